@@ -1,9 +1,9 @@
-//! Caches rendered pages, and datasets as seen by each key (sights).
+//! Caches rendered pages, and datasets as they are visible to each key (sights).
 //!
 //! Stale entries are never returned. A page is valid until a commit touches a timestamp that it depends
-//! on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. A sight is valid
-//! for one version of the whole store. Any commit changes the version, even if another process made it.
-//! `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
+//! on, which [`commits`] tracks. Thus pages of history stay valid while new rows arrive. A sight is
+//! valid for one version of the whole store. Any commit changes the version, even if another process
+//! made it. `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
 
 mod commits;
 
@@ -22,56 +22,56 @@ use self::commits::Commits;
 use crate::etag::ETag;
 use crate::query::params::Params;
 
-/// Maximum size of all cached pages: some four hundred of 250 rows.
+/// Maximum total size of cached pages: some four hundred pages of 250 rows.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Maximum size of a cached page, so that a few pages do not evict all others.
+/// Maximum size of a cached page, so that a few large pages do not evict all others.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Estimated memory of a page in addition to its body.
 const OVERHEAD_BYTES: usize = 512;
 
-/// Maximum number of remembered links, one for each reader.
+/// Maximum number of remembered links. Each reader needs one.
 const LINKS_MAX: usize = 4096;
 
 /// Maximum number of cached sights. A sight of seven columns needs about a kilobyte.
 const SIGHTS_MAX: usize = 4096;
 
-/// Everything that a page depends on, except the rows.
+/// Key of a page: everything that it depends on, except the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) dataset: DatasetId,
-    /// Columns of the dataset, which can be added without a commit of rows, and the bucket that has not
-    /// ended, if the page shows it.
+    /// Hash of the columns of the dataset, since columns can be added without a commit of rows.
     pub(crate) columns: ETag,
     /// Timestamps that the page covers.
     pub(crate) span: Span,
-    /// The query as the caller wrote it. The link to the next page repeats it.
+    /// Parameters of the query as the caller wrote them. The link to the next page repeats them.
     pub(crate) params: Params,
 }
 
-/// A rendered page and its dependencies.
+/// A rendered page, and the revision and timestamps that it depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPage {
-    /// Response body without a content coding.
+    /// Response body without content coding.
     pub(crate) body: Bytes,
     /// Number of rows.
     pub(crate) n_rows: u64,
-    /// Last commit of the dataset when the page was read.
+    /// Revision of the dataset when the page was read.
     pub(crate) revision: u64,
-    /// Timestamps that the page depends on. Other rows affect neither the page's rows, nor its count,
-    /// nor the existence of a next page.
+    /// Timestamps that the page depends on. Rows at other timestamps affect neither the page's rows, nor
+    /// its count, nor the existence of a next page.
     pub(crate) depends_on: Span,
 }
 
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
-    /// Timestamps touched by recent commits.
+    /// Timestamps that recent commits have touched.
     commits: Mutex<Commits>,
-    /// Pages that responses linked to.
+    /// Pages to which responses contained links.
     links: Cache<ETag, ()>,
-    /// Datasets as keys see them, each with the version of the store before it was read.
+    /// Datasets as they are visible to keys, each with the version of the store before the dataset was
+    /// read.
     sights: Cache<(KeyId, DatasetRef), (i64, Arc<Sight>)>,
 }
 
@@ -89,7 +89,7 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// Returns the page, if it is cached and valid at the dataset's commit `revision`.
+    /// Returns the page if it is cached and valid at the dataset's revision `revision`.
     pub(crate) fn get(&self, key: &PageKey, revision: u64) -> Option<CachedPage> {
         let page = self.pages.get(key)?;
         let commits = self.commits.lock();
@@ -97,7 +97,7 @@ impl PageCache {
         is_valid.then_some(page)
     }
 
-    /// Caches a page, unless it is longer than [`PAGE_BYTES_MAX`].
+    /// Caches a page unless it is longer than [`PAGE_BYTES_MAX`].
     pub(crate) fn put(&self, key: PageKey, page: CachedPage) {
         if page.body.len() <= PAGE_BYTES_MAX {
             self.commits.lock().begin(key.dataset, page.revision);
@@ -106,30 +106,31 @@ impl PageCache {
         }
     }
 
-    /// Records that commit `revision` of a dataset only touched rows of `span`. An unrecorded commit
-    /// counts as touching all rows.
+    /// Records that commit `revision` of a dataset only touched rows within `span`. A commit that is not
+    /// recorded counts as touching all rows.
     pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {
         self.commits.lock().add(dataset, revision, span);
     }
 
-    /// Records that a response linked to a page that is not cached.
+    /// Records that a response contained a link to a page, which is not cached yet.
     pub(crate) fn add_link(&self, page: &PageKey) {
         self.links.put(ETag::hash(page), (), 0);
     }
 
-    /// Returns true if a response linked to the page, so that the caller is probably following
+    /// Returns true if a response contained a link to the page, so that the caller is probably following
     /// links.
     pub(crate) fn is_linked(&self, page: &PageKey) -> bool {
         self.links.get(&ETag::hash(page)).is_some()
     }
 
-    /// Returns the dataset as seen by a key, if the store is still at `version`.
+    /// Returns the dataset as it is visible to a key, if the store is still at `version`.
     pub(crate) fn sight(&self, version: i64, who: &(KeyId, DatasetRef)) -> Option<Arc<Sight>> {
         let (read_at, sight) = self.sights.get(who)?;
         (read_at == version).then_some(sight)
     }
 
-    /// Caches the dataset as seen by a key. The store was at `version` before it was read.
+    /// Caches the dataset as it is visible to a key. `version` is the version of the store before the
+    /// dataset was read.
     pub(crate) fn put_sight(&self, version: i64, who: (KeyId, DatasetRef), sight: Arc<Sight>) {
         self.sights.put(who, (version, sight), 0);
     }

@@ -1,7 +1,7 @@
-//! Rules of a query for rows: its span, limits and links to other pages.
+//! Rules for queries for rows: spans, limits and links to other pages.
 //!
-//! All are plain functions of values. They follow the upstream's API. Choices in cases that its
-//! documents leave open are described here.
+//! All of them are pure functions. They follow the upstream's API. Where its documentation leaves a case
+//! open, the choice is described here.
 
 pub(crate) mod params;
 
@@ -26,26 +26,26 @@ use wire::datasets::EVENT_DATA;
 use self::params::Params;
 use crate::error::Invalid;
 
-/// Tolerance of the limit on a span. Clients compute the two bounds at different instants, so that a day
-/// may be a second longer.
+/// Tolerance when the span of a query is checked. Clients compute the two bounds at different times, so
+/// that a day may be a second longer.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
-/// Resolution of a timestamp.
+/// Smallest difference between timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Characters that Go escapes in a query: all but letters, digits and these marks. A space becomes
-/// a plus sign.
+/// Characters that Go escapes in a query string: all except letters, digits and these marks. A space
+/// becomes a plus sign.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bounds of a request. `None` is open.
+/// Bounds of a request. `None` means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
-    /// Inclusive for raw rows, exclusive for the starts of buckets.
+    /// Upper bound: inclusive for raw rows, exclusive for the starts of buckets.
     pub(crate) end: Option<Timestamp>,
 }
 
-/// Columns of a response: all, or those that the request names.
+/// Columns of a response: all columns, or only those that the request names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectedColumns(Option<Vec<String>>);
 
@@ -71,8 +71,8 @@ pub(crate) struct RowsQuery {
     pub(crate) extras: BucketExtras,
 }
 
-/// Returns the maximum distance between both bounds: `raw_span_max` for raw rows, otherwise that of the
-/// upstream's API. `None` is unlimited.
+/// Returns the maximum time between both bounds: `raw_span_max` for raw rows, otherwise the limit of the
+/// upstream's API. Returns `None` if there is no limit.
 const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Option<Duration> {
     match resolution {
         Resolution::Raw => raw_span_max,
@@ -114,7 +114,7 @@ impl SelectedColumns {
         Ok(Cow::Owned(selected))
     }
 
-    /// Removes the values of columns that are not selected from the data of rendered events.
+    /// Removes the values of columns that are not selected from rendered events.
     pub(crate) fn filter_events(&self, events: Bytes) -> Bytes {
         let Some(names) = &self.0 else { return events };
         let text = String::from_utf8_lossy(&events);
@@ -139,8 +139,8 @@ impl SelectedColumns {
 }
 
 impl Bounds {
-    /// Returns the timestamps within the bounds. The end is inclusive for raw rows and exclusive
-    /// for buckets, so that a day has 24 hours.
+    /// Returns the span between the bounds. The end is inclusive for raw rows and exclusive for buckets,
+    /// so that a day has 24 hours.
     ///
     /// # Errors
     /// [`Invalid`] if the start is after the end.
@@ -154,13 +154,13 @@ impl Bounds {
         Ok(Span { first, last })
     }
 
-    /// Checks the distance of the bounds, if both are given.
+    /// Checks the time between the bounds, if both are given.
     ///
-    /// A single bound is not capped: such a query is served page by page. The public client library
-    /// relies on it.
+    /// A query with a single bound is not limited, since it is served page by page. The public client
+    /// library relies on this.
     ///
     /// # Errors
-    /// [`Invalid`] past the resolution's cap and [`SPAN_SLACK`].
+    /// [`Invalid`] if the limit of the resolution is exceeded by more than [`SPAN_SLACK`].
     fn check_cap(
         self,
         resolution: Resolution,
@@ -181,27 +181,27 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Returns true if the query has no bounds and therefore covers the most recent window.
+    /// Returns true if the query has no bounds and therefore covers the most recent time span.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
             && matches!(self.position, Position::Offset(_))
     }
 
-    /// Returns true if both bounds are given, so that a page can have a tag.
+    /// Returns true if both bounds are given, so that a page can have an entity tag.
     pub(crate) const fn is_closed(&self) -> bool {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }
 
-    /// Returns the timestamps that the query covers.
+    /// Returns the span that the query covers.
     ///
-    /// An open query covers the widest span of its resolution up to `window_end`, so that a dataset that
-    /// lags by a day still shows its latest rows. `window_end` is `None` for a dataset without rows, in
-    /// which case the window ends at the current time. A cursor replaces the bound that it passes, so
-    /// that following it never skips a row.
+    /// A query without bounds covers the maximum span of its resolution up to `window_end`, so that a
+    /// dataset that lags by a day still shows its latest rows. If the dataset has no rows, `window_end`
+    /// is `None` and the span ends at the current time. A cursor replaces the bound at which the page
+    /// would start, so that following cursors never skips a row.
     ///
     /// # Errors
-    /// As [`Bounds::span`] and [`Bounds::check_cap`].
+    /// The same as for [`Bounds::span`] and [`Bounds::check_cap`].
     pub(crate) fn span(
         &self,
         window_end: Option<Timestamp>,
@@ -229,7 +229,7 @@ impl RowsQuery {
     }
 }
 
-/// Formats `duration` as Go does, to the second: `24h0m0s`.
+/// Formats `duration` as Go does, with whole seconds: `24h0m0s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -240,12 +240,13 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// Returns the link to the page that starts at row `offset`.
+/// Returns the link to the page that starts after skipping `offset` rows.
 pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
-/// Returns the link to the page before row `offset`. `None` if the page at `offset` is the first.
+/// Returns the link to the page before the page at `offset`. Returns `None` if the page at `offset` is
+/// the first.
 pub(crate) fn link_before(
     path: &str,
     params: &Params,
@@ -256,7 +257,7 @@ pub(crate) fn link_before(
     (offset > 0).then(|| link_at_offset(path, params, offset.saturating_sub(limit)))
 }
 
-/// Returns the link to the page after the row at `cursor`.
+/// Returns the link to the page that follows the row at `cursor`.
 pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> String {
     render_link(path, &params_after(params, cursor))
 }
@@ -269,13 +270,13 @@ pub(crate) fn link_from(path: &str, params: &Params, start: Timestamp) -> String
     render_link(path, &Params(pairs))
 }
 
-/// Returns the parameters of the link to the page after `cursor`.
+/// Returns the parameters of the link to the page that follows the row at `cursor`.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }
 
-/// Returns `params` sorted by name, with `name` set to `value` in place of the previous position of the
-/// page.
+/// Returns `params` sorted by name. The previous position of the page is replaced with parameter `name`
+/// and value `value`.
 fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
     let mut pairs: Vec<(String, String)> = others.cloned().collect();
@@ -284,7 +285,7 @@ fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     Params(pairs)
 }
 
-/// Renders a link with the escapes of Go, like the upstream.
+/// Renders a link with the same escapes as Go, which the upstream uses.
 fn render_link(path: &str, params: &Params) -> String {
     let escape = |text: &str| utf8_percent_encode(text, ESCAPED).to_string().replace("%20", "+");
     let pairs = params.0.iter().map(|(key, value)| format!("{}={}", escape(key), escape(value)));

@@ -27,34 +27,36 @@ use crate::query::params::Params;
 use crate::query::{self, Position, RowsQuery};
 use crate::{Datasets, metrics, run_blocking};
 
-/// Maximum number of values of a page that is read ahead. Larger pages are read individually.
+/// Maximum number of values of a page that can be read ahead together with other pages. Larger pages are
+/// read individually.
 const AHEAD_PAGE_VALUES_MAX: usize = 8192;
 
-/// Maximum number of values that are read at once for a caller that follows links.
+/// Maximum number of values that one read returns for a caller that follows links.
 const AHEAD_VALUES_MAX: usize = 16_384;
 
-/// Maximum number of pages that are read at once. Two chunks have as many pages of 250 rows.
+/// Maximum number of pages that one read returns. Two chunks contain as many pages of 250 rows.
 const AHEAD_PAGES_MAX: usize = 8;
 
 /// Time for which a read-only service waits for a commit that its caller has seen. A healthy standby
-/// lags by milliseconds. A longer wait would delay callers although their balancer has other services.
+/// lags by milliseconds. A longer wait would delay the caller, although its load balancer could choose
+/// another service.
 const REACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// Interval of checks for that commit. Each executes a statement.
+/// Interval of checks for that commit. Each check runs a statement.
 const REACH_EVERY: Duration = Duration::from_millis(50);
 
-/// A page of rows, with everything needed to render it.
+/// A page of rows, with everything that is needed to render it.
 #[derive(Debug)]
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
-    /// Number of all matches. 0 with a cursor, as in the upstream's API.
+    /// Number of all matches. It is 0 if the page was requested by cursor, as in the upstream's API.
     pub(crate) count: u64,
     /// Rows in the requested order.
     pub(crate) rows: Rows,
     /// Start of the next page, if there is one.
     pub(crate) next: Option<Position>,
-    /// Last commit that the page includes.
+    /// Revision of the dataset that the page fully includes.
     pub(crate) revision: u64,
     /// Start of the bucket that has not ended. Only used if the buckets say whether they have.
     pub(crate) current: Timestamp,
@@ -64,18 +66,18 @@ pub(crate) struct RowsPage<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct PageRequest {
     pub(crate) query: RowsQuery,
-    /// Parameters that the query was parsed from. The link to the next page repeats them.
+    /// Parameters from which the query was parsed. The link to the next page repeats them.
     pub(crate) params: Params,
-    /// Tags of the responses that the caller already has.
+    /// Entity tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
-    /// Last commit that the caller has seen, if it sent one.
+    /// Latest revision that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
 }
 
 /// Response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageResponse {
-    /// Last commit that the response includes.
+    /// Revision of the dataset that the response fully includes.
     pub(crate) revision: u64,
     pub(crate) body: PageResponseBody,
 }
@@ -83,35 +85,37 @@ pub(crate) struct PageResponse {
 /// A page, unless the caller already has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageResponseBody {
-    /// The caller has the current page, with this tag.
+    /// The caller already has the current page, which has this entity tag.
     NotModified(String),
-    /// Rendered page with its tag. `None` for a page of an open range.
+    /// The rendered page and its entity tag. The tag is `None` for a page without both bounds.
     Page(Bytes, Option<ETag>),
 }
 
-/// Cache key and tag of a page.
+/// Cache key and entity tag of a page.
 struct PageLookup {
     key: PageKey,
-    /// Last commit of the dataset.
+    /// Latest revision of the dataset.
     revision: u64,
-    /// Part of the tag that does not depend on the commit. `None` for a page of an open range.
+    /// Part of the entity tag that does not depend on the revision. `None` for a page without both
+    /// bounds.
     tag: Option<ETag>,
     /// Start of the bucket that has not ended.
     current: Timestamp,
 }
 
 impl PageLookup {
-    /// Returns the tag of the page at a commit.
+    /// Returns the entity tag of the page at a revision.
     fn tag(&self, revision: u64) -> Option<ETag> {
         self.tag.map(|tag| ETag::hash((tag, revision)))
     }
 }
 
-/// Renders a page. Its link to the next page repeats the parameters.
+/// Function that renders a page. The link to the next page repeats the parameters.
 pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {
-    /// Returns the request of the link to the next page. `None` without a cursor.
+    /// Returns the request to which the link to the next page leads. Returns `None` if that page is not
+    /// selected by a cursor.
     fn after(&self, next: Option<Position>) -> Option<Self> {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
@@ -121,15 +125,15 @@ impl PageRequest {
 }
 
 impl Datasets {
-    /// Reads a page and renders it with `write`, on a blocking thread. A page that was rendered before
-    /// is returned from the cache if no commit has touched it since.
+    /// Reads a page and renders it with `write`, on a blocking thread. Returns a cached page if it was
+    /// rendered before and no commit has touched its timestamps since.
     ///
-    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A caller
-    /// that follows the links from page to page finds most pages in the cache.
+    /// A page with both bounds has an entity tag, which changes with every commit that touches its
+    /// timestamps. A caller that follows the links from page to page finds most pages in the cache.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Invalid`] if
-    /// the query exceeds a limit.
+    /// [`OperationError::NotFound`] if the dataset is not visible to `key`, [`OperationError::Invalid`]
+    /// if the query exceeds a limit.
     pub(crate) async fn rows(
         &self,
         key: KeyId,
@@ -153,8 +157,8 @@ impl Datasets {
         run_blocking(read).await?
     }
 
-    /// Waits briefly until a read-only store, which follows another, has the commit that the caller
-    /// has seen. A writable store has every commit.
+    /// Waits briefly until a read-only store, which is a replica, has the commit that the caller has
+    /// seen. A writable store always has it.
     ///
     /// # Errors
     /// [`OperationError::Behind`] if the commit does not arrive in time.
@@ -178,7 +182,7 @@ impl Datasets {
         }
     }
 
-    /// Loads a dataset as a key sees it and caches it. Blocks.
+    /// Reads a dataset as it is visible to a key and caches the result. Blocks.
     fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>> {
         let version = self.store.version();
         let sight = self.store.sight(Some(who.0), &who.1)?.ok_or(OperationError::NotFound)?;
@@ -201,15 +205,15 @@ impl Datasets {
             return Ok(read);
         }
         let answer = self.read_pages(sight, request, &wanted, write)?;
-        // A commit in between may have added columns that the tag does not cover.
+        // A commit in between may have added columns that the entity tag does not include.
         let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
         let revision = answer.revision;
         Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
     }
 
-    /// Reads a page and caches it. If the caller followed the link of the previous page, it will
-    /// probably request the next pages. These are read at the same time, since most are in the same
-    /// chunk. Blocks.
+    /// Reads a page and caches it. If the caller followed a link to it, the caller will probably request
+    /// the next pages. These are read at the same time, since most of them are in the same chunk.
+    /// Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
@@ -247,7 +251,7 @@ impl Datasets {
         let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, at, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
-        // There was a commit in between: see the tag in `respond`.
+        // A commit was made in between: see the entity tag in `respond`.
         if page.revision != wanted.revision {
             return Ok(first);
         }
@@ -266,27 +270,27 @@ impl Datasets {
         Ok(first)
     }
 
-    /// Returns the response if the caller has the page or it is cached.
+    /// Returns the response if the caller already has the page, or if the page is cached.
     fn find_cached(&self, request: &PageRequest, wanted: &PageLookup) -> Option<PageResponse> {
         let cached = self.page_cache.get(&wanted.key, wanted.revision);
-        // A valid page has the tag of the commit at which it was read.
+        // The entity tag of a valid cached page contains the revision at which the page was read.
         let revision = cached.as_ref().map_or(wanted.revision, |answer| answer.revision);
         let tag = wanted.tag(revision);
         let body = match tag.and_then(|tag| request.known.find(tag)) {
             Some(known) => PageResponseBody::NotModified(known),
             None => self.count_sent(cached?, tag),
         };
-        // A cached page is current as of the last commit.
+        // A valid cached page is current at the latest revision.
         Some(PageResponse { revision: wanted.revision, body })
     }
 
-    /// Counts the rows of a response.
+    /// Counts the rows of a response in the metrics.
     fn count_sent(&self, answer: CachedPage, tag: Option<ETag>) -> PageResponseBody {
         self.metrics.add_n(metrics::ROWS_OUT, &["rows"], answer.n_rows);
         PageResponseBody::Page(answer.body, tag)
     }
 
-    /// Computes the cache key and the tag of a page.
+    /// Computes the cache key and the entity tag of a page.
     fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup> {
         let PageRequest { query, params, .. } = request;
         let now = self.clock.now();
@@ -302,11 +306,12 @@ impl Datasets {
         Ok(PageLookup { key, revision, tag, current })
     }
 
-    /// Returns the end of the window of an open query: the timestamp of the latest row that is not in
-    /// the future, or, if all are, of the latest row. `None` if the dataset has no rows.
+    /// Returns the end of the span of a query without bounds. It is the timestamp of the latest row that
+    /// is not in the future. If all rows are in the future, it is the timestamp of the latest row, and
+    /// if there are no rows, `None`.
     ///
-    /// This way, one row with a wrong date in the future does not hide all others. Reads the store only
-    /// if the latest row is in the future.
+    /// Thus a single row with a wrong date in the future does not hide all others. The store is only
+    /// read if the latest row is in the future.
     fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         if sight.newest.is_none_or(|newest| newest <= now) {
             return Ok(sight.newest);
@@ -324,10 +329,10 @@ impl Datasets {
     }
 
     /// Reads the latest rows of a dataset, newest first, and converts them. Their total size is limited,
-    /// so fewer rows than requested are returned if they are very long.
+    /// so that fewer rows than requested are returned if they are very long.
     ///
     /// # Errors
-    /// As [`Self::rows`].
+    /// The same as for [`Self::rows`].
     pub(crate) async fn newest<T: Send + 'static>(
         &self,
         key: KeyId,
@@ -359,7 +364,7 @@ fn render_page(
     write: WritePage,
 ) -> CachedPage {
     let mut body = write(page, params);
-    // Spare capacity would stay in the cache.
+    // Otherwise the spare capacity would also be cached.
     body.shrink_to_fit();
     let body = Bytes::from(body);
     CachedPage { body, n_rows: n_rows(page), revision: page.revision, depends_on }
@@ -370,7 +375,7 @@ fn n_rows(page: &RowsPage<'_>) -> u64 {
     u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
 }
 
-/// Returns true if a page has few values, all of types of a fixed size.
+/// Returns true if a page has few values, all of which have types of a fixed size.
 fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
     query.limit.get().saturating_mul(columns.len()) <= AHEAD_PAGE_VALUES_MAX
         && columns.iter().all(|column| column.dtype != Dtype::String)

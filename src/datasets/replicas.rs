@@ -1,10 +1,9 @@
-//! Several services on one store: each reads the commits of the others and publishes them to its
-//! own readers.
+//! Publishes commits of other services on the same store to the readers of this service.
 //!
-//! The store is the source of truth. One statement reads the latest commits of all followed datasets, at
-//! intervals. If a commit made here is not the next one of
-//! its dataset, the missing ones are read immediately. The task is idle while no dataset is followed. It
-//! does not run if only this service writes the store.
+//! The store is the source of truth. At intervals, one statement reads the latest revisions of all
+//! datasets with readers. If a commit of this service is not the next one of its dataset, the missing
+//! commits are read immediately. The task is idle while no dataset has readers. It does not run if only
+//! this service writes to the store.
 
 use std::error::Error;
 use std::time::Duration;
@@ -22,8 +21,8 @@ use crate::Datasets;
 use crate::follow::render_frames;
 use crate::hub::frame::{CommitRows, Frame};
 
-/// Default interval of polls. A tenth of a second is not noticeable, and the statement takes a
-/// millisecond.
+/// Default interval of polls. A delay of a tenth of a second is not noticeable, and the statement takes
+/// a millisecond.
 pub const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// Pause after each round of reads, during which commits of other services accumulate for the next
@@ -36,10 +35,10 @@ const READS_MAX: usize = 4;
 /// Number of commits of a dataset that are read at a time.
 const COMMITS_MAX: usize = 8192;
 
-/// Number of rows that are read at a time, a few megabytes, unless a single commit is longer.
+/// Maximum number of rows that are read at a time, a few megabytes, unless a single commit has more.
 const ROWS_MAX: u64 = 8192;
 
-/// Follows the commits of the other services until it is dropped.
+/// Publishes the commits of other services until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     let mut follower = Follower { datasets, n_withdrawn: None };
     let hub = follower.datasets.hub.clone();
@@ -76,20 +75,20 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     }
 }
 
-/// Follows the commits of the other services.
+/// Reads the commits of other services.
 struct Follower {
     datasets: Datasets,
-    /// Number of revoked tags at the last poll.
+    /// Number of tag removals at the latest poll.
     n_withdrawn: Option<i64>,
 }
 
-/// Commits after a given one.
+/// Result of reading the commits after a given one.
 enum Missing {
-    /// No commits are missing: all are published.
+    /// No commits are missing: all of them are published.
     Nothing,
-    /// The commits up to `through`. `is_more` is true if there may be more.
+    /// The commits with revisions up to `through`. `is_more` is true if there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
-    /// Some commits are no longer on record.
+    /// Some of the commits are no longer recorded.
     Lost,
 }
 
@@ -113,7 +112,7 @@ impl Follower {
         results.into_iter().collect()
     }
 
-    /// Reads the latest commits of all followed datasets from the store.
+    /// Reads the latest revisions of all datasets with readers from the store.
     async fn poll(&mut self) -> Result<(), StoreError> {
         let hub = self.datasets.hub.clone();
         let followed = hub.followed();
@@ -139,7 +138,7 @@ fn shared(store: &dyn Store) -> Result<&dyn SharedStore, StoreError> {
 }
 
 impl Datasets {
-    /// Reads and publishes the commits of a dataset after a published one.
+    /// Reads and publishes the commits of a dataset that follow the published commit `after`.
     async fn publish_missing(&self, dataset: DatasetId, after: u64) -> Result<(), StoreError> {
         let era = self.era;
         match self.read_store(move |store| read_missing(store, dataset, after, era)).await? {
@@ -159,7 +158,7 @@ impl Datasets {
     }
 }
 
-/// Reads and renders some of the commits after `after`. Blocks.
+/// Reads and renders some of the commits with revisions above `after`. Blocks.
 fn read_missing(
     store: &dyn Store,
     dataset: DatasetId,
@@ -186,7 +185,7 @@ fn read_missing(
     let Some(since) = since.filter(|_| first.revision == after + 1) else {
         return Ok(Missing::Lost);
     };
-    // Rows that were replaced later are missing. The rows that replaced them may be included.
+    // Rows that were replaced by later commits are missing. The rows that replaced them may be included.
     let commits: Vec<CommitRows> =
         commits.iter().map(|commit| rows_of(commit, &since.rows.ids)).collect();
     let mut writer = Writer::new(dataset, &sight.columns);
@@ -195,7 +194,7 @@ fn read_missing(
     Ok(Missing::Frames { frames, through: last.revision, is_more })
 }
 
-/// Returns the range of a commit's rows among rows with these numbers, which ascend.
+/// Returns the range of a commit's rows among rows with the numbers `numbers`, which ascend.
 fn rows_of(commit: &Commit, numbers: &[i64]) -> CommitRows {
     let end = commit.first_row.saturating_add_unsigned(commit.n_rows);
     let before = |number: i64| numbers.partition_point(|there| *there < number);

@@ -1,8 +1,8 @@
-//! Retention: deletes old rows of datasets whose metadata limit them.
+//! Retention: deletes old rows of datasets whose metadata limit their rows.
 //!
-//! `keep_days` is relative to the current date, `keep_bytes` counts back from the latest row. Rows are
-//! deleted in whole chunks of about a thousand. Their buckets remain. New rows that are older than the
-//! deleted rows are rejected.
+//! `keep_days` is relative to the current date, `keep_bytes` is counted back from the latest row. Rows
+//! are deleted in whole chunks of about a thousand. Their buckets remain. New rows that are older than
+//! the deleted rows are rejected.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,23 +21,23 @@ use crate::Datasets;
 /// Metadata field with the number of days for which rows are retained.
 pub(crate) const KEEP_DAYS: &str = "keep_days";
 
-/// Metadata field with the maximum stored bytes of the retained rows.
+/// Metadata field with the maximum number of bytes that the retained rows need.
 pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 
-/// Interval of checks for old rows. A limit in days does not need to be exact to the minute.
+/// Interval of checks for old rows. A limit in days need not be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time for which a leap of the clock must persist before rows are deleted by the new date, so that a
-/// person can notice it.
+/// Time for which a leap of the clock must persist before rows are deleted according to the new date, so
+/// that an operator can notice the leap.
 const LEAP_HOLD: Duration = Duration::from_hours(1);
 
-/// Number of rows deleted at a time, while other writers wait.
+/// Number of rows deleted in one transaction, during which other writers wait.
 const PRUNE_ROWS: usize = 8192;
 
 /// Maximum retention in days: a hundred years.
 const DAYS_MAX: u32 = 36_525;
 
-/// Retention of a dataset. `None` is unlimited.
+/// Retention of a dataset. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Retention {
     pub(crate) age: Option<Duration>,
@@ -48,7 +48,7 @@ impl Retention {
     /// Parses the retention from metadata.
     ///
     /// # Errors
-    /// The allowed values of an invalid field.
+    /// Description of the values that are allowed in the invalid field.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
         let age = match metadata.get(KEEP_DAYS).map(|text| text.parse()) {
             None => None,
@@ -64,7 +64,7 @@ impl Retention {
     }
 }
 
-/// Periodically deletes old rows, until dropped.
+/// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
     // A wrong clock at the start must not delete rows.
     let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
@@ -78,13 +78,14 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
         match delete_old(&datasets, date.read()).await {
             Ok(0) => {}
             Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
-            // The next check retries.
+            // The next check repeats the attempt.
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
 }
 
-/// Deletes the rows that exceed the retention of their datasets at `date`. Returns their number.
+/// Deletes the rows that exceed the retention of their datasets on `date`. Returns the number of deleted
+/// rows.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
     for Dataset { id: dataset, metadata, .. } in
@@ -106,7 +107,7 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
 }
 
 impl Datasets {
-    /// Prunes rows before `before`, at most about `limit_rows`. Returns their number.
+    /// Prunes rows before `before`, at most about `limit_rows`. Returns the number of pruned rows.
     pub(crate) async fn prune(
         &self,
         dataset: DatasetId,
@@ -115,7 +116,7 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // If no rows were removed, the last commit may be another service's.
+            // If no rows were removed, the latest commit may be that of another service.
             if removed.n_rows > 0 {
                 hub.publish(dataset, removed.revision, Vec::new);
             }

@@ -1,6 +1,6 @@
 //! The service over HTTP, with a file for each group of paths.
 //!
-//! A handler parses its request, calls the façade and renders the response.
+//! A handler parses its request, calls an operation of [`Datasets`] and renders the response.
 
 mod bulk_download;
 mod bulk_insert;
@@ -62,12 +62,11 @@ use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
 /// Maximum length of a request body, about twice that of an insert of 100 000 rows of seven columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum length of a body that inserts no rows, enough for a thousand datasets with long
-/// descriptions. Such a body is parsed on a thread that serves other requests.
+/// Maximum length of a body that inserts no rows, enough for a thousand datasets with long descriptions.
+/// Such a body is parsed on a thread that also serves other requests.
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Time limit of a request until its response starts. Clients of the upstream wait 15 to 300
-/// seconds.
+/// Maximum time until the response to a request starts. Clients of the upstream wait 15 to 300 seconds.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Interval of heartbeats, as in the upstream's API.
@@ -78,28 +77,28 @@ pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 pub struct DatasetsOptions {
     /// Address to listen on, such as `127.0.0.1:0` or `:8081`.
     pub listen: String,
-    /// The store's file, which is created if missing. Temporary files and caches are next to it,
-    /// even if a database holds the rows.
+    /// Path of the store's file, which is created if it is missing. Temporary files and caches are next
+    /// to it, even if the rows are in a database.
     pub store_path: PathBuf,
-    /// Database that holds the rows instead of the file.
+    /// Database that stores the rows instead of the file.
     pub database: Option<DatabaseUrl>,
-    /// True if the database is only read, for example a standby.
+    /// True if the database is never written, for example because it is a standby.
     pub is_read_only: bool,
-    /// Archive of old rows. `None` leaves all rows in the store.
+    /// Archive for old rows. `None` leaves all rows in the store.
     pub archive: Option<ArchiveStorage>,
     /// Authenticates callers and limits their rates.
     pub gate: Gate,
     /// Interval of polls for commits of other services on the database.
     pub poll_every: Duration,
-    /// Pages and API of the accounts, served without a key in addition to the service's paths.
+    /// Pages and API of the accounts, which are served without a key next to the service's paths.
     pub portal: Option<Router>,
-    /// Feeds datasets with the load of the machine.
+    /// Records the load of the machine in datasets.
     pub load: Option<LoadOptions>,
-    /// Feeds datasets with a synthetic market.
+    /// Writes a synthetic market to datasets.
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// Sites with pages that can read responses with a key.
+    /// Sites whose pages may read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 
@@ -107,7 +106,7 @@ pub struct DatasetsOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The store did not open.
+    /// The store cannot be opened.
     #[error("cannot open dataset store {location}")]
     Store {
         /// Path of the store's file, or address of its database.
@@ -116,10 +115,10 @@ pub enum StartError {
         #[source]
         source: StoreError,
     },
-    /// The address could not be bound.
+    /// The service cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address of the socket is unknown.
+    /// The address of the socket cannot be determined.
     #[error("cannot determine the address of the dataset service")]
     Address(#[source] io::Error),
 }
@@ -131,9 +130,9 @@ pub struct DatasetsService {
 }
 
 impl DatasetsService {
-    /// Opens the store and serves it in tasks of `group`, until the group stops.
+    /// Opens the store and serves it in tasks of `group` until the group stops.
     ///
-    /// The service accepts requests on return. The sources in `options` feed their datasets in the
+    /// The service accepts requests on return. The sources in `options` write to their datasets in the
     /// background.
     ///
     /// # Errors
@@ -214,7 +213,7 @@ async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartE
     opened.map_err(|source| StartError::Store { location, source })
 }
 
-/// Opens the cache of compressed pieces. If that fails, downloads are compressed each time.
+/// Opens the cache of compressed pieces. If that fails, each download is compressed anew.
 async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;
@@ -228,30 +227,30 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     }
 }
 
-/// Paths that accept the key in the query, for callers that cannot send headers: the `EventSource` of
-/// browsers and polars, which scans files over HTTP.
+/// Paths that accept the key in the query string, for callers that cannot send headers: a browser's
+/// `EventSource`, and polars when it scans files over HTTP.
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
 /// State of the handlers.
 pub(crate) type App = Arc<Shared>;
 
-/// The fields of [`App`].
+/// State behind [`App`].
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) datasets: Datasets,
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    /// Limits the memory for bodies of inserts.
+    /// Limits the memory that bodies of inserts need.
     pub(crate) inserts: KeyLimit,
-    /// Limits the endless responses of each account.
+    /// Limits the number of streams of each account.
     pub(crate) streams: StreamLimit,
-    /// Lets health checks share one recent outcome.
+    /// Lets concurrent health checks share a recent outcome.
     health: Arc<SharedCheck<Health>>,
 }
 
-/// Returns all routes of the service. The routes of `portal` are outside the gate. Pages of `sites` can
+/// Returns all routes of the service. The routes of `portal` do not pass the gate. Pages of `sites` may
 /// read the responses of the other routes.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
@@ -346,18 +345,19 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
-        // Any decoded text is a valid parameter.
+        // Any decoded text is valid.
         found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)
     }
 }
 
-/// Returns an envelope of all results, without further pages.
+/// Returns an envelope with all results, which has no further pages.
 fn single_page<T>(results: Vec<T>) -> Envelope<T> {
     let count = i64::try_from(results.len()).unwrap_or(i64::MAX);
     Envelope { count, next: None, previous: None, results }
 }
 
-/// Returns the response to adding something: 201 if it is new, 200 if it already existed.
+/// Returns the response to a request that adds something: status 201 if it is new, 200 if it already
+/// existed.
 fn added_response(is_new: bool, [new, old]: [&str; 2]) -> Response {
     let message = if is_new { new } else { old }.to_owned();
     let body = MessageBody { message };

@@ -1,7 +1,6 @@
-//! Built-in sources of live data: [`load`] measures the machine, [`market`] generates synthetic
-//! bars.
+//! Built-in sources of live data: [`load`] measures the machine, [`market`] generates synthetic bars.
 //!
-//! Both append rows like any producer. Their datasets have the tag `public` and no owner.
+//! Both append rows as any other writer does. Their datasets have the tag `public` and no owner.
 
 pub(crate) mod load;
 pub(crate) mod market;
@@ -21,7 +20,7 @@ use crate::error::{OperationError, Result};
 use crate::retention::KEEP_DAYS;
 
 /// Time for which a leap of the clock must persist before rows get the new date, so that a short glitch
-/// is ignored. A clock that is corrected after the start is followed only after this time, too.
+/// has no effect. A clock that is corrected after the start is also followed only after this time.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
 /// Description of a dataset that a source creates.
@@ -35,7 +34,7 @@ struct Description<'a> {
     keep_days: &'a str,
 }
 
-/// A dataset filled by a source.
+/// A dataset to which a source writes.
 #[derive(Debug, Clone)]
 struct Feed {
     datasets: Datasets,
@@ -44,7 +43,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// Opens the dataset, creating it if necessary.
+    /// Opens the dataset, and creates it if necessary.
     async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self> {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
@@ -62,8 +61,8 @@ impl Feed {
         Ok(Self { columns, ..feed })
     }
 
-    /// Appends rows with a number for each column. Numbers that are not finite are stored as
-    /// missing.
+    /// Appends rows with a number for each column. A number that is not finite is stored as a missing
+    /// value.
     async fn append(
         &self,
         rows: impl IntoIterator<Item = (Timestamp, Vec<Option<f64>>)>,

@@ -1,6 +1,6 @@
-//! Timestamps touched by the recent commits of some datasets.
+//! Timestamps that the recent commits of some datasets have touched.
 //!
-//! A dataset's commits are numbered without gaps. Each append records itself here. A missing number is a
+//! A dataset's commits are numbered without gaps. Each append is recorded here. A missing number is a
 //! commit that may have touched any timestamp: it deleted rows, or another process made it.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,8 +12,8 @@ use tsdb::span::Span;
 /// that some pages are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets with recorded commits. One more dataset clears all records, so that pages
-/// are read again.
+/// Maximum number of datasets with recorded commits. When it is exceeded, all records are cleared, so
+/// that all pages are read again.
 const DATASETS_MAX: usize = 4096;
 
 /// Recent commits of some datasets.
@@ -27,12 +27,12 @@ pub(super) struct Commits {
 struct CommitHistory {
     first: u64,
     last: u64,
-    /// Last commit and touched span of each run of commits.
+    /// Runs of commits, each with its last revision and the span that it touched.
     runs: VecDeque<(u64, Span)>,
 }
 
 impl Commits {
-    /// Starts recording the commits of `dataset` after `revision`, unless they are already
+    /// Starts to record the commits of `dataset` after `revision`, unless they are already being
     /// recorded.
     pub(super) fn begin(&mut self, dataset: DatasetId, revision: u64) {
         if self.datasets.contains_key(&dataset) {
@@ -46,10 +46,10 @@ impl Commits {
         self.datasets.insert(dataset, history);
     }
 
-    /// Records the span touched by a commit, if the commits of its dataset are recorded.
+    /// Records the span that a commit touched, if the commits of its dataset are being recorded.
     pub(super) fn add(&mut self, dataset: DatasetId, revision: u64, span: Span) {
         let Some(history) = self.datasets.get_mut(&dataset) else { return };
-        // A page can be read and cached before its last commit is recorded.
+        // A page may be read and cached before its latest commit is recorded.
         if revision <= history.last {
             return;
         }
@@ -68,7 +68,8 @@ impl Commits {
         }
     }
 
-    /// Returns true if no commit after `from` up to `to` touched a timestamp of `span`.
+    /// Returns true if no commit with a revision above `from` and up to `to` touched a timestamp in
+    /// `span`.
     pub(super) fn is_untouched(&self, dataset: DatasetId, from: u64, to: u64, span: Span) -> bool {
         if from == to {
             return true;
@@ -96,8 +97,9 @@ mod tests {
         DatasetId::new(1).unwrap()
     }
 
-    /// Checks that the seconds from `seconds.0` to `seconds.1` are untouched, or not, from one commit to
-    /// another. Recording began at commit 10. Each of `recorded` touched one second.
+    /// Checks if the commits from one revision to another left the seconds from `seconds.0` to
+    /// `seconds.1` untouched. Recording starts at revision 10. Each commit in `recorded` touched one
+    /// second.
     #[track_caller]
     fn check(recorded: &[(u64, i64)], commits: (u64, u64), seconds: (i64, i64), want: bool) {
         let mut tracked = Commits::default();
@@ -123,12 +125,12 @@ mod tests {
 
     #[test]
     fn unrecorded_commit_may_have_touched_everything() {
-        // Commit 12 is missing, then the last one, then one before the first recorded.
+        // First commit 12 is missing, then the last commit, then a commit before the first recorded one.
         check(&[(11, 500), (13, 501)], (10, 13), (0, 1), false);
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
         check(&[(11, 500)], (10, 12), (0, 1), false);
         check(&[(11, 500)], (9, 11), (0, 1), false);
-        // A reader may have begun before the last commit.
+        // A reader may have read the revision before the latest commit.
         check(&[(11, 500)], (11, 10), (0, 1), false);
         check(&[], (10, 10), (0, 1), true);
     }

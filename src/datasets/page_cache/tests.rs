@@ -47,7 +47,7 @@ fn cache_size_is_limited_and_requested_pages_stay() {
     let cache = PageCache::default();
     let n = i64::try_from(4 * BYTES_MAX / PAGE_BYTES_MAX).unwrap();
     for after in 0..n {
-        // A page that is cached again is counted once.
+        // A page that is cached again only counts once.
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         assert!(cache.get(&key(0), 7).is_some(), "it is requested all the time");

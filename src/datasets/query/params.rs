@@ -12,7 +12,7 @@ use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
 use crate::read::coverage::CoverageQuery;
 
-/// Rejection of a request that names no dataset, with the text of the upstream's API.
+/// Error text for a request that names no dataset, the same as in the upstream's API.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
 /// Default of the number of days in a response about coverage: a year.
@@ -23,19 +23,19 @@ const COVERED_DAYS_DEFAULT: usize = 366;
 pub(crate) struct DownloadQuery {
     pub(crate) dataset: DatasetRef,
     pub(crate) resolution: Resolution,
-    /// Bounds. Their distance is unlimited.
+    /// Bounds. The time between them is not limited.
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
     pub(crate) columns: SelectedColumns,
     pub(crate) extras: BucketExtras,
 }
 
-/// Names and values of a query string, in order.
+/// Names and values of the parameters in a query string, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
-/// Returns the maximum timestamp if `text` is on the last day of the calendar, which clients use
-/// for "forever". That day is later than any [`Timestamp`].
+/// Returns the maximum timestamp if `text` is on the last day of the calendar, which clients use for
+/// "forever". That day is after the maximum [`Timestamp`].
 fn parse_end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
@@ -43,21 +43,25 @@ fn parse_end_of_time(text: &str) -> Option<Timestamp> {
 }
 
 impl Params {
-    /// Returns the first value of the parameter `name`, or `None` if it is missing or empty.
+    /// Returns the first value of the parameter `name`. Returns `None` if it is missing or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// Parses the number of the parameter `name`.
+    ///
     /// # Errors
-    /// [`Invalid`] if the parameter is given and does not parse.
+    /// [`Invalid`] if the parameter is given but is not a number.
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Invalid> {
         let wrong = |_| Invalid::from(format!("{name} must be an integer of at least 0"));
         self.get(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
+    /// Parses the limit. A limit that is too high is lowered to the maximum.
+    ///
     /// # Errors
-    /// [`Invalid`] if the limit does not parse, or is 0. A limit that is too high is lowered.
+    /// [`Invalid`] if the limit is not a number, or is 0.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
         let requested = self.number("limit")?;
         if requested == Some(0) {
@@ -68,8 +72,10 @@ impl Params {
         Ok(Limit::clamp(requested))
     }
 
+    /// Parses the dataset, which is given by its id or its name.
+    ///
     /// # Errors
-    /// [`Invalid`] without either parameter, or if the number does not parse.
+    /// [`Invalid`] if both parameters are missing, or if the id is not a number.
     pub(crate) fn dataset(&self) -> Result<DatasetRef, Invalid> {
         if let Some(text) = self.get("dataset") {
             let id = text.parse().map(DatasetRef::Id);
@@ -79,8 +85,10 @@ impl Params {
         Ok(DatasetRef::Name(name.to_owned()))
     }
 
+    /// Parses a query for a page of rows.
+    ///
     /// # Errors
-    /// The first invalid parameter.
+    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn rows(&self) -> Result<RowsQuery, Invalid> {
         let position = match (self.timestamp("after")?, self.number("offset")?) {
             (Some(_), Some(_)) => return Err("after and offset exclude each other".into()),
@@ -103,8 +111,10 @@ impl Params {
         })
     }
 
+    /// Parses a query for a download.
+    ///
     /// # Errors
-    /// The first invalid parameter.
+    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn download(&self) -> Result<DownloadQuery, Invalid> {
         Ok(DownloadQuery {
             dataset: self.dataset()?,
@@ -125,11 +135,11 @@ impl Params {
         Ok(CoverageQuery { dataset, bounds, limit, output: self.output(Output::Json)? })
     }
 
-    /// Parses a query for the latest rows and their output format. The distance of its bounds is
-    /// unlimited.
+    /// Parses a query for the latest rows and their output format. The time between its bounds is not
+    /// limited.
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Invalid> {
         let query = RowsQuery {
             dataset: self.dataset()?,
@@ -137,7 +147,7 @@ impl Params {
             bounds: self.bounds()?,
             order: Order::Descending,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
-            // A cursor, not an offset, since the response has no count.
+            // The page is selected by cursor rather than by offset, since the response has no count.
             position: Position::After(Timestamp::MAX),
             columns: self.columns()?,
             extras: BucketExtras::default(),
@@ -145,6 +155,8 @@ impl Params {
         Ok((query, self.output(Output::Ndjson)?))
     }
 
+    /// Parses the names of selected columns.
+    ///
     /// # Errors
     /// [`Invalid`] if a name is empty.
     pub(crate) fn columns(&self) -> Result<SelectedColumns, Invalid> {
@@ -180,15 +192,17 @@ impl Params {
         text.parse().map_err(|_| "resolution must be one of raw, 5m, 15m, 1h, 4h, 1d".into())
     }
 
+    /// Parses the bounds.
+    ///
     /// # Errors
-    /// [`Invalid`] if a bound does not parse.
+    /// [`Invalid`] if a bound is not a timestamp.
     pub(crate) fn bounds(&self) -> Result<Bounds, Invalid> {
         Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
     }
 
     fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        // The plus sign of an unescaped offset arrives as a space.
+        // An unescaped plus sign in the offset of a time zone is decoded to a space.
         let text = text.trim_end().replace(' ', "+");
         let timestamp = text.parse().or_else(|error| parse_end_of_time(&text).ok_or(error));
         timestamp.map(Some).map_err(|_| {

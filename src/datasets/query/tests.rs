@@ -1,9 +1,9 @@
-//! Span, errors and links of queries.
+//! Tests of spans, errors and links of queries.
 
 use super::params::*;
 use super::*;
 
-/// Noon of a day. The latest row is a minute older.
+/// Current time of the tests. The latest row is a minute older.
 const NOW: &str = "2026-07-30T12:00:00Z";
 const NEWEST: &str = "2026-07-30T11:59:00Z";
 

@@ -1,5 +1,5 @@
 //! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges and `HEAD`. Long
-//! ranges are streamed as they are read. `GET /api/rows/live/`: the latest rows.
+//! ranges are streamed while they are read. `GET /api/rows/live/`: the latest rows.
 
 use std::io;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ use crate::download::spool::SpooledFile;
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
 use crate::read::RowsPage;
 
-/// Number of rows, if it is known before they are read.
+/// Header with the number of rows, if it is known before they are read.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
-/// Maximum number of rows of a text that is spooled before it is sent, so that its length is known.
-/// Spooling needs a second at most.
+/// Maximum number of rows of a text file that is spooled before it is sent, so that its length is known.
+/// Spooling takes at most a second.
 const SPOOLED_ROWS_MAX: u64 = 500_000;
 
 /// Form of a download.
@@ -142,17 +142,17 @@ fn set_headers(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteRange {
     All,
-    /// From the first offset up to but not including the second.
+    /// The bytes from the first offset up to but not including the second.
     Part(u64, u64),
     /// The requested part is beyond the end of the file.
     Unsatisfiable,
 }
 
-/// Responds with the file, or with the part of it requested by `headers` (RFC 9110, section 14).
+/// Responds with the file, or with the part that `headers` request (RFC 9110, section 14).
 fn respond_part(file: SpooledFile, headers: &HeaderMap) -> Response {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let tag = file.facts.map(|facts| format!("\"{}\"", facts.tag));
-    // A part of another version would not match the parts that the caller has.
+    // A part of another version would not match the parts that the caller already has.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| Some(text(known)) == tag);
     let range = headers.get(RANGE).filter(|_| is_same).map(text);
     let size = file.size_bytes;

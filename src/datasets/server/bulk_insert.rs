@@ -1,9 +1,9 @@
-//! `POST /api/rows/bulk_insert/`: stores the rows of a body atomically.
+//! `POST /api/rows/bulk_insert/`: stores all rows of a body or none.
 //!
-//! The content type selects the format: JSON, NDJSON, CSV or Parquet. The default is JSON, unless
-//! the body starts like a Parquet file. The content encoding can be gzip or zstd. The dataset is in
-//! the query, or in the body if that is JSON. Bodies are read within a global memory limit and a
-//! limit for each key.
+//! The content type selects the format: JSON, NDJSON, CSV or Parquet. The default is JSON, unless the
+//! body starts like a Parquet file. The content encoding can be gzip or zstd. The dataset is named in
+//! the query, or in the body if that is JSON. The memory for bodies is limited, in total and for each
+//! key.
 
 use std::time::Duration;
 
@@ -32,15 +32,15 @@ use crate::error::{Invalid, OperationError};
 use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
 use crate::key_limit::{KeyLimit, KeyPermit};
 
-/// Maximum length of a body that is read before checking that the key owns the dataset. Up to this
-/// length, the check is slower than reading.
+/// Maximum length of a body that is read before the service checks that the key owns the dataset.
+/// Reading a body of this length is faster than the check.
 const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Memory that is reserved initially for a decompressed body, as a multiple of the compressed length.
 /// Text rarely has a higher compression ratio.
 const UNPACKED_TIMES: usize = 16;
 
-/// Like [`UNPACKED_TIMES`], for Parquet, whose values are encoded before pages are compressed.
+/// The same multiple for Parquet, whose values are encoded before pages are compressed.
 const PAGES_TIMES: usize = 4;
 
 /// Minimum memory that is reserved for a Parquet body, since a dictionary can encode many texts in a few
@@ -106,13 +106,13 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     };
     let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX)
         || coding != Coding::Identity;
-    // JSON may name another dataset than the query does.
+    // The JSON body may name another dataset than the query.
     if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
         app.datasets.find_owned(key, dataset).await?;
     }
     let mut limited = read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
     let body = limited.bytes.clone();
-    // Parquet files compress their pages internally.
+    // Parquet files are compressed internally.
     let bytes_max = match coding {
         Coding::Gzip | Coding::Zstd => body.len() * UNPACKED_TIMES,
         Coding::Identity if body.starts_with(PARQUET_MAGIC) => {
@@ -124,7 +124,7 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     limited.reserve(bytes_max).await?;
     let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max, key: name.clone() };
     let appended = match app.datasets.insert(key, batch.clone()).await {
-        // The body may have a better compression ratio than assumed.
+        // The body may have a higher compression ratio than assumed.
         Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
             limited.reserve(BODY_BYTES_MAX).await?;
             app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
@@ -136,7 +136,7 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     Ok(set_revision(created.into_response(), appended.revision))
 }
 
-/// Returns the format of the body by its content type.
+/// Returns the format of the body according to its content type.
 fn parse_format(headers: &HeaderMap) -> Format {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -157,7 +157,7 @@ fn parse_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let key = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
         (Some(value), None) => value.to_str().ok().and_then(|text| text.parse().ok()),
-        // With two keys, it is unclear which one applies.
+        // With two keys, it is unclear which of them applies.
         (Some(_), Some(_)) => None,
     };
     let unfit = || Invalid::from(IdempotencyKeyError.to_string());
@@ -175,41 +175,42 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
     }
 }
 
-/// Bytes per permit.
+/// Number of bytes per permit.
 pub(super) const PERMIT_BYTES: usize = 16 * 1024;
 
-/// Maximum size of all bodies in memory: two of the longest, or thousands of small bodies. The rows of a
-/// body need about five times its length.
+/// Maximum size of all bodies in memory: two bodies of maximum length, or thousands of small bodies. The
+/// rows of a body need about five times as much memory as the body.
 const BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
-/// Time limit for acquiring permits. It resolves a deadlock of two bodies that wait for each other.
+/// Maximum time to wait for permits. It resolves a deadlock between two bodies that wait for each other.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time limit for the next part of a body, while the parts received hold permits.
+/// Maximum time to wait for the next part of a body. The parts already received hold permits.
 const NEXT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Maximum memory that is allocated for a body before it arrives.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Creates a limit of [`BYTES_MAX`]. Each key can hold as much as one body of maximum length.
+/// Creates a limit of [`BYTES_MAX`] in total. Each key can use as much as one body of maximum length
+/// needs.
 pub(super) fn new_limit() -> KeyLimit {
     KeyLimit::new(BYTES_MAX.div_ceil(PERMIT_BYTES), BODY_BYTES_MAX.div_ceil(PERMIT_BYTES))
 }
 
-/// A body with the permits for its memory and that of its rows.
+/// A body, with permits for the memory that it and its rows need.
 #[derive(Debug)]
 struct LimitedBody {
     bytes: Bytes,
     permit: KeyPermit,
-    /// Bytes that the permits cover.
+    /// Number of bytes that the permits cover.
     n_bytes: usize,
 }
 
-/// Reads a body of at most [`BODY_BYTES_MAX`].
+/// Reads a body of at most [`BODY_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// [`BodyError`] if the body is too long or truncated, [`STALLED`] if it stops arriving,
-/// [`CROWDED`] if no permits become available in time.
+/// [`BodyError`] if the body is too long or truncated, [`STALLED`] if it stops arriving, [`CROWDED`] if
+/// no permits become available in time.
 async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
@@ -227,7 +228,7 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
             return Err(BodyError::TooLarge.into());
         }
         limited.reserve(n_bytes).await?;
-        // Most small bodies arrive in a single part.
+        // Most small bodies arrive as a single part.
         if bytes.is_empty() && part.len() == length_min {
             limited.bytes = part;
             return Ok(limited);
@@ -242,7 +243,7 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
 }
 
 impl LimitedBody {
-    /// Waits for permits for `n_bytes` in total.
+    /// Waits until permits for `n_bytes` are held in total.
     ///
     /// # Errors
     /// [`CROWDED`] if they do not become available in time.

@@ -84,7 +84,7 @@ async fn apply_change(
     Ok(column.ok_or(OperationError::Refused(Refusal::ColumnUnknown))?.into())
 }
 
-/// Returns the dataset that a body names, by number or else by name.
+/// Returns the dataset that a body names, by its id or else by its name.
 fn dataset_ref(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
         (Some(number), _) => {

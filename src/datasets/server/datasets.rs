@@ -25,7 +25,7 @@ use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
 
-/// Count in a response if there are too many matches to be counted in time, as in the upstream's API for
+/// Count in a response if there are too many matches to count in time, as in the upstream's API for
 /// rows.
 const NOT_COUNTED: i64 = -1;
 /// Lists the datasets that the key sees.
@@ -79,7 +79,7 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
 }
 
-/// Returns a page of a listing, with the links to the next and the previous page.
+/// Returns a page of a list, with links to the next and the previous page.
 fn envelope(
     path: &str,
     params: &Params,
@@ -200,7 +200,7 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }
 
-/// Parses the number of a dataset. An invalid number is reported as a missing dataset.
+/// Parses the id of a dataset. An invalid id is reported as a missing dataset.
 fn which(id: &str) -> Result<DatasetRef, OperationError> {
     id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
 }
@@ -218,7 +218,7 @@ pub(super) async fn check_access(
         Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
         None => None,
     };
-    // Missing datasets are indistinguishable from datasets that are not shared.
+    // A missing dataset must be indistinguishable from a dataset that is not shared.
     let body = sight.map_or(
         AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
         |sight| AccessBody {

@@ -1,4 +1,4 @@
-//! Errors as the caller sees them: a status and `{"details":null,"error":"…"}`.
+//! Errors in the form that callers receive: a status and `{"details":null,"error":"…"}`.
 
 use std::error::Error;
 use std::iter::successors;
@@ -20,29 +20,29 @@ use wire::error::{DatasetsError, KeyError};
 
 use crate::error::{Invalid, OperationError};
 
-/// Seconds after which a caller can retry at a limit.
+/// Seconds after which a caller that has reached a limit can retry.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Like [`RETRY_AFTER_SECONDS`], while the first attempt of a request is in progress or a read-only
-/// service lags. Both take little longer than a commit.
+/// Seconds after which a caller can retry while the first attempt of its request is in progress or a
+/// read-only service lags. Both take little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
-/// Text for a full disk.
+/// Error text if the disk is full.
 const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
 
-/// Text if another process holds the lock of the store's file.
+/// Error text if another process has locked the store's file.
 const LOCKED: &str = "the service's file is locked by another process: nothing was stored";
 
-/// Text if the store's file was replaced.
+/// Error text if the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
-/// Text if a month was archived while its rows were written.
+/// Error text if a month was archived while its rows were being written.
 const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
 
-/// Text if the store's database cannot be reached.
+/// Error text if the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
 
-/// Text for a write to a read-only store, as with `--read-only`.
+/// Error text for a write to a store that is read-only, for example because of `--read-only`.
 const READ_ONLY: &str =
     "this service is read-only: nothing was stored; send writes to a service that is not";
 
@@ -90,7 +90,7 @@ pub(super) const PATH_NO_TEXT: ApiError =
     denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
 /// The path does not support the method.
 pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-/// The tags of `If-Match` do not include the tag of the response.
+/// The entity tags in `If-Match` do not include that of the response.
 pub(super) const NOT_MATCHED: ApiError =
     denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// The account has reached its limit of streams and waiting requests.
@@ -98,7 +98,7 @@ pub(super) const STREAMS_FULL: ApiError = denied(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
-/// The caller accepts no supported coding.
+/// The caller accepts none of the supported content codings.
 pub(super) const NO_CODING: ApiError = denied(
     StatusCode::NOT_ACCEPTABLE,
     "responses are available with Accept-Encoding gzip, zstd or identity",
@@ -106,7 +106,7 @@ pub(super) const NO_CODING: ApiError = denied(
 /// The next part of the body did not arrive.
 pub(super) const STALLED: ApiError =
     denied(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
-/// Other bodies hold all memory that is reserved for bodies.
+/// Other bodies use all the memory that is reserved for bodies.
 pub(super) const CROWDED: ApiError =
     denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
@@ -124,7 +124,7 @@ impl Public {
 }
 
 impl ApiError {
-    /// Returns the status and text for the caller. `None` for an internal error.
+    /// Returns the status and the text for the caller, or `None` for an internal error.
     fn public(&self) -> Option<Public> {
         let mut causes = successors(Some(self as &(dyn Error + 'static)), |&error| error.source());
         let store_error = causes.find_map(|error| error.downcast_ref());
@@ -153,7 +153,7 @@ impl ApiError {
     }
 }
 
-/// Returns status and text for a failure of the store. `None` for an internal error.
+/// Returns the status and the text for a failure of the store, or `None` for an internal error.
 fn store_failure(error: &StoreError) -> Option<Public> {
     if let StoreError::Locked | StoreError::Unreachable(_) | StoreError::Archive { .. } = error {
         warn!(causes = causes_of(error), "{error}");
@@ -181,7 +181,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
     })
 }
 
-/// Returns the status of a rejection. `None` for an internal error.
+/// Returns the status for a rejection, or `None` for an internal error.
 fn operation_status(error: &OperationError) -> Option<StatusCode> {
     Some(match error {
         OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
@@ -225,7 +225,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Converts a rejection by the gate.
+/// Converts a rejection by the gate into a response.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
         Refused::NoKey(no_key) => no_key.into(),
@@ -241,8 +241,8 @@ pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// Returns the body of an error. As in Go's wrapped errors, which the upstream returns, the kind is at
-/// the end of the text.
+/// Returns the body of an error. The kind of the error is at the end of its text, as in the upstream,
+/// which wraps errors in Go.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {
         StatusCode::BAD_REQUEST => ": bad request",

@@ -1,11 +1,11 @@
-//! Headers that many responses share: content codings, tags and revisions.
+//! Headers that many responses share: content codings, entity tags and revisions.
 //!
-//! Only complete bodies of a minimum length are compressed here. Downloads are compressed as they are
-//! read. Event streams are not compressed, since each event is flushed immediately.
+//! This module only compresses complete bodies of a minimum length. Downloads are compressed while they
+//! are read. Event streams are not compressed, since each event is flushed immediately.
 //!
-//! `If-None-Match` leads to 304, `If-Match` to 412. `X-Revision` is the commit that a response
-//! includes. A read-only service reads a replica of the database, which may lag. Its responses
-//! include the commit that the request names, or it responds 503.
+//! `If-None-Match` leads to status 304, `If-Match` to 412. `X-Revision` is the revision of the dataset
+//! that a response fully includes. A read-only service reads a replica of the database, which may lag.
+//! Its responses include the revision that the request names, or have status 503.
 
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::{FromRequestParts, Request};
@@ -26,13 +26,14 @@ use crate::error::Invalid;
 use crate::etag::{ETag, KnownETags};
 use crate::run_blocking;
 
-/// Minimum length of a body to compress. A shorter body would save only a packet or two.
+/// Minimum length of a body that is compressed. Compressing a shorter body would only save a packet or
+/// two.
 const BYTES_MIN: u64 = 4 * 1024;
 
-/// Maximum length of a body that is compressed here, which bounds the memory.
+/// Maximum length of a body that is compressed here, which limits the memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Content coding that a caller accepts. `None` if no supported coding is acceptable.
+/// Content coding that a caller accepts. `None` if it accepts no supported coding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted(Option<Coding>);
 
@@ -81,7 +82,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true if a body is complete, textual, not yet compressed, and within the length limits.
+/// Returns true if a body is complete, a text, not yet compressed, and within the limits of length.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -118,7 +119,7 @@ async fn compress_body(response: Response, coding: Coding) -> Response {
     Response::from_parts(parts, Body::from(packed))
 }
 
-/// Adds the coding to the tag of a compressed body, since its bytes differ.
+/// Adds the coding to the entity tag of a compressed body, since its bytes are different.
 fn set_coded_tag(headers: &mut HeaderMap, coding: Coding) {
     let Some(plain) = headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else { return };
     let (Some(name), Some(plain)) = (coding.name(), plain.strip_suffix('"')) else { return };
@@ -127,10 +128,10 @@ fn set_coded_tag(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Header with the number of a commit, in requests and responses.
+/// Name of the header with a revision of the dataset, in requests and responses.
 const REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 
-/// Last commit of the dataset that the caller has seen, if it sent one.
+/// Latest revision of the dataset that the caller has seen, if it sent one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen(pub(super) Option<u64>);
 
@@ -147,13 +148,13 @@ impl<S: Sync> FromRequestParts<S> for Seen {
     }
 }
 
-/// Sets the last commit of the dataset that a response includes.
+/// Sets the header with the revision of the dataset that a response fully includes.
 pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
     response.headers_mut().insert(REVISION, HeaderValue::from(revision));
     response
 }
 
-/// Tags of the `If-None-Match` header. Empty without the header.
+/// Entity tags in the `If-None-Match` header. Empty if there is no header.
 #[derive(Debug)]
 pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
@@ -166,9 +167,10 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-/// Responds with 412 if a request has `If-Match` without the tag of the response.
+/// Responds with status 412 if the request has an `If-Match` header without the entity tag of the
+/// response.
 ///
-/// Only reads have tags, so a change with this header is always rejected.
+/// Only reads have entity tags, so a change with this header is always rejected.
 pub(super) async fn check_match(request: Request, next: Next) -> Response {
     let Some(header) = request.headers().get(IF_MATCH) else { return next.run(request).await };
     let required = KnownETags::parse(header.to_str().unwrap_or_default());
@@ -186,7 +188,7 @@ pub(super) async fn check_match(request: Request, next: Next) -> Response {
     response
 }
 
-/// Sets the tag of a response with a body of this content coding.
+/// Sets the entity tag of a response whose body has this content coding.
 pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     let text = match coding.name() {
         None => format!("\"{tag}\""),
@@ -197,7 +199,7 @@ pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     }
 }
 
-/// Returns a 304 for a caller that has the response with the tag `known`.
+/// Returns a response with status 304 for a caller that has the response with the entity tag `known`.
 pub(super) fn not_modified(known: &str) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     let known = known.strip_prefix("W/").unwrap_or(known);

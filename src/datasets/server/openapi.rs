@@ -1,6 +1,7 @@
 //! `GET /api/openapi.json`: describes the whole service. Needs no key.
 //!
-//! Operations are described at their handlers, bodies at their types in `wire`. Shared parts are here.
+//! Operations are described at their handlers and bodies at their types in `wire`. The parts that
+//! several operations share are here.
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ use wire::datasets::{BucketBody, CreateDataset, DatasetBody, Envelope, RawRowBod
 use wire::error::{DatasetsError, KeyError};
 use wire::paths;
 
-/// One example of each body, based on the documented data, by the name of its schema.
+/// An example of each body, keyed by the name of its schema and based on the documented data.
 const EXAMPLES: &str = include_str!("../../../assets/examples/datasets.json");
 
 /// Introduction of the description.
@@ -56,7 +57,7 @@ fn document() -> Value {
         examples: EXAMPLES,
     };
     let mut document = describe::<DatasetsError, KeyError>(api, &about);
-    // The query can name the dataset instead.
+    // `dataset` is not required in the body, since the query can name it instead.
     let insert = &mut document["components"]["schemas"]["BulkInsert"];
     insert["required"] = json!(["rows"]);
     insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);
@@ -195,7 +196,7 @@ fn resolutions() -> Object {
     one_of(&["raw", "5m", "15m", "1h", "4h", "1d"])
 }
 
-/// Schema of a text with a fixed set of values. The first one is the default.
+/// Returns the schema of a text with a fixed set of values, the first of which is the default.
 pub(super) fn one_of(texts: &[&str]) -> Object {
     let default = texts.first().map(|first| json!(first));
     ObjectBuilder::new()

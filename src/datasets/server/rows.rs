@@ -1,4 +1,4 @@
-//! `/api/rows/`: pages of rows or buckets, deletion of a range of rows.
+//! `/api/rows/`: reads pages of rows or buckets, and deletes ranges of rows.
 
 use axum::Json;
 use axum::http::header::CONTENT_TYPE;
@@ -22,7 +22,7 @@ use crate::query::params::Params;
 use crate::query::{self, RowsQuery};
 use crate::read::{PageRequest, PageResponse, PageResponseBody, RowsPage};
 
-/// Estimated length of a row of a page: seven columns of full precision take a little more.
+/// Estimated length of a row in a page. Seven columns of full precision need a little more.
 const ROW_BYTES: usize = 320;
 
 /// Position of a page.

@@ -1,4 +1,4 @@
-//! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. Needs no key.
+//! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. They need no key.
 
 use accounts::AccountsError;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use super::error::Result;
 use super::openapi::DESCRIPTION;
 use crate::error::OperationError;
 
-/// True if the portal is served in addition to the service's paths.
+/// True if the portal is served next to the service's paths.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HasPortal(pub(super) bool);
 

@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`: new rows as server-sent events, on a connection held open.
+//! `GET /api/rows/stream/`: new rows as server-sent events on a connection that stays open.
 
 use std::convert::Infallible;
 
@@ -26,17 +26,17 @@ use super::openapi::{InColumns, KeyInQuery, WhichDataset};
 use super::{App, Caller, HEARTBEAT_EVERY, read_params};
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
-/// Parameter with the key, on the paths that allow it: a browser's `EventSource` cannot send
-/// headers. Queries are not logged.
+/// Parameter with the key, on the paths that allow it, since a browser's `EventSource` cannot send
+/// headers. Query strings are not logged.
 pub(super) const KEY_PARAM: &str = "api_key";
 
-/// Header with the cursor of a reader that resumes.
+/// Header with the cursor of a reader that resumes a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Like [`LAST_EVENT_ID`], as a parameter for readers that cannot send headers.
+/// Parameter with the cursor, for readers that cannot send the header.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
-/// Delay after which a disconnected reader reconnects.
+/// Event that sets the delay after which a disconnected reader reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
 ///
@@ -75,14 +75,14 @@ pub(super) async fn get(
     Ok(([(CONTENT_TYPE, content_type)], Body::from_stream(body)).into_response())
 }
 
-/// Reason for ending the stream of a key that lost access to the dataset, or of a deleted dataset.
+/// Reason for closing a stream if its key has lost access to the dataset, or if the dataset was deleted.
 pub(super) const NO_ACCESS: &str = "the key can no longer read the dataset";
 
-/// Reason for ending a stream when the service lost track of the dataset's commits.
+/// Reason for closing a stream if the service no longer knows which commits follow.
 const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
                     the last event as Last-Event-ID";
 
-/// Events of a reader, in order.
+/// Events for a reader, in order.
 struct Events {
     first: Option<Bytes>,
     has_ended: bool,
@@ -100,7 +100,7 @@ impl Events {
             message: "Connected to real-time stream".to_owned(),
         };
         let mut first = render_event(EVENT_CONNECTED, &connected);
-        // Inserted before the empty line, so that it is part of the first event.
+        // The delay is inserted before the empty line, so that it is part of the first event.
         first.pop();
         first.extend_from_slice(RETRY);
         let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
@@ -108,7 +108,8 @@ impl Events {
         Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }
 
-    /// Returns the next bytes to send. `None` after the event with the reason for the end.
+    /// Returns the next bytes to send. Returns `None` after the event with the reason for closing the
+    /// stream.
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -126,19 +127,19 @@ impl Events {
         }
     }
 
-    /// Waits for rows or the next heartbeat.
+    /// Waits for rows or for the next heartbeat.
     ///
     /// # Errors
-    /// Reason for the end of the stream, for the reader.
+    /// Reason for closing the stream, which is sent to the reader.
     async fn read_next(&mut self) -> Result<Bytes, String> {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // A revoked key closes its streams. A failed check of the key does not.
+                // A revoked key closes its streams. If the key cannot be checked, the stream stays open.
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
-                // Losing access to the dataset closes the stream as well.
+                // Losing access to the dataset closes the stream, too.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());

@@ -1,4 +1,4 @@
-//! Tests of the service as its callers see it, one file for each file of `server`.
+//! Tests of the service from the perspective of its callers, with a file for each file of `server`.
 
 mod archive;
 mod browsers;
@@ -35,10 +35,10 @@ use tsdb::store::Store;
 use super::*;
 use crate::POLL_EVERY;
 
-/// Timestamp of the first demo row. The others follow minute by minute.
+/// Timestamp of the first row. The others follow at intervals of a minute.
 const FIRST: &str = "2026-07-29T00:00:00Z";
 
-/// Limit of endless responses of all accounts together.
+/// Maximum number of streams of all accounts together.
 const N_STREAMS: usize = 8192;
 
 /// Time of the manual clock.
@@ -51,7 +51,7 @@ pub(crate) struct Service {
     router: Router,
     clock: Clock,
     group: Group,
-    /// Key that owns the datasets it creates.
+    /// Key that owns the datasets, since it creates them.
     owner: String,
     /// Key that holds the tag `public`.
     reader: String,
@@ -82,7 +82,7 @@ impl Service {
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
-    /// Starts a service with dataset 1, `btc`, of one-minute bars that both keys see.
+    /// Starts a service with dataset 1, `btc`, which has one-minute bars and is visible to both keys.
     async fn with_bars(n_minutes: usize) -> Self {
         let service = Self::start().await;
         let columns = ["open", "high", "low", "close", "volume"]
@@ -120,7 +120,7 @@ impl Service {
         self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
-    /// Sends JSON and reads the response as JSON.
+    /// Sends JSON and returns the status and the response as JSON.
     async fn call(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         json_of(self.send(key, method, path, Body::from(body.to_string())).await).await
     }
@@ -148,13 +148,13 @@ impl Service {
     }
 }
 
-/// Opens the store in `folder` and the state of the service.
+/// Opens the store in `folder` and creates the state of a service.
 fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     app_on(Arc::new(store), folder, accounts, clock)
 }
 
-/// Returns the state of a service on `store`. Its caches are in `folder`.
+/// Creates the state of a service on `store`. Its caches are in `folder`.
 fn app_on(
     store: Arc<dyn Store>,
     folder: &Path,
@@ -190,7 +190,7 @@ fn timestamp_of(minute: usize) -> String {
     (first + Duration::from_mins(minute.try_into().unwrap())).to_string()
 }
 
-/// Returns the bar of a minute: it opens at the minute's number and closes half above.
+/// Returns the bar of a minute. It opens at the number of the minute and closes one half above.
 fn bar(minute: usize) -> Value {
     let open = f64::from(u32::try_from(minute).unwrap());
     json!({"timestamp": timestamp_of(minute), "values": {
@@ -214,7 +214,7 @@ async fn full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads work");
-    // There is space for a small insert, but not for the insert that was rejected.
+    // There is space for a small insert, but not for the rejected one.
     store.limit_pages(150).await.unwrap();
     let little = json!({"dataset": 1, "rows": [bar(50_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);

@@ -1,4 +1,4 @@
-//! Measures the load of the machine each second: processor, memory, network, disk.
+//! Measures the load of the machine every second: processor, memory, network, disk.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,8 +18,8 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of days for which rows are retained, which needs some 20 MB and exceeds the history that a
-/// session shows.
+/// Number of days for which rows are retained. They need some 20 MB and exceed the history that the
+/// terminal shows.
 const KEEP_DAYS: &str = "1";
 
 /// Options of the measurements.
@@ -34,8 +34,8 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
-/// Name, description, unit of the first column and columns of each dataset. The order is that of the
-/// rows of a measurement.
+/// Name, description, unit of the first column, and columns of each dataset. A measurement has its rows
+/// in the same order.
 const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     (
         "machine_cpu",
@@ -63,10 +63,10 @@ const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// One row for each dataset.
+/// Values of one measurement: a row for each dataset.
 type Measurement = [Vec<Option<f64>>; 4];
 
-/// Measures and stores the load until dropped.
+/// Measures and stores the load until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) {
     let Some(mut store) = LoadStore::open(&datasets, &clock).await else { return };
     info!("the machine's load is measured every {:?}", options.every);
@@ -100,7 +100,7 @@ struct LoadStore {
 }
 
 impl LoadStore {
-    /// Opens the datasets. Logs a failure and returns `None`.
+    /// Opens the datasets. Logs a failure and returns `None` in that case.
     async fn open(datasets: &Datasets, clock: &Clock) -> Option<Self> {
         let mut feeds = Vec::new();
         for (name, text, unit, columns) in DATASETS {
@@ -133,8 +133,8 @@ impl LoadStore {
         })
     }
 
-    /// Stores a measurement with the current time, unless the clock just leapt ahead, since a row in the
-    /// future would remain the latest one.
+    /// Stores a measurement with the current time, unless the clock has just leapt ahead, since a row in
+    /// the future would remain the latest row.
     async fn put(&mut self, measurement: Measurement) {
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
@@ -152,7 +152,8 @@ impl LoadStore {
     }
 }
 
-/// True while an operation fails. Each start and end of the failure is logged.
+/// State of an operation that is repeated. It is true while the operation fails, so that each start and
+/// end of a failure is logged once.
 #[derive(Debug, Default)]
 struct Condition(bool);
 
@@ -167,7 +168,7 @@ impl Condition {
     }
 }
 
-/// Reads the counters of the machine. Unreadable counters are missing.
+/// Reads the counters of the machine. A counter that cannot be read gives a missing value.
 #[derive(Debug)]
 struct Meter {
     system: Option<System>,
@@ -187,7 +188,7 @@ impl Meter {
         Self { system, networks, disks, measured: now }
     }
 
-    /// Returns the changes since the last measurement.
+    /// Returns the changes since the previous measurement.
     fn measure(&mut self, now: Instant) -> Measurement {
         let seconds = now.saturating_duration_since(self.measured).as_secs_f64().max(1e-3);
         self.measured = now;
@@ -226,7 +227,7 @@ impl Meter {
     fn disk(&mut self, seconds: f64) -> Vec<Option<f64>> {
         let Some(disks) = &mut self.disks else { return vec![None; 3] };
         disks.refresh(true);
-        // A disk that is mounted in several places is counted once.
+        // A disk that is mounted in several places only counts once.
         let by_name: BTreeMap<_, _> = disks.iter().map(|disk| (disk.name(), disk)).collect();
         let (mut written, mut read, mut total, mut free) = (0.0, 0.0, 0.0, 0.0);
         for disk in by_name.into_values() {
@@ -241,7 +242,7 @@ impl Meter {
     }
 }
 
-/// Converts the load of a processor, rounded to the precision of the measurement.
+/// Converts the load of a processor to percent, rounded to the precision of the measurement.
 fn percent(share: f32) -> f64 {
     round_hundredths(f64::from(share).clamp(0.0, 100.0))
 }

@@ -1,10 +1,10 @@
-//! A synthetic market: bars that behave like real bars, but are not quotes of anything.
+//! A synthetic market: bars that behave like real bars, but are not prices of a real market.
 //!
 //! It follows the current time with one bar per second. Earlier periods are covered by longer bars: the
 //! history of some months at the first start, and later the periods in which the service did not run.
-//! This provides data for every resolution with few rows. Each bar is a function of the seed and its
-//! time, so a restart continues from the latest row. As in real feeds, some seconds are missing, late or
-//! corrected.
+//! Thus few rows provide data for every resolution. Each bar is a function of the seed and its time, so
+//! that a restarted service continues from the latest row. As in real feeds, some seconds are missing,
+//! late or corrected.
 
 mod generator;
 
@@ -23,24 +23,25 @@ use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of bars in one append. The history of a first start, or of a period in which the service did
-/// not run, fits in one commit, so that concurrent readers see it whole or not at all.
+/// Maximum number of bars in one append. The history at a first start, or a period in which the service
+/// did not run, fits into one commit, so that concurrent readers see all of it or nothing.
 const BATCH_BARS: usize = 65_536;
 
-/// Interval of checks of the clock, at which bars of a second are appended.
+/// Interval at which the clock is checked and the bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of bars in seconds, by their minimum age in seconds. The latest hour has a bar for each
-/// second, more than any predictor reads. Beyond a day, charts show five-minute buckets at the finest.
+/// Length of bars in seconds, each with the minimum age in seconds at which it applies. The latest hour
+/// has a bar for each second, which is more than any predictor reads. For ages of more than a day, the
+/// shortest buckets that charts show are five minutes.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
 /// Number of days for which rows are retained: some 2.4 million rows.
 const KEEP_DAYS: &str = "7";
 
-/// Pause after a failed append.
+/// Pause after an append that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Columns of a bar, in the order of the upstream.
+/// Columns of a bar, in the same order as in the upstream service.
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
@@ -54,12 +55,12 @@ pub struct MarketOptions {
 }
 
 impl MarketOptions {
-    /// 120 days of history, so that a chart of days is full.
+    /// 120 days of history, which is enough to fill a chart of daily buckets.
     pub const USUAL: Self =
         Self { seed: 0x7269_7074_7963_6821, history: Duration::from_hours(120 * 24) };
 }
 
-/// Pairs of the market.
+/// Parameters of the pairs in the market.
 const TICKERS: [Ticker; 4] = [
     Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_040, volume: 4.0 },
     Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_050, volume: 60.0 },
@@ -73,8 +74,8 @@ struct Pair {
     generator: Generator,
 }
 
-/// Returns the closes of the first pair of a market of `seed`, each with its second since 1970.
-/// Missing seconds are left out.
+/// Returns the closing prices of the first pair in a market with `seed`, each with its second since
+/// 1970. Missing seconds are omitted.
 pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     let [ticker, ..] = TICKERS;
     let generator = Generator::new(ticker, seed);
@@ -82,7 +83,7 @@ pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     arriving.map(|second| (second, generator.bar(second, 1).close)).collect()
 }
 
-/// Appends the history and then new bars, until dropped.
+/// Appends the history and then new bars, until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock) {
     let mut pairs = Vec::new();
     for ticker in TICKERS {
@@ -105,15 +106,15 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     loop {
         ticks.tick().await;
         let now = date.read();
-        // If the clock leaps ahead, no bars of the future are generated.
+        // If the clock leaps ahead, no bars are generated for the future.
         if date.lead().is_none() {
             next = catch_up(&pairs, next, now.seconds()).await;
         }
     }
 }
 
-/// Appends all bars from the second `next` that are complete at the second `now`. Returns the second to
-/// continue with.
+/// Appends all bars that start at second `next` or later and are complete at second `now`. Returns the
+/// second at which to continue.
 async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     loop {
         let spans = spans(next, now);
@@ -126,8 +127,8 @@ async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     }
 }
 
-/// Returns the times of the next bars from the second `next` that are complete at the second `now`,
-/// at most [`BATCH_BARS`]. Longer bars begin at multiples of their length, like buckets.
+/// Returns the spans of the next bars that start at second `next` or later and are complete at second
+/// `now`, at most [`BATCH_BARS`]. Longer bars begin at multiples of their length, as buckets do.
 fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
     let mut spans = Vec::new();
     while spans.len() < BATCH_BARS {
@@ -145,7 +146,7 @@ fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
 }
 
 impl Pair {
-    /// Appends the bars of `spans`. Retries until it succeeds.
+    /// Appends the bars of `spans`. Repeats the append until it succeeds.
     async fn append(&self, spans: &[Range<i64>]) {
         let arrivals: Vec<(i64, Bar)> = spans.iter().flat_map(|span| self.arrivals(span)).collect();
         let rows = || arrivals.iter().map(|(second, bar)| row(*second, bar));
@@ -155,7 +156,7 @@ impl Pair {
         }
     }
 
-    /// Returns the bars that arrive in `span`. In a span of one second, these include late and
+    /// Returns the bars that arrive during `span`. In a span of one second, they include late and
     /// corrected bars.
     fn arrivals(&self, span: &Range<i64>) -> Vec<(i64, Bar)> {
         let seconds = span.end - span.start;

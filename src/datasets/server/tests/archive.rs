@@ -1,4 +1,4 @@
-//! Reads of stored and archived rows equal reads of a store without an archive.
+//! Tests that a service with an archive returns the same rows as one without an archive.
 
 use tsdb::archive::objects::Objects;
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
@@ -6,13 +6,13 @@ use tsdb::archive::{ArchiveOptions, ArchivedStore};
 use super::stream::Reader;
 use super::*;
 
-/// Minutes of the rows: three days of July and some hours of August.
+/// Number of one-minute rows: three days of July and some hours of August.
 const MINUTES: usize = 4_700;
 
 /// Time at which July is old enough to be archived, but August is not.
 const ARCHIVED_AT: &str = "2026-08-20T00:00:00Z";
 
-/// Restarts a service on an archived store.
+/// Restarts a service with an archive to which July was moved.
 async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     let Service { app, accounts, router: old, clock, group, owner, reader, folder } = service;
     group.shutdown().await;
@@ -31,7 +31,7 @@ async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     (Service { app, accounts, router, clock, group, owner, reader, folder }, store)
 }
 
-/// Reads everything of dataset 1 over HTTP.
+/// Reads all of dataset 1 over HTTP, in every way.
 async fn read_all(service: &Service) -> Vec<String> {
     let mut found = Vec::new();
     for query in [
@@ -65,7 +65,7 @@ async fn read_all(service: &Service) -> Vec<String> {
     found
 }
 
-/// Replays the rows of a stream after the event `last_id`, with two fields of each.
+/// Reads the rows that a stream replays after the event `last_id`. Returns two fields of each row.
 async fn replay(service: &Service, last_id: &str, n_rows: usize) -> Vec<(Value, Value)> {
     let path = "/api/rows/stream/?dataset=1";
     let mut reader = Reader::of(&service.router, &service.reader, path, Some(last_id)).await;

@@ -1,4 +1,4 @@
-//! `GET /` and access by pages of other sites.
+//! Tests of `GET /` and of access by pages of other sites.
 
 use axum::http::HeaderMap;
 use axum::routing::get;
@@ -7,7 +7,7 @@ use super::*;
 
 const SITE: &str = "https://example.com";
 
-/// Sends a request of a page of `origin`. Returns the status and headers of the response.
+/// Sends a request as a page of `origin` would. Returns the status and the headers of the response.
 async fn of_page(
     router: &Router,
     origin: &str,

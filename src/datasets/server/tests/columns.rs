@@ -1,4 +1,4 @@
-//! `/api/columns/`
+//! Tests of `/api/columns/`.
 
 use futures::StreamExt as _;
 use model::block::{Rows, Series};
@@ -121,7 +121,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     ] {
         assert_eq!(delete_column(&service, name).await, (want.0, refusal(want.1)), "{name}");
     }
-    // All caches have the column.
+    // All caches include the column.
     check_vwap(&service, 2_499, Some("7.5")).await;
     let want = json!({"message": "Column deleted successfully"});
     assert_eq!(delete_column(&service, "vwap").await, (200, want));
@@ -145,7 +145,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     assert!(!stored.contains(&Some(7.5)), "packed chunks have no values of it");
     drop(store);
 
-    // A new column with the name is empty and accepts values. It can have another type.
+    // A new column of the same name is empty and accepts values. It can have another type.
     let column = add_column(&service, "vwap", "integer").await;
     assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
     check_vwap(&service, 2_499, Some("")).await;
@@ -200,8 +200,8 @@ fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
     values.clone()
 }
 
-/// Checks the row at `minute` in all kinds of reads: the value of the column `vwap`, an empty text
-/// for a missing value, or `None` for a missing column.
+/// Checks the row at `minute` in all kinds of reads. `vwap` is the expected text of the column: empty
+/// for a missing value, `None` for a missing column.
 async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     let (at, value) = (timestamp_of(minute), vwap.filter(|value| !value.is_empty()));
     let check_json = |row: &Value| {
@@ -244,7 +244,7 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     assert_eq!((cell.as_deref(), row.len()), (want, header.len()), "{row}");
     assert_eq!(column("note").unwrap().1.to_string(), format!("\"n{minute}\""), "{row}");
 
-    // A stream replays the latest rows.
+    // A stream only replays the latest rows.
     if minute >= 2_499 {
         let path = "/api/rows/stream/?dataset=1";
         let response = service.send(&service.reader, "GET", path, Body::empty()).await;

@@ -1,4 +1,4 @@
-//! `/api/datasets/` and `/api/datasets/{id}/`
+//! Tests of `/api/datasets/` and `/api/datasets/{id}/`.
 
 use super::*;
 
@@ -136,7 +136,7 @@ async fn ambiguous_name_is_a_conflict_with_the_ids() {
     let insert = "/api/rows/bulk_insert/?dataset_name=btc";
     assert_eq!(service.post(third, insert, &json!({"rows": []})).await, (409, want));
     assert_eq!(service.get(third, "/api/columns/?dataset=2").await.0, 200);
-    // The key's own dataset precedes other keys' datasets.
+    // The name refers to the key's own dataset before the datasets of other keys.
     assert_eq!(service.post(third, "/api/datasets/", &json!({"name": "btc"})).await.0, 201);
     assert_eq!(service.get(third, "/api/columns/?dataset_name=btc").await.0, 200);
 }

@@ -1,4 +1,4 @@
-//! Two services on one database: each serves the commits of the other.
+//! Tests of two services on one database, each of which serves the commits of the other.
 
 mod lost_answers;
 
@@ -13,14 +13,14 @@ use crate::server::stream::NO_ACCESS;
 /// Number of rows that each service inserts in a test.
 const ROWS_EACH: usize = 60;
 
-/// Two services on one database, with a dataset for a single test.
+/// Two services on one database, with a dataset that only one test uses.
 struct Pair {
     one: Service,
     two: Service,
     dataset: i64,
-    /// Name of the dataset and of the tag through which the reader sees it.
+    /// Name of the dataset, and of the tag that makes it visible to the reader.
     name: String,
-    /// Owner of the keys.
+    /// Service whose keys the two services use.
     base: Service,
     url: String,
 }
@@ -40,7 +40,7 @@ impl Pair {
         Some(Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base, url })
     }
 
-    /// Inserts a row of a minute through one of the services.
+    /// Inserts a row at a minute through one of the services.
     async fn insert(&self, by: &Service, minute: usize, close: f64) {
         let row = json!({"timestamp": timestamp_of(minute), "values": {"close": close}});
         let body = json!({"dataset": self.dataset, "rows": [row]});
@@ -55,8 +55,8 @@ impl Pair {
         reader
     }
 
-    /// Returns the status of the page of all rows at a service, its text and its tag. If the page is
-    /// `known`, the status is 304 and the text is empty.
+    /// Returns the status, the text and the entity tag of the page of all rows at a service. If `known`
+    /// is the tag of the page, the status is 304 and the text is empty.
     async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
@@ -91,7 +91,7 @@ fn service_on(base: &Service, store: PostgresStore) -> Service {
     Service { app, accounts, router, clock, group, owner, reader, folder }
 }
 
-/// Reads the next rows of a stream: their values with the numbers in the ids of the events.
+/// Reads the next rows of a stream. Returns their values and the numbers in the ids of the events.
 async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
     let mut rows = Vec::new();
     while rows.len() < n_rows {
@@ -147,7 +147,7 @@ async fn reader_gets_deletions_and_corrections_of_the_other_service() {
     pair.insert(&pair.two, 1, 2.0).await;
     pair.insert(&pair.one, 1, 3.0).await;
     let rows = read_rows(&mut reader, 1).await;
-    // The second row may be replaced before it is read.
+    // The second row may already be replaced when it is read.
     let last = if rows == [(2.0, 2)] { read_rows(&mut reader, 1).await } else { rows };
     assert_eq!(last, [(3.0, 3)]);
 }
@@ -183,7 +183,7 @@ async fn caches_and_tags_reflect_commits_of_the_other_service() {
     assert_eq!((status, page.matches("\"close\":1").count()), (200, 3), "{page}");
     assert_eq!(pair.page(&pair.two, &tag).await.0, 304, "the tag is the same at each service");
     assert_eq!(pair.page(&pair.one, "").await, (200, page, tag.clone()), "out of the cache");
-    // A row in the page is replaced at the other service, then a row after it is added here.
+    // The other service replaces a row of the page, then this one adds a row after the page.
     pair.insert(&pair.two, 1, 5.0).await;
     let (status, page, tag) = pair.page(&pair.one, &tag).await;
     assert_eq!((status, page.matches("\"close\":5").count()), (200, 1), "{page}");
@@ -199,7 +199,7 @@ async fn caches_and_tags_reflect_commits_of_the_other_service() {
     pair.insert(&pair.two, 2, 8.0).await;
     let (csv, _) = pair.one.text(&download).await;
     assert!(csv.contains(",8\n") && !csv.contains(",6\n"), "{csv}");
-    // A column added at the other service changes the tag, since later rows have values in it.
+    // A column that the other service adds changes the entity tag, since later rows have values in it.
     let (_, _, tag) = pair.page(&pair.one, "").await;
     let column = json!({"dataset": pair.dataset, "name": "open", "dtype": "float"});
     let (status, added) = pair.two.post(&pair.two.owner, "/api/columns/", &column).await;

@@ -1,9 +1,9 @@
-//! Retention by metadata.
+//! Tests of the retention that metadata define.
 
 use super::*;
 use crate::retention::delete_old;
 
-/// Minutes of rows in two chunks.
+/// Number of one-minute rows, which fill two chunks.
 const MINUTES: usize = 2_400;
 
 async fn first_minute(service: &Service) -> Value {

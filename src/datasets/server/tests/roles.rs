@@ -1,14 +1,15 @@
-//! Permissions on every path for the owner, a holder of a tag, a key without access and an invalid key.
+//! Tests the permissions on every path for the owner, a holder of a tag, a key without access, and an
+//! invalid key.
 
 use super::*;
 
-/// A request to a service in which dataset 1 belongs to the owner and has the tag `public`.
+/// A request to a service in which the owner owns dataset 1, which has the tag `public`.
 struct Walk {
     method: &'static str,
     path: &'static str,
     body: Value,
-    /// Statuses for the owner, a holder and a stranger. A 404 for a stranger is the same response
-    /// as for a missing dataset.
+    /// Expected statuses for the owner, a holder and a key without access. A 404 for the key without
+    /// access must be the same response as for a missing dataset.
     want: [u16; 3],
 }
 
@@ -81,7 +82,7 @@ async fn every_path_enforces_the_role_of_the_key() {
         for key in ["", "nonsense", "UP-0123456789abcdef01234567", revoked.reveal()] {
             assert_eq!(status(&service, key, &walk).await, 401, "{what} with {key:?}");
         }
-        // Unauthorized keys come first, so the data is still there for the owner.
+        // The keys without permission come first, so that the data still exist for the owner.
         let [owner, holder, other] = walk.want;
         if other == 404 {
             let response =

@@ -1,4 +1,4 @@
-//! `GET /api/rows/`
+//! Tests of `/api/rows/`.
 
 use model::key::KeyId;
 use tsdb::catalog::DatasetRef;
@@ -234,8 +234,8 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // Rows that the page depends on: its first row, its last row, and the row after it, which only
-    // indicates a next page.
+    // Rows that the page depends on: its first row, its last row, and the row after it, which only shows
+    // that there is a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);
@@ -301,8 +301,8 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
         kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
-    // The second page is reached by a link, so eight pages are read ahead. So is the first page after
-    // these.
+    // The second page is reached by a link, so eight pages are read ahead. The same happens at the first
+    // page after these.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
@@ -349,8 +349,8 @@ async fn page_includes_commits_of_another_process() {
     for _ in 0..2 {
         assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
     }
-    // Here, a store that is opened a second time stands for another process. Programs other than ours do
-    // not know the lock.
+    // A store that is opened a second time simulates another process. The lock is removed, since other
+    // programs may not know of it.
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
@@ -382,7 +382,7 @@ async fn page_of_long_rows_ends_early_and_next_continues() {
     let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
     service.post(&service.owner, "/api/datasets/", &body).await;
     service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
-    // A quote is two bytes long as JSON.
+    // A quote needs two bytes in JSON.
     let text = "\"".repeat(8000);
     let row = |minute| json!({"timestamp": timestamp_of(minute), "values": {"a": text, "b": text}});
     for from in [0, 350] {
@@ -502,7 +502,7 @@ async fn negative_zero_keeps_its_sign() {
     assert!(text.contains(r#""close":-0}"#), "{text}");
 }
 
-/// Every read of rows and buckets accepts names of columns.
+/// Every read of rows and buckets accepts a selection of columns.
 #[tokio::test]
 async fn selected_columns_are_returned_alone() {
     let service = Service::with_bars(130).await;

@@ -1,4 +1,4 @@
-//! Metrics and the description of the API with its page.
+//! Tests of the metrics, and of the API description and its page.
 
 use axum::body::Bytes;
 use futures::StreamExt as _;
@@ -10,7 +10,7 @@ async fn description_and_its_page_need_no_key() {
     let service = Service::start().await;
     let (status, document) = service.get("", "/api/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
-    // The header is documented with this spelling.
+    // The documentation spells the header like this.
     let key = &document["components"]["securitySchemes"]["key"];
     assert_eq!(key["name"], "X-API-Key");
     // An empty page matches both rows and buckets.
@@ -26,7 +26,7 @@ async fn description_and_its_page_need_no_key() {
     }
 }
 
-/// Returns the text of a piece of a stream.
+/// Returns the text of a part of a stream.
 fn text_of(piece: Option<Result<Bytes, axum::Error>>) -> String {
     String::from_utf8(piece.unwrap().unwrap().to_vec()).unwrap()
 }
@@ -81,7 +81,7 @@ async fn stream_is_counted_while_it_is_open() {
     let path = "/api/rows/stream/?dataset=1";
     let stream = service.send(&service.reader, "GET", path, Body::empty()).await;
     let mut stream = stream.into_body().into_data_stream();
-    // The stream counts as open from the replay on.
+    // The stream counts as open once it replays rows.
     while !text_of(stream.next().await).contains("event: data") {}
     let following = stream.next();
     assert!(futures::poll!(std::pin::pin!(following)).is_pending());

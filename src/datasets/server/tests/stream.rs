@@ -1,4 +1,4 @@
-//! `GET /api/rows/stream/`
+//! Tests of `GET /api/rows/stream/`.
 
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
@@ -13,7 +13,7 @@ const PATH: &str = "/api/rows/stream/?dataset=1";
 pub(super) struct Reader {
     body: BodyDataStream,
     text: String,
-    /// Id of the last event that had one.
+    /// Id of the latest event that had an id.
     pub(super) last_id: Option<String>,
 }
 
@@ -22,12 +22,12 @@ impl Reader {
         Self::after(service, None).await
     }
 
-    /// Resumes after another reader.
+    /// Opens a stream that resumes after the event `last_id`.
     async fn after(service: &Service, last_id: Option<&str>) -> Self {
         Self::of(&service.router, &service.reader, PATH, last_id).await
     }
 
-    /// Resumes after another reader, with a key on a path.
+    /// Opens the stream at `path` with a key. It resumes after the event `last_id`.
     pub(super) async fn of(router: &Router, key: &str, path: &str, last_id: Option<&str>) -> Self {
         let mut request = Request::builder().uri(path).header("X-API-Key", key);
         if let Some(last_id) = last_id {
@@ -40,7 +40,7 @@ impl Reader {
         Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
-    /// Returns the next event's name and data, `None` at the end.
+    /// Returns the next event's name and data, or `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -150,7 +150,7 @@ async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
         let mut reader = open_resumed(&service, None).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
-        // This is before the first heartbeat, which is 30 seconds later.
+        // The stream closes before the first heartbeat, which would follow after 30 seconds.
         assert_eq!(reader.read_end().await, NO_ACCESS);
     }
 }
@@ -166,7 +166,7 @@ async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     service.insert(vec![json!({"timestamp": timestamp_of(0), "open": 0})]).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
-    // A stream with pending rows is closed as well.
+    // A stream with pending rows is closed, too.
     let mut behind = open_resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);

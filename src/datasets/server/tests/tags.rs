@@ -1,4 +1,4 @@
-//! `/api/tags/…` and `/api/datasets/{id}/tags/…`
+//! Tests of `/api/tags/…` and `/api/datasets/{id}/tags/…`.
 
 use super::*;
 
@@ -77,7 +77,7 @@ async fn removed_tag_hides_the_dataset_from_its_holders() {
 
 const PATH: &str = "/api/tags/members/holders/";
 
-/// Starts a service in which key 1 owns the tag `members` and dataset 1, which has the tag.
+/// Starts a service in which key 1 owns the tag `members`. Dataset 1 has the tag.
 async fn with_members() -> Service {
     let service = Service::start().await;
     let body = json!({"name": "a", "tags": ["members"]});
@@ -156,7 +156,7 @@ async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
         let path = format!("/api/datasets/{id}/");
         assert_eq!(service.get(&service.owner, &path).await.0, 404, "it holds its own alone");
     }
-    // Tags of the same name that belong to different keys have different holders.
+    // Tags with the same name that belong to different keys have different holders.
     let nobody = json!({"count": 0, "next": null, "previous": null, "results": []});
     assert_eq!(service.get(&service.reader, PATH).await, (200, nobody));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);

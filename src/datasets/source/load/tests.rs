@@ -1,4 +1,4 @@
-//! These tests measure the machine that runs them.
+//! Tests that measure the machine on which they run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn clock_leap_loses_no_rows() {
         "{rows:?}"
     );
 
-    // If the clock is ahead when the service starts, rows are stored.
+    // If the clock is already wrong when the service starts, rows are stored nevertheless.
     clock.set(clock.now() + leap);
     let mut store = LoadStore::open(&datasets, &clock).await.unwrap();
     put_seconds(&mut store, &clock, 130).await;
@@ -114,7 +114,7 @@ async fn clock_leap_loses_no_rows() {
     put_seconds(&mut store, &clock, 130).await;
     assert_eq!(seconds_of_rows(&datasets).await.len(), rows.len() + 260);
 
-    // A leap that persists is accepted as the date.
+    // A leap that persists is accepted as the new date.
     clock.set(clock.now() + leap);
     put_seconds(&mut store, &clock, 61).await;
     assert_eq!(seconds_of_rows(&datasets).await.last(), Some(&clock.now().seconds()));

@@ -1,56 +1,58 @@
-//! Bars derived from a seed. Each is a function of its first second and its length.
+//! Bars derived from a seed. Each bar is a function of its first second and its length.
 //!
 //! The logarithm of the price is a sum of smooth random curves with a step every 2^octave seconds. Long
-//! curves form a random walk over months. A curve of minutes is a drift that a model can extrapolate. In
-//! addition, the market alternates between two regimes: it drifts, or it swings around the drift in
-//! cycles of [`CYCLE_SECONDS`], which a model can predict from the previous cycle. Extrapolation fails
-//! in a swing, while the previous cycle is irrelevant in a drift, so no model is always the best. This
-//! is the structure that forecasters can learn.
+//! curves form a random walk over months. A curve with steps of minutes is a drift that a model can
+//! extrapolate. In addition, the market alternates between two regimes: either it drifts, or it swings
+//! around the drift in cycles of [`CYCLE_SECONDS`], which a model can predict from the previous cycle.
+//! Extrapolation fails during a swing, while the previous cycle is irrelevant during a drift. Thus no
+//! model is always the best, and forecasters can learn when each is good.
 
-/// Unpredictable curve of single seconds: its octave, and its height in units of the volatility.
+/// Octave and height of the unpredictable curves, which change every second. Heights are in units of the
+/// volatility.
 const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 
-/// Octave and height of the drift, which turns every few minutes.
+/// Octave and height of the drift, which changes its direction every few minutes.
 const DRIFT: (u32, f64) = (8, 60.0);
 
-/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so epochs
-/// see all its phases. It is short enough that 12 seconds ahead is nearly the opposite phase.
+/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so that
+/// epochs see all its phases. It is so short that the phase 12 seconds later is nearly the opposite.
 const CYCLE_SECONDS: i64 = 20;
 
 /// Height of a swing in units of the volatility, comparable to half a minute of drift.
 const CYCLE_HEIGHT: f64 = 15.0;
 
-/// Relative variation of the height of swings.
+/// Relative variation of the heights of swings.
 const CYCLE_VARIATION: f64 = 0.25;
 
-/// Octaves of the random walk. A step of the longest curve is 2^24 seconds, half a year.
+/// Octaves of the random walk. The steps of the longest curve are 2^24 seconds apart, which is half a
+/// year.
 const SLOW_OCTAVES: std::ops::Range<u32> = 10..25;
 
-/// Height of a slow curve relative to the square root of its step, which is that of a random walk.
+/// Height of a slow curve relative to the square root of its step, as in a random walk.
 const SLOW_HEIGHT: f64 = 0.55;
 
-/// Duration of a regime in seconds: a dozen epochs, so that ten minutes include each regime twice.
+/// Duration of a regime in seconds. It is a dozen epochs, so that ten minutes include each regime twice.
 const REGIME_SECONDS: i64 = 150;
 
 /// Duration of the transition at the end of a regime in seconds.
 const TURN_SECONDS: i64 = 20;
 
-/// Seconds of a day, over which the volume rises and falls once.
+/// Seconds per day. The volume rises and falls once a day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Seconds of a minute, the unit of [`Ticker::volume`].
+/// Seconds per minute. [`Ticker::volume`] is the volume per minute.
 const MINUTE_SECONDS: f64 = 60.0;
 
 /// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// On average, one second out of this many is missing.
+/// Average number of seconds per missing second.
 const MISSING_ONE_IN: u64 = 250;
 
-/// On average, one second out of this many is late.
+/// Average number of seconds per late second.
 const LATE_ONE_IN: u64 = 90;
 
-/// On average, one second out of this many arrives with wrong values and is corrected later.
+/// Average number of seconds per second whose bar arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.
@@ -61,13 +63,13 @@ pub(super) struct Ticker {
     pub(super) price: f64,
     /// Number of decimal places of a price.
     pub(super) decimals: i32,
-    /// Usual change in a second, as a share of the price.
+    /// Typical change within a second, as a share of the price.
     pub(super) volatility: f64,
-    /// Usual volume in a minute.
+    /// Typical volume within a minute.
     pub(super) volume: f64,
 }
 
-/// A bar of at least a second.
+/// A bar of one or several seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
     pub(super) open: f64,
@@ -79,7 +81,8 @@ pub(super) struct Bar {
     pub(super) trades: f64,
 }
 
-/// Purpose of a random number, so that different decisions about a second are independent.
+/// Purpose of a random number. Random numbers for different purposes are independent, even for the same
+/// second.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Price,
@@ -135,7 +138,7 @@ impl Generator {
         self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
     }
 
-    /// Returns the delay of a bar in seconds, if it has one.
+    /// Returns the delay of a bar in seconds, or `None` if it is not delayed.
     fn delay(&self, what: Draw, one_in: u64, second: i64) -> Option<i64> {
         let drawn = self.draw(what, second);
         let delays = u64::try_from(DELAY_MAX - 1).unwrap_or(1);
@@ -143,12 +146,12 @@ impl Generator {
         drawn.is_multiple_of(one_in).then_some(delay + 2)
     }
 
-    /// Returns the final bar of the `seconds` from `first`.
+    /// Returns the final bar of the `seconds` seconds that begin at `first`.
     pub(super) fn bar(&self, first: i64, seconds: i64) -> Bar {
         let Ticker { decimals, volatility, volume, .. } = self.ticker;
         let last = first + seconds - 1;
         let (open, close) = (self.price(first - 1), self.price(last));
-        // A random walk moves by the square root of its steps.
+        // A random walk moves by the square root of the number of its steps.
         let usual_move = volatility * share_of(seconds, 1).sqrt();
         let reach = usual_move * 0.6;
         let above = reach * self.normal(Draw::Upper, first).abs();
@@ -185,14 +188,14 @@ impl Generator {
         self.ticker.price * (self.ticker.volatility * sum).exp()
     }
 
-    /// Returns the contribution of the cycle to the price.
+    /// Returns the contribution of the swing to the logarithm of the price.
     fn swing(&self, second: i64) -> f64 {
         let phase = share_of(second.rem_euclid(CYCLE_SECONDS), CYCLE_SECONDS);
         let varied = 1.0 + CYCLE_VARIATION * self.curve(Draw::Swing, 7, second);
         CYCLE_HEIGHT * varied * (std::f64::consts::TAU * phase).sin()
     }
 
-    /// Returns the weight of the swing, from 0 in a drift to 1.
+    /// Returns the weight of the swing: 0 during a drift, up to 1 during a swing.
     pub(super) fn swing_share(&self, second: i64) -> f64 {
         let offset = i64::from(self.draw(Draw::Regime, 0).is_multiple_of(2));
         let place = second.div_euclid(REGIME_SECONDS) + offset;
@@ -213,7 +216,8 @@ impl Generator {
         from + (to - from) * smooth(share_of(within, step))
     }
 
-    /// Returns an approximately normal random number: the sum of four uniform numbers, with deviation 1.
+    /// Returns an approximately normally distributed random number with standard deviation 1, the sum of
+    /// four uniform numbers.
     fn normal(&self, what: Draw, at: i64) -> f64 {
         let drawn = self.draw(what, at);
         let quarter = |shift: u32| f64::from(u16::try_from(drawn >> shift & 0xFFFF).unwrap_or(0));
@@ -244,7 +248,7 @@ fn preliminary(bar: Bar) -> Bar {
     }
 }
 
-/// Returns the factor of the volume at this time of the day, around 1.
+/// Returns the factor by which the volume depends on the time of day. Its average is about 1.
 fn time_of_day(second: i64) -> f64 {
     let share = share_of(second.rem_euclid(DAY_SECONDS), DAY_SECONDS);
     1.0 + 0.5 * (std::f64::consts::TAU * (share - 0.3)).sin()

@@ -1,4 +1,4 @@
-//! Validity of bars and their storage in the datasets.
+//! Tests that bars are valid and that they are stored in the datasets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::*;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// Second at which the tests' clock begins.
+/// Second at which the clock of the tests starts.
 const NOW: i64 = 1_800_000_000;
 
 fn generator() -> Generator {
@@ -100,7 +100,7 @@ fn longer_bars_start_at_multiples_of_their_length_without_gaps() {
         assert_eq!(length, want, "{age} s ago");
         assert_eq!(span.start % length, 0);
     }
-    // After a pause it continues with the next complete bar.
+    // After a pause, the market continues with the next complete bar.
     assert_eq!(super::spans(NOW - 2 * DAY + 1, NOW).first().map(|span| span.start % 300), Some(0));
     assert_eq!(super::spans(NOW, NOW), []);
     let history = super::spans(NOW - MarketOptions::USUAL.history.as_secs().cast_signed(), NOW);
@@ -124,7 +124,7 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     read.await.unwrap()
 }
 
-/// A store with the market that feeds it until the group stops.
+/// A store with a market that writes to it until the group stops.
 struct Stage {
     _folder: tempfile::TempDir,
     datasets: Datasets,
@@ -158,7 +158,7 @@ impl Stage {
         newest.into_iter().min().flatten()
     }
 
-    /// Waits until the latest bar is that of `second` or later.
+    /// Waits until the latest bar is at `second` or later.
     async fn reach(&self, second: i64) {
         let seen = || async {
             let newest = self.newest().await;
@@ -179,7 +179,7 @@ async fn market_writes_history_follows_the_clock_and_resumes() {
     let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
     assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    // Two hours later, the first of which is written in bars of a minute.
+    // Two hours later. The first of them is written as one-minute bars.
     stage.clock.advance(Duration::from_hours(2));
     let group = stage.start();
     stage.reach(NOW + 2 * HOUR - 10).await;
@@ -202,7 +202,7 @@ async fn clock_leap_creates_no_future_bars() {
     let (group, clock) = (stage.start(), &stage.clock);
     stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
-    // There are several checks of the clock, each of which could write a bar.
+    // The clock is checked several times, and each check could write a bar.
     let mut ticks = interval(TICK);
     for _ in 0..4 {
         ticks.tick().await;
@@ -214,9 +214,9 @@ async fn clock_leap_creates_no_future_bars() {
     group.shutdown().await;
 }
 
-/// Correlation of the moves in `before` seconds with the moves in the next 12 seconds, entirely in a
-/// swing or entirely in a drift. A positive value means that moves continue, a negative value that they
-/// reverse.
+/// Returns the correlation of the moves within `before` seconds with the moves in the next 12 seconds,
+/// either all of them during a swing or all during a drift. If it is positive, moves continue. If it is
+/// negative, they reverse.
 fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
     let share = if is_swing { 1.0 } else { 0.0 };
     let is_whole = |second: i64| {

@@ -1,4 +1,4 @@
-//! A service that loses its connection between a commit and its confirmation.
+//! Tests of a service that loses its connection between a commit and its confirmation.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Time limit of each wait, generous for a busy machine.
+/// Maximum time of each wait, generous so that a busy machine does not fail the tests.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Proxy to a server. On request, it delays the first commit and cuts the connection of the second after
-/// the server has responded.
+/// Proxy to a database server. If requested, it delays the first commit and cuts the connection of the
+/// second commit after the server has responded.
 struct Proxy {
     server: SocketAddr,
     is_armed: AtomicBool,
     n_commits: AtomicUsize,
-    /// A permit releases the first commit.
+    /// A permit lets the first commit pass.
     released: Semaphore,
 }
 
@@ -46,7 +46,7 @@ impl Proxy {
         (proxy, address)
     }
 
-    /// Forwards until one side closes.
+    /// Forwards a connection until one side closes it.
     async fn forward(&self, mut client: TcpStream) {
         let mut server = TcpStream::connect(self.server).await.unwrap();
         let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -76,7 +76,7 @@ impl Proxy {
         }
     }
 
-    /// Returns the number of earlier commits, if the request is a commit.
+    /// If the request is a commit, returns the number of commits before it.
     fn place_of_commit(&self, asked: &[u8]) -> Option<usize> {
         let is_commit = asked.ends_with(b"COMMIT\0");
         let is_counted = is_commit && self.is_armed.load(Ordering::SeqCst);
@@ -120,8 +120,7 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
             queued(2).await;
             proxy.released.add_permits(1);
         };
-        // These rows are earlier than the stored row. Like the rows of a new writer, they are appended
-        // in a transaction.
+        // These rows are earlier than the stored row, so they are appended in a transaction.
         let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
         answers
     };
