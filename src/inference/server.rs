@@ -53,14 +53,8 @@ use crate::network::upstream::{Rows, Runs};
 use crate::store::{StoreError, StorePlace};
 use crate::{Inference, InferenceError, InferenceOptions};
 
-/// Maximum size of a request body in bytes: enough for a forecast of all inferers of an epoch.
-const BODY_BYTES_MAX: usize = 256 * 1024;
-
 /// Interval of checks that the network's file still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// Maximum time of a handler. Each reads little from a local file.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Options of the service.
 #[derive(Debug, Clone)]
@@ -256,7 +250,8 @@ pub fn router(
     let router = open.merge(gate.wrap(keyed, words));
     let refuse = error::refusal;
     let options =
-        RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within: ANSWER_WITHIN, refuse };
+        // A body has space for a forecast of all inferers of an epoch. A handler reads little.
+        RequestOptions { body_bytes_max: 256 * 1024, answer_within: Duration::from_secs(10), refuse };
     count_requests(add_layers(router, options), counts)
 }
 

@@ -1,9 +1,5 @@
 //! Losses: distances of values from the ground truth.
 
-/// Minimum probability in a cross entropy, so that ruling out the ground truth has a high but
-/// finite loss.
-const PROBABILITY_MIN: f64 = 1e-9;
-
 /// Maximum error that the Huber loss squares. Larger errors are counted linearly.
 const HUBER_DELTA: f64 = 1.0;
 
@@ -73,7 +69,8 @@ impl LossMethod {
             Self::Huber => HUBER_DELTA * (error - HUBER_DELTA / 2.0),
             // ln cosh without overflow.
             Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
-            Self::CrossEntropy => -truth * value.max(PROBABILITY_MIN).ln(),
+            // A minimum probability, so that ruling out the ground truth has a high but finite loss.
+            Self::CrossEntropy => -truth * value.max(1e-9).ln(),
         }
     }
 }

@@ -18,10 +18,6 @@ use crate::math::synthesis::weights::Params;
 /// Quantile of the regrets for a newcomer, by the chain's parameters.
 const INITIAL_REGRET_QUANTILE: f64 = 0.25;
 
-/// The initial regret of a newcomer is below the center by this number divided by p, by the chain's
-/// parameters.
-const P_NORM_SAFE_DIV: f64 = 8.25;
-
 /// Value for each actor by address.
 pub type ByActor<T> = BTreeMap<Address, T>;
 
@@ -306,7 +302,8 @@ pub struct Crowd<'a> {
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;
-        let below = params.c_norm - P_NORM_SAFE_DIV / params.p_norm;
+        // The chain's parameter `p_norm_safe_div`.
+        let below = params.c_norm - 8.25 / params.p_norm;
         return Some(low + below * (deviation(crowd.experienced) + params.epsilon));
     }
     let are_enough = crowd.all.len() >= crowd.n_min;

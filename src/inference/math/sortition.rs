@@ -19,10 +19,6 @@ pub const INFERERS_MAX_DEFAULT: u32 = 32;
 /// `max_top_forecasters_to_reward`.
 pub const FORECASTERS_MAX_DEFAULT: u32 = 6;
 
-/// Distance of newcomers' scores below the lowest one, in deviations, by the chain's parameter
-/// `lambda_initial_score`.
-const INITIAL_DEVIATIONS: f64 = 2.0;
-
 /// Returns the moving average `score` after `n_missed` consecutive missed epochs, each of which
 /// moves it toward `initial`, the score of newcomers, by `alpha`.
 ///
@@ -124,7 +120,8 @@ fn newcomers_max(n_known: usize, places: RolePlaces) -> usize {
 /// newcomers do not displace them. It is 0 without scores.
 pub fn initial_score(scores: &[f64]) -> f64 {
     let lowest = scores.iter().copied().reduce(f64::min);
-    lowest.map_or(0.0, |lowest| lowest - INITIAL_DEVIATIONS * deviation(scores))
+    // The chain's parameter `lambda_initial_score`.
+    lowest.map_or(0.0, |lowest| lowest - 2.0 * deviation(scores))
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! Order statistics and spreads.
 
-/// Factor from a median absolute deviation to the standard deviation of a normal distribution.
-const MAD_TO_DEVIATION: f64 = 1.4826;
-
 /// Returns the mean of `values`, or 0 without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / count(values.len().max(1))
@@ -45,7 +42,8 @@ pub fn deviation(values: &[f64]) -> f64 {
 pub fn robust_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values) else { return 0.0 };
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    MAD_TO_DEVIATION * median(&distances).unwrap_or_default()
+    // Converts a median absolute deviation to the standard deviation of a normal distribution.
+    1.4826 * median(&distances).unwrap_or_default()
 }
 
 /// Returns the moving average after `newest`, which has the weight `alpha`. Without a previous average,

@@ -440,9 +440,6 @@ fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     labels
 }
 
-/// Count of each direction before the first row is counted.
-const PRIOR: f64 = 1.0;
-
 /// Kind of a baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BaselineKind {
@@ -522,7 +519,8 @@ impl Simple {
     /// [`BaselineKind::Last`].
     fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];
-        let mut beliefs = [PRIOR; 3];
+        // Each direction counts once before the first row.
+        let mut beliefs = [1.0; 3];
         let horizon = self.topic.source.horizon;
         let moves = series.iter().filter_map(|(row, before)| {
             let due = row.timestamp + horizon;

@@ -15,11 +15,6 @@ use crate::network::queries::TopicActors;
 use crate::network::topics::TOPICS_MAX;
 use crate::store::{Bundles, StoredLearned};
 
-/// Maximum number and size of entries. Each topic has space for an outdated entry in addition to the
-/// current one. The size is that of learned regrets and latest bundles: some twenty topics of a thousand
-/// inferers and fifty forecasters, or thousands with a dozen actors.
-const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 };
-
 /// Cached data of a topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedTopic {
@@ -57,7 +52,12 @@ struct Changes {
 
 impl Default for Cache {
     fn default() -> Self {
-        let entries = cache::Cache::new(CAPACITY);
+        // Each topic has space for an outdated entry in addition to the current one. The size is that
+        // of learned regrets and latest bundles: some
+        // twenty topics of a thousand inferers and fifty forecasters, or thousands with a dozen
+        // actors.
+        let entries =
+            cache::Cache::new(Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 });
         Self { changes: Mutex::default(), entries, loading: ReentrantMutex::default() }
     }
 }

@@ -35,10 +35,6 @@ pub const WARY: &str = "wary";
 /// Expects each inferer's loss in the latest epochs, since the state of the source persists.
 pub const RECENT: &str = "recent";
 
-/// Weight of the latest loss in the average of [`RECENT`]. It forgets within two epochs, while states of
-/// the demo last a dozen.
-const RECENT_ALPHA: f64 = 0.9;
-
 /// Forecast of a built-in forecaster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
@@ -67,7 +63,8 @@ pub fn built_in(
     };
     let average = |alpha| by_rule(expect_average(&judged, alpha));
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
-    let recent = average(RECENT_ALPHA);
+    // It forgets within two epochs, while states of the demo last a dozen.
+    let recent = average(0.9);
     let similar = by_rule(expect_similar(&learned.past, &judged));
     let wary = by_rule(expect_wary(&learned.past, &offsets, &judged));
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary), (RECENT, recent)];
@@ -93,9 +90,6 @@ const N_SIMILAR: usize = 20;
 
 /// Weight of an inferer's mean loss. Each similar epoch has the weight 1.
 const MEAN_COUNTS: f64 = 5.0;
-
-/// Minimum spread, for inferers that always infer the same.
-const SPREAD_MIN: f64 = 1e-9;
 
 /// Distance of an epoch from the current one: a sum over the inferers of both.
 #[derive(Clone, Copy, Default)]
@@ -148,7 +142,8 @@ fn spreads(samples: &[Sample<'_>], n_labels: usize) -> Values {
     let of_label = |label_idx: usize| {
         let all: Vec<f64> =
             samples.iter().filter_map(|sample| sample.offset.get(label_idx)).copied().collect();
-        deviation(&all) + SPREAD_MIN
+        // Inferers that always infer the same have no spread.
+        deviation(&all) + 1e-9
     };
     (0..n_labels).map(of_label).collect()
 }
@@ -158,9 +153,6 @@ const RIDGE: f64 = 5.0;
 
 /// Maximum distance from the mean, in deviations, since linear models are unreliable beyond it.
 const DEVIATIONS_MAX: f64 = 3.0;
-
-/// Minimum deviation, for inferers that are always equally far from the crowd.
-const DEVIATION_MIN: f64 = 1e-9;
 
 /// Mean and deviation of past distances, for normalizing them.
 struct Scale {
@@ -172,7 +164,8 @@ impl Scale {
     fn from_distances(distances: &[f64]) -> Self {
         Self {
             mean: distances.iter().sum::<f64>() / count(distances.len().max(1)),
-            deviation: deviation(distances) + DEVIATION_MIN,
+            // Inferers that are always equally far from the crowd have no deviation.
+            deviation: deviation(distances) + 1e-9,
         }
     }
 

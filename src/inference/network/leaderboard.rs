@@ -49,9 +49,6 @@ pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 /// Maximum size of the stored epochs that are read for a ranking.
 const BYTES_READ_MAX: u64 = 48 << 20;
 
-/// Minimum number of epochs that are read, even of the largest topics.
-const EPOCHS_MIN: u32 = 5;
-
 impl Inference {
     /// Ranks the actors of the epochs of `topic` in `period` that were learned from, or of the latest
     /// ones among them if it has many actors.
@@ -63,7 +60,8 @@ impl Inference {
         let (n_epochs, since) = self.bounds(&settings, period);
         let sizes =
             self.read(topic, move |store| store.epoch_sizes(topic, 0..=BlockHeight::MAX, n_epochs));
-        let n_epochs = affordable(&sizes.await?).map_or(n_epochs, |n| n.max(EPOCHS_MIN));
+        // Some epochs are read even of the largest topics.
+        let n_epochs = affordable(&sizes.await?).map_or(n_epochs, |n| n.max(5));
         let mut losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
@@ -309,9 +307,6 @@ pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'
     Standings { ranked, common: common.unwrap_or_default(), unranked }
 }
 
-/// Minimum number of epochs for a correlation.
-const CORRELATED_EPOCHS_MIN: usize = 3;
-
 /// Values of an actor in an epoch by label, each with the combined value.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct EpochValues {
@@ -399,7 +394,8 @@ impl PastValues {
         ValueScores {
             directional_accuracy: (n_judged > 0).then(|| count(n_right) / count(n_judged)),
             correlation: correlation(&own, &combined)
-                .filter(|_| n_compared >= CORRELATED_EPOCHS_MIN),
+                // Fewer epochs have no meaningful correlation.
+                .filter(|_| n_compared >= 3),
         }
     }
 }

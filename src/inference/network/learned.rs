@@ -33,9 +33,6 @@ const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 /// first, so that made-up names displace no one.
 const KNOWN_MAX: usize = 2048;
 
-/// Approximate memory of an actor without pairs: its name and a number in a dozen maps.
-const ACTOR_BYTES: usize = 1024;
-
 /// Participation of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experience {
@@ -140,7 +137,8 @@ impl Learned {
     pub fn n_bytes(&self) -> usize {
         let n_actors = self.experience.inferer.len() + self.experience.forecaster.len();
         let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
-        n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
+        // An actor without pairs needs about a kilobyte: its name and a number in a dozen maps.
+        n_actors * 1024 + self.regrets.n_bytes() + 8 * past.sum::<usize>()
     }
 
     /// Learns from `bundle` and the ground truth. Returns the losses.

@@ -32,10 +32,6 @@ use crate::{Inference, InferenceError, News, Result, Sender};
 /// Maximum size of a worker's output, in bytes. A prediction is a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum number of concurrent models of a topic: the number of workers in the local stack, plus
-/// one.
-const MODELS_AT_ONCE: usize = 4;
-
 /// Timeout of a request for a few rows, which normally takes milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -315,7 +311,8 @@ impl Runner {
             };
             predictor.models.iter().map(run).collect()
         };
-        let mut finished = stream::iter(running).buffer_unordered(MODELS_AT_ONCE);
+        // One more than the number of workers in the local stack.
+        let mut finished = stream::iter(running).buffer_unordered(4);
         let (mut n_outputs, mut n_taken, mut failure) = (0, 0, None);
         while let Some(done) = finished.next().await {
             let (outputs, taken) = done.unwrap_or_else(|error| {

@@ -12,24 +12,11 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use num_bigint::BigUint;
 use sha3::{Digest as _, Keccak256};
 
-/// Name of the contract in its domain.
-const CONTRACT_NAME: &str = "AlloraConsumer";
-
-/// Version of the contract in its domain.
-const CONTRACT_VERSION: &str = "1";
-
-/// Type of a domain in the standard for typed data.
-const DOMAIN_TYPE: &str =
-    "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
-
 /// Type of an inference in the contract.
 const INFERENCE_TYPE: &str = "NetworkInferenceData(uint256 networkInference,uint256 timestamp,\
                               uint256 topicId,bytes extraData,\
                               uint256[] confidenceIntervalPercentiles,\
                               uint256[] confidenceIntervalValues)";
-
-/// Prefix of a 32-byte message signed by a wallet.
-const MESSAGE_PREFIX: &[u8] = b"\x19Ethereum Signed Message:\n32";
 
 /// Size of a word in the contract's encoding, in bytes.
 const WORD: u64 = 32;
@@ -156,10 +143,13 @@ impl Signer {
 
 /// Returns the hash that the contract computes for `inference`.
 fn message(domain: Domain, inference: &SignedInference) -> Hash {
+    let domain_type: &[u8] =
+        b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
+    // Name and version of the contract.
     let separator = keccak(&[
-        &keccak(&[DOMAIN_TYPE.as_bytes()]),
-        &keccak(&[CONTRACT_NAME.as_bytes()]),
-        &keccak(&[CONTRACT_VERSION.as_bytes()]),
+        &keccak(&[domain_type]),
+        &keccak(&[b"AlloraConsumer"]),
+        &keccak(&[b"1"]),
         &word(domain.chain_id),
         &[0; 12],
         &domain.contract.0,
@@ -187,7 +177,7 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
 
 /// Returns the hash that a wallet signs for `message`.
 fn wallet_hash(message: Hash) -> Hash {
-    keccak(&[MESSAGE_PREFIX, &message])
+    keccak(&[b"\x19Ethereum Signed Message:\n32", &message])
 }
 
 /// Encodes a list of amounts with its length.

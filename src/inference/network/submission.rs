@@ -13,10 +13,6 @@ use crate::math::sortition::Record;
 use crate::math::synthesis::Values;
 use crate::network::topic::{Topic, canonical_label};
 
-/// Maximum length of a number, in bytes. A double has at most 17 significant digits, exact decimals
-/// of the chain have 34.
-const NUMBER_BYTES_MAX: usize = 64;
-
 /// Maximum absolute number, as in `BoundedExp40Dec` (`math/bounded_exp40dec.go`), in which the
 /// chain represents the numbers of payloads.
 const NUMBER_MAX: f64 = 1e40;
@@ -253,7 +249,8 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
 fn number(text: &str) -> Result<f64, PayloadError> {
     let trimmed = text.trim();
     let number: Option<f64> =
-        if trimmed.len() <= NUMBER_BYTES_MAX { trimmed.parse().ok() } else { None };
+        // A double has at most 17 significant digits, exact decimals of the chain have 34.
+        if trimmed.len() <= 64 { trimmed.parse().ok() } else { None };
     number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
         let text: String = text.chars().take(80).collect();
         PayloadError(format!("`{text}` is not a decimal number"))

@@ -18,9 +18,6 @@ use crate::math::statistics::count;
 use crate::math::synthesis::Values;
 use crate::math::synthesis::weights::{Generation, Params};
 
-/// Minimum sum of weights, by the chain's parameters.
-const EPSILON_SAFE_DIV: f64 = 1e-7;
-
 /// Default maximum number of labels per payload.
 const LABELS_PER_SUBMISSION_MAX: u32 = 256;
 
@@ -39,15 +36,9 @@ const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
 /// Maximum number of labels, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
 
-/// Maximum number of models of a predictor. Each one costs an execution per epoch.
-const MODELS_MAX: usize = 64;
-
 /// Maximum number of submissions per nonce, separately for scored and for trusted workers. Far more than
 /// can be active.
 pub const SUBMISSIONS_MAX: u32 = 1024;
-
-/// Maximum number of workers on a topic's whitelist.
-pub const WHITELIST_MAX: usize = 2048;
 
 /// Kind of a topic's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
@@ -126,7 +117,8 @@ fn are_valid_models(models: &[PredictorModelSettings]) -> bool {
     let is_valid = |name: &&str| {
         !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
     };
-    names.len() == models.len() && names.len() <= MODELS_MAX && names.iter().all(is_valid)
+    // Each model costs an execution per epoch.
+    names.len() == models.len() && names.len() <= 64 && names.iter().all(is_valid)
 }
 
 /// Rules for a topic's labels.
@@ -257,7 +249,8 @@ impl Topic {
             p_norm: self.judging.p_norm,
             c_norm: self.judging.c_norm,
             epsilon: self.judging.epsilon,
-            epsilon_safe_div: EPSILON_SAFE_DIV,
+            // The chain's parameter of the same name.
+            epsilon_safe_div: 1e-7,
             regret_scale,
         }
     }
@@ -390,7 +383,7 @@ impl Topic {
             ("active_reputer_quantile", of_one.contains(&self.active_reputer_quantile)),
             ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferer)),
             ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecaster)),
-            ("worker_whitelist", self.whitelist.workers.len() <= WHITELIST_MAX),
+            ("worker_whitelist", self.whitelist.workers.len() <= 2048),
             ("label_default_value", self.labeling.default.is_finite()),
             ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
             ("max_labels_per_submission", self.labeling.per_submission_max > 0),

@@ -86,9 +86,6 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// Number of rows to search for a value of the column, which the first rows might lack.
-const TRUTH_ROWS: u32 = 10;
-
 /// Returns the value of `source`'s column one horizon after `at`, from the first row at that time or
 /// later. Returns `None` if there is no such row yet.
 ///
@@ -101,7 +98,8 @@ pub async fn truth_after(
     at: Timestamp,
 ) -> Result<Option<f64>, Cause> {
     let from = at + source.horizon;
-    let rows = rows.rows_between(dataset, from, from + source.horizon, TRUTH_ROWS).await?;
+    // The first rows might lack the column.
+    let rows = rows.rows_between(dataset, from, from + source.horizon, 10).await?;
     let values = rows.iter().filter(|row| row.timestamp >= from);
     let known = values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
     Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))

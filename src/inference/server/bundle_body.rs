@@ -21,9 +21,6 @@ use crate::math::regret::Losses;
 /// JSON before the values of pairs in a body.
 const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";
 
-/// Maximum number of values of pairs in a body that is sent at once.
-const NUMBERS_AT_ONCE: usize = 4096;
-
 /// Pieces of a body.
 pub(super) type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
@@ -53,7 +50,8 @@ impl PairBody {
 
     /// Returns true if the body is sent in pieces.
     pub(super) fn is_long(&self) -> bool {
-        self.pairs.numbers().len() > NUMBERS_AT_ONCE
+        // Shorter bodies are sent at once.
+        self.pairs.numbers().len() > 4096
     }
 
     /// Returns the row `row_idx` as JSON. `is_first` is true if no previous row has pairs.

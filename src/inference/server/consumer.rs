@@ -137,9 +137,6 @@ pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, Consum
     Ok(signed(&params.service, &chain, topic).await?)
 }
 
-/// Number of topics of a page.
-const PAGE: usize = 100;
-
 /// Names of networks that clients request. All are this network.
 pub(super) const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
@@ -166,7 +163,7 @@ pub(super) async fn topics(
     let topics = inference.topics();
     let mut rest = topics.iter().filter(|topic| topic.id.get() > after);
     let mut page = Vec::new();
-    for topic in rest.by_ref().take(PAGE) {
+    for topic in rest.by_ref().take(100) {
         page.push(topic_body(inference, topic).await?);
     }
     let last = page.last().map(|topic| topic.topic_id.to_string());

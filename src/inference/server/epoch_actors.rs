@@ -36,9 +36,6 @@ const LIMIT_DEFAULT: u32 = 1_000;
 /// Maximum number of epochs of a response.
 const LIMIT_MAX: u32 = 10_000;
 
-/// Number of stored bytes that are read together. A response needs a multiple of it as memory.
-const BATCH_BYTES_MAX: u64 = 4 << 20;
-
 /// Column of the file: its name, its type and the value of an actor.
 type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
 
@@ -154,7 +151,8 @@ fn batches(sizes: &[(BlockHeight, u64)]) -> VecDeque<RangeInclusive<BlockHeight>
     for &(nonce, size) in sizes {
         n_bytes += size;
         match batches.back_mut() {
-            Some(last) if n_bytes <= BATCH_BYTES_MAX => *last = *last.start()..=nonce,
+            // A response needs a multiple of this number of bytes as memory.
+            Some(last) if n_bytes <= 4 << 20 => *last = *last.start()..=nonce,
             _ => {
                 batches.push_back(nonce..=nonce);
                 n_bytes = size;

@@ -22,9 +22,6 @@ use crate::InferenceError;
 use crate::network::signer::SignerError;
 use crate::store::StoreError;
 
-/// `Retry-After` in seconds, if the service is unavailable.
-const RETRY_AFTER_SECONDS: u32 = 5;
-
 /// Message of an internal error.
 const INTERNAL: &str = "internal error";
 
@@ -253,7 +250,7 @@ impl IntoResponse for ApiError {
 /// Adds `Retry-After` to a response if the service is unavailable.
 fn retried(mut response: Response) -> Response {
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+        response.headers_mut().insert(RETRY_AFTER, 5.into());
     }
     response
 }

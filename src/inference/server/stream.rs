@@ -32,12 +32,6 @@ use super::request::Params;
 use crate::store::Bundles;
 use crate::{InferenceError, News, metrics};
 
-/// Interval of comments without news, which detect broken connections.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-
-/// Maximum number of missed bundles that are sent to a client.
-const MISSED_MAX: u32 = 100;
-
 /// Permits of a stream: from the limit of the service and from the limit of its account.
 pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 
@@ -76,7 +70,7 @@ pub(super) async fn get(
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
     let seen = last_event(&service, topic, &headers).await?;
     let missed = match seen.map(|seen| seen.saturating_add(1)..=BlockHeight::MAX) {
-        Some(since) => service.inference.nonces(topic, since, MISSED_MAX).await?.into(),
+        Some(since) => service.inference.nonces(topic, since, 100).await?.into(),
         None => VecDeque::new(),
     };
     let reader =
@@ -153,7 +147,8 @@ impl StreamReader {
                 }
             }
             select! {
-                () = sleep(HEARTBEAT_EVERY) => {
+                // Comments detect broken connections.
+                () = sleep(Duration::from_secs(15)) => {
                     return Some(Box::new(once(Ok(Bytes::from_static(b":\n\n")))));
                 }
                 () = self.service.group.stopped() => return None,

@@ -405,9 +405,6 @@ async fn in_time<T>(what: &str, response: impl Future<Output = Result<T, Cause>>
     response.map_err(|cause| failed(chain(cause.as_ref())))
 }
 
-/// Number of latest rows used to measure their interval.
-const N_ROWS: u32 = 20;
-
 /// Checks that the dataset and the column of `topic` exist and that its rows are close enough together
 /// for the horizon.
 ///
@@ -446,7 +443,7 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
         let numbers = listing("numeric columns:", &numbers);
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
-    let newest = in_time(&failure, rows.newest(id, N_ROWS)).await?;
+    let newest = in_time(&failure, rows.newest(id, 20)).await?;
     let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
     match apart.filter(|apart| *apart > source.horizon) {
         Some(apart) => Err(ApiError::invalid(format!(

@@ -32,11 +32,6 @@ const CONNECTIONS: ConnectionsOptions =
 /// Write without an effect, which checks that writes are accepted.
 const CHECK: &str = "UPDATE chain SET id = id WHERE false";
 
-/// Query that accesses every table.
-const LOOK: &str =
-    "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
-     baselines, learned, snapshots, holdings, versions LIMIT 0";
-
 /// Schema of a database.
 #[derive(Debug)]
 pub(super) struct StoreDatabase {
@@ -86,7 +81,11 @@ impl StoreDatabase {
             let _context = self.enter();
             wait(self.connections.check::<StoreError>(CHECK))?;
         }
-        self.read(|session| session.find(LOOK, values![], |_| Ok(())).map(drop))
+        // Accesses every table.
+        let sql =
+            "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
+                   baselines, learned, snapshots, holdings, versions LIMIT 0";
+        self.read(|session| session.find(sql, values![], |_| Ok(())).map(drop))
     }
 
     /// Returns true if writes are refused.

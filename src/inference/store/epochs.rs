@@ -130,16 +130,6 @@ impl Store {
     }
 }
 
-/// Number of epochs between two snapshots. Learning again from an epoch repeats at most this number of
-/// earlier epochs.
-const SNAPSHOT_EVERY: u64 = 32;
-
-/// Maximum number of snapshots per topic: about a thousand epochs can be learned from again.
-const SNAPSHOTS_MAX: u32 = 32;
-
-/// The maximum size of a topic's snapshots is its size limit divided by this.
-const SNAPSHOTS_PART: u64 = 4;
-
 /// An epoch that was learned from or given up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastLesson {
@@ -382,11 +372,13 @@ impl Session<'_> {
         learned: &Learned,
         retention: Retention,
     ) -> Result<()> {
-        if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
+        // Learning again from an epoch repeats at most 31 earlier epochs.
+        if !learned.n_learned.is_multiple_of(32) {
             return Ok(());
         }
         let [id, nonce] = key(topic, nonce);
-        let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
+        // Snapshots use at most a quarter of a topic's size limit.
+        let bytes_max = number(retention.bytes / 4);
         let (record, regrets, past) = record::write_learned(learned)?;
         let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
                    VALUES (?1, ?2, ?3, ?4, ?5)
@@ -407,7 +399,8 @@ impl Session<'_> {
                                     FROM snapshots WHERE topic_id = ?1
                                     WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
                                  WHERE n > 1 AND n_bytes > ?3))",
-            [id, SNAPSHOTS_MAX.into(), bytes_max],
+            // With 32 snapshots, about a thousand epochs can be learned from again.
+            [id, 32.into(), bytes_max],
         )?;
         Ok(())
     }

@@ -18,9 +18,6 @@ use tokio::time::timeout;
 
 use super::{Result, StoreError};
 
-/// Timeout of a statement, shorter than that of a handler, so that the response contains the reason.
-const STEP_WITHIN: Duration = Duration::from_secs(8);
-
 /// Connection for a transaction or for single reads.
 pub(super) struct Session<'c>(Engine<'c>);
 
@@ -162,7 +159,8 @@ impl Session<'_> {
 pub(super) fn wait<T, E: From<sqlx::Error>>(
     step: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let step = timeout(STEP_WITHIN, step);
+    // Shorter than the timeout of a handler, so that the response contains the reason.
+    let step = timeout(Duration::from_secs(8), step);
     block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
 }
 

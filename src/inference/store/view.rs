@@ -18,9 +18,6 @@ use crate::network::close::{Interval, Signed};
 use crate::network::selection::Arrival;
 use crate::network::submission::Submission;
 
-/// Approximate memory of a labeled value: two texts, an id and its share of a list.
-const VALUE_BYTES: usize = 128;
-
 /// Results of an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundles {
@@ -44,7 +41,8 @@ impl Bundles {
         let full = |bundle: &FullBundle| {
             let n_lists = bundle.inferer_values.len() + bundle.one_out_inferer_values.len();
             let n_values = n_lists * bundle.combined_value.len();
-            n_values * VALUE_BYTES + size_of_val(bundle.without_inferer.numbers())
+            // Approximate memory of a labeled value: two texts, an id and its share of a list.
+            n_values * 128 + size_of_val(bundle.without_inferer.numbers())
         };
         full(&self.bundle) + self.resistant.as_ref().map_or(0, full)
     }

@@ -9,10 +9,6 @@ use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::median;
 
-/// Minimum share of the total weight that remains if an inferer is left out. Below it, the remaining
-/// weights are computed separately, since they have lost their precision next to a much better inferer.
-const REST_MIN: f64 = 1e-3;
-
 /// Values implied by all forecasters of an epoch, with all inferers and without each.
 #[derive(Debug)]
 pub struct Implied {
@@ -186,7 +182,9 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
         let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
         let places = without.iter_mut().skip(label_idx).step_by(n_labels);
         for ((place, sum), rest) in places.zip(sums).zip(&rests) {
-            if *rest > REST_MIN * total {
+            // Next to a much better inferer, the remaining weights have lost their precision. They are
+            // computed separately.
+            if *rest > 1e-3 * total {
                 *place = sum / rest;
             }
         }

@@ -6,10 +6,6 @@ use super::Values;
 /// zero, one and two deviations.
 pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
 
-/// Relative difference up to which values count as equal, such as the value implied by a forecaster
-/// and the inference it relies on. Equal values are sorted by weight.
-const TIE: f64 = 1e-15;
-
 /// Returns the values at `percentiles` (0 to 100) of weighted `values`. Empty without weight.
 ///
 /// Each value is at the middle of its weight. Percentiles between two values are interpolated linearly.
@@ -23,7 +19,8 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
         .collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Rounding of the last digit must not affect the order.
-    for equals in sorted.chunk_by_mut(|a, b| (b.0 - a.0) <= TIE * b.0.abs()) {
+    // Such nearly equal values are the value implied by a forecaster and the inference it relies on.
+    for equals in sorted.chunk_by_mut(|a, b| (b.0 - a.0) <= 1e-15 * b.0.abs()) {
         equals.sort_by(|a, b| a.1.total_cmp(&b.1));
     }
     let total: f64 = sorted.iter().map(|(_, weight)| weight).sum();

@@ -18,17 +18,8 @@ use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
 
-/// Default of `loss_floor`.
-const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
-
-/// Default of `unity_tolerance`, which covers rounding.
-const UNITY_TOLERANCE_DEFAULT: f64 = 1e-6;
-
 /// Default quantile, as on most of the chain's topics.
 const QUANTILE_DEFAULT: f64 = 0.25;
-
-/// Default number of rows for a predictor.
-const N_ROWS_DEFAULT: u32 = 100;
 
 /// Parses a numeric setting by its name, or returns the default.
 macro_rules! number {
@@ -76,7 +67,8 @@ pub fn topic(
     } else {
         vec![SINGLE_LABEL.to_owned()]
     };
-    let tolerance = number!(settings.unity_tolerance, UNITY_TOLERANCE_DEFAULT);
+    // The default covers rounding.
+    let tolerance = number!(settings.unity_tolerance, 1e-6);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
     let loss_method = settings.loss_method.as_deref();
     let loss_method =
@@ -182,7 +174,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
 }
 
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
-    let usual = Judging::usual(method, number!(settings.loss_floor, LOSS_FLOOR_DEFAULT));
+    let usual = Judging::usual(method, number!(settings.loss_floor, 1e-12));
     let algorithm = settings.algorithm.as_deref();
     let n_experienced_min =
         settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
@@ -221,7 +213,7 @@ fn predictor(settings: PredictorSettings) -> Result<PredictorSettings, SettingEr
     subgroup.map_err(|_| SettingError { what: "subgroup", want: "a subgroup's name" })?;
     Ok(PredictorSettings {
         n_nodes: Some(settings.n_nodes.unwrap_or(1).max(1)),
-        n_rows: Some(settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1)),
+        n_rows: Some(settings.n_rows.unwrap_or(100).max(1)),
         ..settings
     })
 }
