@@ -11,7 +11,6 @@ pub mod chain;
 pub mod close;
 pub mod epoch;
 pub(crate) mod epoch_end;
-pub mod follow;
 pub mod forecast;
 pub mod leaderboard;
 pub mod learned;

@@ -3,7 +3,6 @@
 mod bundle_body;
 mod consumer;
 mod emissions;
-mod epoch_actors;
 mod error;
 mod openapi;
 mod request;
@@ -300,7 +299,7 @@ fn chain_api() -> OpenApiRouter<App> {
         .routes(routes!(stream::get))
         .routes(routes!(values::epoch))
         .routes(routes!(values::history))
-        .routes(routes!(epoch_actors::get))
+        .routes(routes!(values::epochs))
         .routes(routes!(values::leaderboard))
         .merge(emissions::api())
 }

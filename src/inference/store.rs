@@ -9,10 +9,8 @@
 mod engines;
 mod epochs;
 mod error;
-mod pairs;
 mod record;
 mod retention;
-mod session;
 mod tables;
 mod versions;
 mod view;
@@ -29,11 +27,10 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 use wire::inference::LabeledValue;
 
-use self::engines::{StoreDatabase, StoreFile};
+use self::engines::{LockMode, Session, StoreDatabase, StoreFile, values};
 pub use self::epochs::{EndOptions, PastLesson, Relearnable, Relearned, StoredLearned};
 pub use self::error::{Result, StoreError};
 pub use self::retention::EpochTotals;
-use self::session::{Lock, Session, values};
 use self::versions::IfLocked;
 pub use self::versions::Versions;
 pub use self::view::{Bundles, EpochActor};
@@ -439,7 +436,7 @@ impl Session<'_> {
         topic: TopicId,
         nonce: BlockHeight,
         state: EpochState,
-        lock: Lock,
+        lock: LockMode,
     ) -> Result<bool> {
         let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
         let sql = format!("{sql}{}", self.locking(lock));

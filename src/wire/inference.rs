@@ -366,7 +366,7 @@ pub struct TopicHistory {
 }
 
 /// A past epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEpoch {
     /// Block at which it opened.
     pub nonce: u64,

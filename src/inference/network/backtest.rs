@@ -3,26 +3,27 @@
 //! In each epoch, the models see only rows up to its timestamp. Their predictions are combined like
 //! other submissions. They are learned from when the rows reach the horizon.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use model::timestamp::Timestamp;
-use model::topic::{Address, decimal};
+use model::topic::{Address, BlockHeight, decimal};
+use wire::inference::HistoryEpoch;
+use wire::inference::network::EpochLosses;
 
-use crate::math::loss::LossRule;
 use crate::math::outlier::Baseline;
-use crate::math::pair_values::FullBundle;
-use crate::math::regret::{ByActor, Role, RoleValues};
-use crate::math::statistics::count;
+use crate::math::pair_values::{FullBundle, PairValues};
+use crate::math::regret::{ByActor, Losses, Role, RoleValues};
+use crate::math::statistics::{count, mean};
+use crate::math::synthesis::SynthesisError;
 use crate::math::synthesis::interval::PERCENTILES;
-use crate::math::synthesis::{SynthesisError, Values};
 use crate::network::addresses;
 use crate::network::close::{CloseContext, close};
-use crate::network::leaderboard::{RANKED_EPOCHS_MIN, Record, Standings, standings};
-use crate::network::learned::{self, BundleError, Learned};
-use crate::network::submission::{Payload, Submission};
+use crate::network::leaderboard::{PastValues, ranking};
+use crate::network::learned::{BundleError, Learned};
+use crate::network::submission::{Payload, Submission, with_labels};
 use crate::network::topic::{Topic, Truth};
 use crate::network::upstream::{Cause, FlatRow};
 
@@ -104,9 +105,9 @@ pub struct ActorResult {
     /// Role of the actor.
     pub role: Role,
     /// Number of epochs with the actor that were learned from.
-    pub n_epochs: u32,
+    pub n_epochs: u64,
     /// Rank in its role, or `None` with too few epochs, as on the leaderboard.
-    pub rank: Option<u32>,
+    pub rank: Option<u64>,
     /// Mean loss in the epochs that all ranked actors have in common, or in all its epochs if it is
     /// not ranked.
     pub mean_loss: f64,
@@ -118,18 +119,6 @@ pub struct ActorResult {
     pub regret: f64,
     /// Final moving average of its scores.
     pub score: f64,
-}
-
-/// Mean losses over the epochs that were learned from, not logarithmic.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PlainLosses {
-    /// Loss of the combined value.
-    pub combined: f64,
-    /// Loss of the naive value.
-    pub naive: f64,
-    /// Loss of an uninformed prediction: equal probabilities of all directions, or the mean of
-    /// earlier ground truths.
-    pub uninformed: f64,
 }
 
 /// Results of a backtest.
@@ -147,8 +136,8 @@ pub struct Report {
     pub combined_loss: f64,
     /// Mean loss of the naive value.
     pub naive_loss: f64,
-    /// Mean losses, not logarithmic.
-    pub plain: PlainLosses,
+    /// Losses by epoch, not logarithmic.
+    pub epochs: Vec<EpochLosses>,
     /// Fraction of ground truths within the outer percentiles, 0 to 1, or `None` for several labels.
     pub coverage: Option<f64>,
     /// Number of epochs that all ranked actors have in common.
@@ -163,24 +152,19 @@ struct Pending {
     before: f64,
     bundle: FullBundle,
     interval: Option<(f64, f64)>,
-    /// Uninformed prediction for this epoch.
-    uninformed: Values,
 }
 
-/// Losses of an actor by index of the epoch: as used for learning and as plain losses.
-type ActorLosses = BTreeMap<usize, (f64, f64)>;
-
-/// Sums over epochs.
+/// Epochs so far.
 #[derive(Default)]
-struct Sums {
+struct Replayed {
     report: Report,
-    losses: BTreeMap<(Role, Address), ActorLosses>,
-    /// Sum of the ground truths. Not used for directions.
-    truths: f64,
+    /// Epochs that were learned from, oldest first.
+    history: Vec<HistoryEpoch>,
+    losses: VecDeque<(BlockHeight, Losses)>,
     names: BTreeMap<Address, String>,
     shares: RoleValues,
-    n_within: u64,
-    n_intervals: u64,
+    n_within: usize,
+    n_intervals: usize,
 }
 
 impl Backtest {
@@ -208,45 +192,41 @@ impl Backtest {
         let n_epochs = u64::try_from(n_epochs).unwrap_or(u64::MAX);
         let (mut learned, mut baseline) = (Learned::default(), None);
         let mut pending: VecDeque<Pending> = VecDeque::new();
-        let mut sums = Sums::default();
+        let mut replayed = Replayed::default();
         let mut at = start;
         for n_done in 0..n_epochs {
             let n_seen = known.partition_point(|row| row.timestamp <= at);
             let seen = known.get(n_seen.saturating_sub(self.n_rows)..n_seen).unwrap_or_default();
             while pending.front().is_some_and(|epoch| epoch.due <= at) {
                 let Some(epoch) = pending.pop_front() else { break };
-                self.learn(&epoch, &known, &mut learned, &mut sums)?;
+                self.learn(&epoch, &known, &mut learned, &mut replayed)?;
             }
             // Heights increase by the epoch length, as on a chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
-            let submissions = self.submissions(seen, &mut sums).await;
-            let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut sums)?;
+            let submissions = self.submissions(seen, &mut replayed).await;
+            let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
             let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
             if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
                 let due = row.timestamp + self.topic.source.horizon;
-                // Before the first ground truth, it is the latest value.
-                let mean = mean(sums.truths, sums.report.n_learned).unwrap_or(before);
-                let uninformed = self.topic.uninformed(bundle.combined_value.len(), Some(mean));
-                let uninformed = uninformed.unwrap_or_default();
-                pending.push_back(Pending { due, before, bundle, interval, uninformed });
+                pending.push_back(Pending { due, before, bundle, interval });
             }
             progress(BacktestProgress { n_done: n_done + 1, n_epochs });
             at = at + self.every;
         }
         for epoch in pending {
-            self.learn(&epoch, &known, &mut learned, &mut sums)?;
+            self.learn(&epoch, &known, &mut learned, &mut replayed)?;
         }
-        Ok(sums.report(&learned))
+        Ok(replayed.report(&self.topic, &learned))
     }
 
     /// Returns the valid predictions of the models.
-    async fn submissions(&self, seen: &[FlatRow], sums: &mut Sums) -> Vec<Submission> {
+    async fn submissions(&self, seen: &[FlatRow], replayed: &mut Replayed) -> Vec<Submission> {
         let mut submissions: Vec<Submission> = Vec::new();
         for model in &self.models {
             let predicted = match model.predict(seen).await {
                 Ok(predicted) => predicted,
                 Err(error) => {
-                    sums.failed(model.name(), &task::causes::chain(error.as_ref()));
+                    replayed.failed(model.name(), &task::causes::chain(error.as_ref()));
                     continue;
                 }
             };
@@ -255,10 +235,10 @@ impl Backtest {
                 match Submission::checked(&self.topic, worker.clone(), Some(name.clone()), payload)
                 {
                     Ok(submission) => {
-                        sums.names.insert(worker, name);
+                        replayed.names.insert(worker, name);
                         submissions.push(submission);
                     }
-                    Err(error) => sums.failed(model.name(), &task::causes::chain(&error)),
+                    Err(error) => replayed.failed(model.name(), &task::causes::chain(&error)),
                 }
             }
         }
@@ -275,24 +255,24 @@ impl Backtest {
         submissions: &[Submission],
         learned: &Learned,
         baseline: &mut Option<Baseline>,
-        sums: &mut Sums,
+        replayed: &mut Replayed,
     ) -> Result<Option<(FullBundle, Option<(f64, f64)>)>, BacktestError> {
         let labels = labels(&self.topic, submissions);
         let close_context = CloseContext { labels: &labels, learned, baseline: *baseline };
         let closing = match close(&self.topic, nonce, submissions, close_context) {
             Ok(closing) => closing,
             Err(SynthesisError::NoInferences) => {
-                sums.report.n_empty += 1;
+                replayed.report.n_empty += 1;
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
         *baseline = closing.baseline;
-        sums.report.n_closed += 1;
-        sums.shares = closing.shares;
+        replayed.report.n_closed += 1;
+        replayed.shares = closing.shares;
         for forecast in closing.forecasts {
             let name = forecast.name.unwrap_or_default();
-            sums.names.insert(forecast.worker, name);
+            replayed.names.insert(forecast.worker, name);
         }
         let interval = closing.intervals.first().filter(|_| labels.len() == 1);
         let outer = interval
@@ -306,7 +286,7 @@ impl Backtest {
         epoch: &Pending,
         rows: &[FlatRow],
         learned: &mut Learned,
-        sums: &mut Sums,
+        replayed: &mut Replayed,
     ) -> Result<(), BacktestError> {
         let source = &self.topic.source;
         let place = rows.partition_point(|row| row.timestamp < epoch.due);
@@ -318,112 +298,66 @@ impl Backtest {
         };
         let truth = self.topic.truth_of(epoch.bundle.labels(), epoch.before, *after);
         let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
-        sums.report.n_learned += 1;
-        sums.report.combined_loss += losses.combined;
-        sums.report.naive_loss += losses.naive;
         if let Some((low, high)) = epoch.interval {
-            sums.n_intervals += 1;
-            sums.n_within += u64::from((low..=high).contains(after));
+            replayed.n_intervals += 1;
+            replayed.n_within += usize::from((low..=high).contains(after));
         }
-        let rule = LossRule { allow_negative: true, ..self.topic.judging.loss };
-        let plain = learned::losses(rule, &epoch.bundle, &truth)?;
-        sums.truths += truth.first().copied().unwrap_or_default();
-        sums.report.plain.combined += plain.combined;
-        sums.report.plain.naive += plain.naive;
-        sums.report.plain.uninformed += rule.loss(&epoch.uninformed, &truth);
-        let epoch = usize::try_from(sums.report.n_learned - 1).unwrap_or(usize::MAX);
-        for role in Role::ALL {
-            for (name, loss) in losses.by_actor(role) {
-                let plain = plain.by_actor(role).get(name).copied().unwrap_or_default();
-                let own = sums.losses.entry((role, name.clone())).or_default();
-                own.insert(epoch, (*loss, plain));
-            }
-        }
+        let labels: Vec<&str> = epoch.bundle.labels().collect();
+        replayed.history.push(HistoryEpoch {
+            nonce: epoch.bundle.nonce,
+            truth: with_labels(&labels, &truth),
+            ..HistoryEpoch::default()
+        });
+        // Values of pairs are not ranked and would use most of the memory.
+        let losses = Losses { one_out_inferer_forecaster: PairValues::default(), ..losses };
+        replayed.losses.push_front((epoch.bundle.nonce, losses));
         Ok(())
     }
 }
 
-impl Report {
-    /// Sorts the actors by role, rank and mean loss. Assigns the ranks.
-    fn rank_actors(&mut self) {
-        self.actors.sort_by(|a, b| {
-            (a.role, a.rank.is_none())
-                .cmp(&(b.role, b.rank.is_none()))
-                .then(a.mean_loss.total_cmp(&b.mean_loss))
-        });
-        for role in Role::ALL {
-            let ranked = self.actors.iter_mut().filter(|it| it.role == role && it.rank.is_some());
-            for (rank, actor) in (1..).zip(ranked) {
-                actor.rank = Some(rank);
-            }
-        }
-    }
-}
-
-impl Sums {
+impl Replayed {
     fn failed(&mut self, model: &str, why: &str) {
         let failure = self.report.failures.entry(model.to_owned()).or_default();
         *failure = (failure.0 + 1, why.to_owned());
     }
 
-    fn report(self, learned: &Learned) -> Report {
+    fn report(mut self, topic: &Topic, learned: &Learned) -> Report {
         let mut report = self.report;
-        let part = |sum: f64, n: u64| mean(sum, n).unwrap_or_default();
-        report.combined_loss = part(report.combined_loss, report.n_learned);
-        report.naive_loss = part(report.naive_loss, report.n_learned);
-        let PlainLosses { combined, naive, uninformed } = report.plain;
-        let [combined, naive, uninformed] =
-            [combined, naive, uninformed].map(|sum| part(sum, report.n_learned));
-        report.plain = PlainLosses { combined, naive, uninformed };
-        #[expect(clippy::cast_precision_loss, reason = "as above")]
-        let n_within = self.n_within as f64;
-        report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
-        let n_learned = usize::try_from(report.n_learned).unwrap_or(usize::MAX);
-        let record = |((role, worker), losses): (&(Role, Address), &'_ ActorLosses)| {
-            let newest_first = losses.iter().map(|(epoch, loss)| (n_learned - 1 - epoch, loss.0));
-            (*role, worker.clone(), newest_first.collect::<BTreeMap<_, _>>())
+        let losses = self.losses.make_contiguous();
+        let n_learned = u32::try_from(losses.len()).unwrap_or(u32::MAX);
+        let board = ranking(topic, &self.history, losses, &PastValues::default(), n_learned);
+        let mean_of = |loss: fn(&Losses) -> f64| {
+            mean(&losses.iter().map(|(_, losses)| loss(losses)).collect::<Vec<_>>())
         };
-        let records: Vec<_> = self.losses.iter().map(record).collect();
-        let records = records.iter().map(|(role, worker, losses)| Record {
-            role: *role,
-            worker,
-            losses: losses.clone(),
-        });
-        let min = n_learned.min(usize::try_from(RANKED_EPOCHS_MIN).unwrap_or(usize::MAX));
-        let Standings { ranked, common, .. } = standings(records.collect(), min);
-        let ranked: BTreeSet<_> =
-            ranked.iter().map(|record| (record.role, record.worker.clone())).collect();
-        report.n_common_epochs = u64::try_from(common.len()).unwrap_or(u64::MAX);
-        for (actor, losses) in self.losses {
-            let is_ranked = ranked.contains(&actor);
-            let counts = |epoch: &usize| !is_ranked || common.contains(&(n_learned - 1 - epoch));
-            let counted: Vec<_> =
-                losses.iter().filter(|(epoch, _)| counts(epoch)).map(|(_, loss)| *loss).collect();
-            let mean = |sum: f64| sum / count(counted.len().max(1));
-            let (role, worker) = actor;
-            let of = |family: &ByActor<f64>| family.get(&worker).copied().unwrap_or_default();
-            report.actors.push(ActorResult {
-                name: self.names.get(&worker).cloned().unwrap_or_default(),
-                role,
-                n_epochs: u32::try_from(losses.len()).unwrap_or(u32::MAX),
-                rank: is_ranked.then_some(0),
-                mean_loss: mean(counted.iter().map(|loss| loss.0).sum()),
-                mean_plain_loss: mean(counted.iter().map(|loss| loss.1).sum()),
-                share: of(&self.shares[role]),
-                regret: of(&learned.regrets.ordinary[role]),
-                score: of(&learned.scores[role]),
-                worker,
-            });
+        report.n_learned = n_learned.into();
+        report.combined_loss = mean_of(|losses| losses.combined);
+        report.naive_loss = mean_of(|losses| losses.naive);
+        report.coverage =
+            (self.n_intervals > 0).then(|| count(self.n_within) / count(self.n_intervals));
+        report.n_common_epochs = board.n_common_epochs;
+        report.epochs = board.epochs;
+        for role in Role::ALL {
+            // The actors are sorted by their ranks over both roles.
+            let of_role = board.actors.iter().filter(|actor| actor.role == role.name());
+            for (rank, actor) in (1..).zip(of_role) {
+                let Ok(worker) = actor.worker.parse() else { continue };
+                let of = |family: &ByActor<f64>| family.get(&worker).copied().unwrap_or_default();
+                report.actors.push(ActorResult {
+                    name: self.names.get(&worker).cloned().unwrap_or_default(),
+                    role,
+                    n_epochs: actor.n_epochs,
+                    rank: actor.rank.map(|_| rank),
+                    mean_loss: actor.mean_loss,
+                    mean_plain_loss: actor.mean_plain_loss,
+                    share: of(&self.shares[role]),
+                    regret: of(&learned.regrets.ordinary[role]),
+                    score: of(&learned.scores[role]),
+                    worker,
+                });
+            }
         }
-        report.rank_actors();
         report
     }
-}
-
-/// Returns the mean of `n` numbers with that sum, or `None` without numbers.
-#[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
-fn mean(sum: f64, n: u64) -> Option<f64> {
-    (n > 0).then(|| sum / n as f64)
 }
 
 /// Returns the labels of an epoch: the labels of its submissions, in first-seen order.

@@ -44,7 +44,7 @@ pub const EPOCHS_MAX: u32 = 500;
 
 /// Number of epochs that an actor needs for a rank, out of the latest epochs, of which twice this number
 /// count. Fewer would be luck. An actor that left does not restrict the others to its epochs.
-pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
+const RANKED_EPOCHS_MIN: u32 = 10;
 
 /// Maximum size of the stored epochs that are read for a ranking.
 const BYTES_READ_MAX: u64 = 48 << 20;
@@ -120,7 +120,7 @@ fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
 
 /// Ranks the actors in the latest `n_epochs` of `losses`, latest first. `history` has the ground truths,
 /// oldest first.
-fn ranking(
+pub(super) fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
     losses: &[(BlockHeight, Losses)],
@@ -250,10 +250,10 @@ fn number(n: usize) -> u64 {
 }
 
 /// Losses of an actor by index of the epoch, where 0 is the latest.
-pub(super) struct Record<'a> {
-    pub(super) role: Role,
-    pub(super) worker: &'a Address,
-    pub(super) losses: BTreeMap<usize, f64>,
+struct Record<'a> {
+    role: Role,
+    worker: &'a Address,
+    losses: BTreeMap<usize, f64>,
 }
 
 /// Returns the losses of each actor.
@@ -271,18 +271,18 @@ fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
 }
 
 /// Ranked and unranked actors.
-pub(super) struct Standings<'a> {
-    pub(super) ranked: Vec<Record<'a>>,
+struct Standings<'a> {
+    ranked: Vec<Record<'a>>,
     /// Epochs that all ranked actors have in common.
-    pub(super) common: BTreeSet<usize>,
+    common: BTreeSet<usize>,
     /// Unranked actors with the number of their epochs that count toward a rank, in descending
     /// order.
-    pub(super) unranked: Vec<(Record<'a>, usize)>,
+    unranked: Vec<(Record<'a>, usize)>,
 }
 
 /// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the latest `2 *
 /// min` epochs. All ranked actors have at least `min` epochs in common.
-pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
+fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
     // Actors with the most epochs come first, since they have the most in common.
     records.sort_by_key(|record| Reverse(record.losses.len()));
     let mut ranked = Vec::new();
@@ -316,7 +316,7 @@ struct EpochValues {
 
 /// Values of each actor by epoch, and the latest name of each worker.
 #[derive(Debug, Default)]
-struct PastValues {
+pub(super) struct PastValues {
     by_actor: BTreeMap<(Role, String), BTreeMap<BlockHeight, EpochValues>>,
     names: BTreeMap<String, String>,
 }

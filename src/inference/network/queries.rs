@@ -12,7 +12,7 @@ use crate::network::epoch::EpochProgress;
 use crate::network::learned::{Experience, Learned};
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
-use crate::store::{Bundles, Input, StoreError};
+use crate::store::{Bundles, Input, Store, StoreError};
 use crate::{Inference, InferenceError, NetworkState, Result};
 
 /// Value that a regret is compared with.
@@ -122,8 +122,7 @@ impl Inference {
     pub async fn submissions(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Submission>> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
-            let submissions = store.submissions(topic, nonce)?;
-            with_ids(&settings, submissions, || store.labels(topic, nonce))
+            with_labels(store, &settings, nonce, store.submissions(topic, nonce)?)
         })
         .await
     }
@@ -143,9 +142,8 @@ impl Inference {
             let Some((nonce, submission)) = store.newest_of(topic, &worker, until)? else {
                 return Ok(None);
             };
-            let mut with_ids =
-                with_ids(&settings, vec![submission], || store.labels(topic, nonce))?;
-            Ok(with_ids.pop().map(|submission| (nonce, submission)))
+            let mut expanded = with_labels(store, &settings, nonce, vec![submission])?;
+            Ok(expanded.pop().map(|submission| (nonce, submission)))
         })
         .await
     }
@@ -242,25 +240,20 @@ fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
     by_role
 }
 
-/// Expands `submissions` to all labels of their epoch.
-fn with_ids<E>(
+/// Expands `submissions` of the epoch `nonce` to all its labels.
+fn with_labels(
+    store: &Store,
     topic: &Topic,
-    submissions: Vec<Submission>,
-    labels: impl FnOnce() -> Result<Vec<String>, E>,
-) -> Result<Vec<Submission>, E> {
-    if topic.is_single() {
-        return Ok(submissions);
+    nonce: BlockHeight,
+    mut submissions: Vec<Submission>,
+) -> Result<Vec<Submission>, StoreError> {
+    if !topic.is_single() {
+        let labels = store.labels(topic.id, nonce)?;
+        for submission in submissions.iter_mut().filter(|one| !one.inference.is_empty()) {
+            submission.inference = submission.dense(&labels, topic.labeling.default);
+        }
     }
-    let labels = labels()?;
-    let dense = |submission: Submission| {
-        let inference = if submission.inference.is_empty() {
-            Vec::new()
-        } else {
-            submission.dense(&labels, topic.labeling.default)
-        };
-        Submission { inference, ..submission }
-    };
-    Ok(submissions.into_iter().map(dense).collect())
+    Ok(submissions)
 }
 
 /// A topic with its progress and its actors.

@@ -1,23 +1,44 @@
-//! Values of a topic beyond the chain's queries: weights, intervals, past epochs and the
-//! leaderboard.
+//! Values of a topic beyond the chain's queries: weights, intervals, past epochs, also as a file that is
+//! written while it is sent, and the leaderboard.
 
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use axum::Json;
-use axum::response::Response;
-use model::topic::decimal;
+use accounts::gate::Admitted;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use formats::write::Output;
+use formats::write::document::Document;
+use futures::stream::try_unfold;
+use model::block::{Block, Rows};
+use model::dataset::{Column, DatasetId, Dtype};
+use model::row::Value;
+use model::timestamp::Timestamp;
+use model::topic::{BlockHeight, TopicId, decimal};
+use strum::VariantNames as _;
+use task::causes::chain;
+use tracing::warn;
 use wire::inference::TopicHistory;
-use wire::inference::network::{EpochBody, IntervalBody, LatestBody, Leaderboard, WeightsBody};
+use wire::inference::network::{
+    EpochActorBody, EpochBody, IntervalBody, LatestBody, Leaderboard, WeightsBody,
+};
 use wire::paths;
 
 use super::bundle_body::{self, PairBody};
 use super::emissions::loss_body;
 use super::error::{ApiError, Result};
 use super::request::Params;
+use super::stream::{Permits, admit_stream};
+use crate::Inference;
 use crate::math::regret::{ByActor, Role, RoleValues};
 use crate::math::synthesis::interval::PERCENTILES;
 use crate::network::close::Interval;
 use crate::network::leaderboard::{self, Period};
+use crate::store::EpochActor;
 
 /// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
@@ -132,4 +153,202 @@ pub(super) async fn epoch(params: Params) -> Result<Response> {
         forecaster_scores: forecasters,
     };
     bundle_body::answer(&head, pairs)
+}
+
+/// Default number of epochs of a response.
+const EXPORTED_DEFAULT: u32 = 1_000;
+
+/// Maximum number of epochs of a response.
+const EXPORTED_MAX: u32 = 10_000;
+
+/// Column of the file: its name, its type and the value of an actor.
+type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
+
+/// The columns after `timestamp`, which is the time at which the epoch opened.
+const FIELDS: [Field; 14] = [
+    ("nonce", Dtype::Integer, |row| i64::try_from(row.nonce).ok().map(Value::Integer)),
+    ("worker", Dtype::String, |row| Some(Value::String(row.worker.clone()))),
+    ("role", Dtype::String, |row| Some(Value::String(row.role.name().to_owned()))),
+    ("name", Dtype::String, |row| row.name.clone().map(Value::String)),
+    ("label", Dtype::String, |row| Some(Value::String(row.label.clone()))),
+    ("value", Dtype::Float, |row| finite(Some(row.value))),
+    ("weight", Dtype::Float, |row| finite(row.weight)),
+    ("loss", Dtype::Float, |row| finite(row.loss)),
+    ("score", Dtype::Float, |row| finite(row.score)),
+    ("truth", Dtype::Float, |row| finite(row.truth)),
+    ("combined_value", Dtype::Float, |row| finite(row.combined_value)),
+    ("naive_value", Dtype::Float, |row| finite(row.naive_value)),
+    ("combined_loss", Dtype::Float, |row| finite(row.combined_loss)),
+    ("naive_loss", Dtype::Float, |row| finite(row.naive_loss)),
+];
+
+/// File that is being sent.
+struct Export {
+    inference: Inference,
+    topic: TopicId,
+    /// Address or name of the only actor to export. `None` exports all.
+    actor: Option<String>,
+    document: Document,
+    /// Epochs that are still to be read, in batches.
+    batches: VecDeque<RangeInclusive<BlockHeight>>,
+    state: FilePart,
+    _permits: Permits,
+}
+
+#[derive(Clone, Copy)]
+enum FilePart {
+    Begin,
+    Rows,
+    End,
+}
+
+/// Exports a topic's latest past epochs, oldest first: a row for each epoch, actor and label.
+///
+/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms, unless the topic
+/// allows negative losses. Truth, losses and scores are absent until the truth is known. A response has
+/// at most 10 000 epochs. For earlier ones, set `to` to the number before the first nonce.
+#[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
+    params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
+            description = "First nonce, inclusive; 0 by default."),
+        ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
+            description = "Last nonce, inclusive; the latest by default."),
+        ("actor" = Option<String>, Query,
+            description = "Address or name of the only actor to export; all by default."),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 10_000,
+            description = "Maximum number of epochs, of which the latest are exported; 1000 by default."),
+        ("output" = Option<String>, Query,
+            description = "`json` (the default), `ndjson`, `csv`, `parquet` or `arrow`.")),
+    responses((status = 200, description = "Rows, oldest epoch first", content(
+        (Vec<EpochActorBody> = "application/json"), (String = "text/csv"),
+        (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
+        (Vec<u8> = "application/vnd.apache.arrow.stream")))))]
+pub(super) async fn epochs(
+    Extension(Admitted(key)): Extension<Admitted>,
+    params: Params,
+) -> Result<Response> {
+    let topic = params.topic_id()?;
+    let limit = params.limit("limit", EXPORTED_DEFAULT, EXPORTED_MAX)?;
+    let nonces = params.nonces()?;
+    let output = read_output(&params)?;
+    let actor = params.find("actor")?;
+    let permits = admit_stream(&params.service, &key)?;
+    let inference = params.service.inference.clone();
+    let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
+    let export = Export {
+        inference,
+        topic,
+        actor,
+        document: Document::new(output, DatasetId::FIRST, &columns(), None),
+        batches: batches(&sizes),
+        state: FilePart::Begin,
+        _permits: permits,
+    };
+    let body = Body::from_stream(try_unfold(export, Export::next));
+    let name = format!("attachment; filename=\"topic-{topic}-epochs.{}\"", output.extension());
+    let headers = [
+        (header::CONTENT_TYPE, output.content_type().to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, body).into_response())
+}
+
+fn read_output(params: &Params) -> Result<Output> {
+    let Some(text) = params.find("output")? else { return Ok(Output::Json) };
+    let names = Output::VARIANTS.join(", ");
+    text.parse().map_err(|_| ApiError::mismatch("output", format_args!("expected one of {names}")))
+}
+
+fn columns() -> Vec<Column> {
+    let column = |(name, dtype, _): &Field| Column {
+        id: 0,
+        dataset_id: DatasetId::FIRST,
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    FIELDS.iter().map(column).collect()
+}
+
+/// Divides epochs with these sizes into ranges that are read together.
+fn batches(sizes: &[(BlockHeight, u64)]) -> VecDeque<RangeInclusive<BlockHeight>> {
+    let mut batches: VecDeque<RangeInclusive<BlockHeight>> = VecDeque::new();
+    let mut n_bytes = 0;
+    for &(nonce, size) in sizes {
+        n_bytes += size;
+        match batches.back_mut() {
+            // A response needs a multiple of this number of bytes as memory.
+            Some(last) if n_bytes <= 4 << 20 => *last = *last.start()..=nonce,
+            _ => {
+                batches.push_back(nonce..=nonce);
+                n_bytes = size;
+            }
+        }
+    }
+    batches
+}
+
+fn finite(number: Option<f64>) -> Option<Value> {
+    number.filter(|number| number.is_finite()).map(Value::Float)
+}
+
+impl Export {
+    /// Returns the next piece of the file, or `None` after the last.
+    async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
+        let mut piece = Vec::new();
+        match self.state {
+            FilePart::End => return Ok(None),
+            FilePart::Begin => {
+                self.document.begin(&mut piece);
+                self.state = FilePart::Rows;
+            }
+            FilePart::Rows => {
+                // A batch can be empty, without rows of the actor or with incomplete groups.
+                while piece.is_empty()
+                    && let Some(nonces) = self.batches.pop_front()
+                {
+                    (self, piece) = self.write(nonces).await?;
+                }
+                if piece.is_empty() {
+                    self.document.end(&mut piece);
+                    self.state = FilePart::End;
+                }
+            }
+        }
+        Ok(Some((piece.into(), self)))
+    }
+
+    /// Reads and writes the epochs in `nonces` on a blocking thread.
+    async fn write(self, nonces: RangeInclusive<BlockHeight>) -> io::Result<(Self, Vec<u8>)> {
+        let (inference, topic) = (self.inference.clone(), self.topic);
+        let written = inference.read(topic, move |store| {
+            let mut export = self;
+            let actors = store.epoch_actors(topic, &nonces)?;
+            let mut piece = Vec::new();
+            export.document.rows(&mut piece, &Rows::Raw(export.block(&actors)));
+            Ok((export, piece))
+        });
+        written.await.map_err(|error| {
+            warn!(cause = chain(&error), topic = %topic, "export of epochs is cut off");
+            io::Error::other(error)
+        })
+    }
+
+    /// Returns the rows of the actors to export, column by column.
+    fn block(&self, actors: &[EpochActor]) -> Block {
+        let dtypes = FIELDS.map(|(_, dtype, _)| dtype);
+        let mut block = Block::new(&dtypes);
+        let is_wanted = |row: &&EpochActor| {
+            let wanted = self.actor.as_deref();
+            wanted.is_none_or(|wanted| row.worker == wanted || row.name.as_deref() == Some(wanted))
+        };
+        for row in actors.iter().filter(is_wanted) {
+            block.times.push(row.opened_at);
+            for ((.., value), series) in FIELDS.iter().zip(&mut block.columns) {
+                if value(row).and_then(|value| series.push(value)).is_none() {
+                    series.push_missing(1);
+                }
+            }
+        }
+        block
+    }
 }

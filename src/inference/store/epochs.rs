@@ -6,11 +6,9 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 use wire::inference::LabeledValue;
 
-use super::session::{Lock, Session, values};
+use super::engines::{LockMode, Session, values};
 use super::versions::IfLocked;
-use super::{
-    CloseInput, EpochState, Input, Lesson, Result, Store, height, key, number, pairs, record,
-};
+use super::{CloseInput, EpochState, Input, Lesson, Result, Store, height, key, number, record};
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::Losses;
@@ -58,7 +56,7 @@ impl Store {
         self.write(move |write| {
             // Skips the epoch if another service closes it, but waits for submissions in progress.
             if !write.lock_topic(topic, IfLocked::Skip)?
-                || !write.is_in(topic, nonce, EpochState::Open, Lock::Exclusive)?
+                || !write.is_in(topic, nonce, EpochState::Open, LockMode::Exclusive)?
             {
                 return Ok(None);
             }
@@ -105,7 +103,7 @@ impl Store {
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
             if !write.lock_topic(topic, IfLocked::Skip)?
-                || !write.is_in(topic, nonce, EpochState::Closed, Lock::Exclusive)?
+                || !write.is_in(topic, nonce, EpochState::Closed, LockMode::Exclusive)?
             {
                 return Ok(None);
             }
@@ -279,7 +277,8 @@ impl Session<'_> {
             }
             None => (None, None),
         };
-        let resistant_pairs = resistant.as_ref().and_then(|r| pairs::write(&r.without_inferer));
+        let resistant_pairs =
+            resistant.as_ref().and_then(|r| record::write_pairs(&r.without_inferer));
         let [id, nonce] = key(topic, nonce);
         self.run(
             "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant, signed,
@@ -294,7 +293,7 @@ impl Session<'_> {
                 resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
                 signed,
                 signed_intervals,
-                pairs::write(&bundle.without_inferer),
+                record::write_pairs(&bundle.without_inferer),
                 resistant_pairs
             ],
         )?;
@@ -358,7 +357,7 @@ impl Session<'_> {
         let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT (topic_id, nonce) DO UPDATE SET
                       record = excluded.record, pairs = excluded.pairs";
-        let pairs = pairs::write(&losses.one_out_inferer_forecaster);
+        let pairs = record::write_pairs(&losses.one_out_inferer_forecaster);
         self.run(sql, values![id, nonce, record::write(losses)?, pairs])?;
         Ok(())
     }

@@ -6,7 +6,7 @@
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
-use super::session::Session;
+use super::engines::Session;
 use super::{EPOCHS_KEPT, Result, Store, height, key, number};
 use crate::network::topic::Retention;
 

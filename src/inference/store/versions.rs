@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
 
-use super::session::{Session, values};
+use super::engines::{Session, values};
 use super::{Result, Store, StoreError, blocks, height, number};
 use crate::network::chain::Blocks;
 

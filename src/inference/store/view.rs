@@ -9,8 +9,8 @@ use model::topic::{Address, BlockHeight, TopicId};
 use serde::Deserialize;
 use wire::inference::{HistoryEpoch, LabeledValue, WorkerValues};
 
-use super::session::{Row, Session, values};
-use super::{Result, Store, StoreError, StoredLearned, height, key, number, pairs, record};
+use super::engines::{Row, Session, values};
+use super::{Result, Store, StoreError, StoredLearned, height, key, number, record};
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{ByActor, Losses, Role, RoleValues};
@@ -283,7 +283,7 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles> {
 
 /// Parses the bundle in `record` with its values of `pairs`.
 fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle> {
-    let without_inferer = Arc::new(pairs::read(pairs)?);
+    let without_inferer = Arc::new(record::read_pairs(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
 

@@ -4,7 +4,7 @@
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
-use super::session::{Lock, Session, values};
+use super::engines::{LockMode, Session, values};
 use super::{EpochState, LABELS_MAX, Result, Store, StoreError, SubmitOutcome, key, record};
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
@@ -125,7 +125,7 @@ impl Epoch<'_, '_> {
         origin: Origin,
         at: Timestamp,
     ) -> Result<SubmitOutcome> {
-        if !self.write.is_in(self.topic, self.nonce, EpochState::Open, Lock::Shared)? {
+        if !self.write.is_in(self.topic, self.nonce, EpochState::Open, LockMode::Shared)? {
             return Ok(SubmitOutcome::NotOpen);
         }
         let is_trusted = origin.record == Record::Trusted;
