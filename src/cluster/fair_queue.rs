@@ -1,4 +1,4 @@
-//! A fair queue: requests of a client stay in order and clients take turns.
+//! A fair queue: the requests of each client stay in order, and clients take turns.
 
 use std::collections::VecDeque;
 

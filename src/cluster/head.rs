@@ -1,10 +1,10 @@
 //! A head: finds workers for a function, has them run it, and groups the results.
 //!
-//! An execution first acquires offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
-//! `fair_queue.rs`). If that is not possible, it calls the roll (`rollcall.rs`). `gather.rs` then sends
-//! the work orders through `workers.rs`, collects the results and replaces workers that fail or are
-//! slow. `report.rs` derives code and message. `inbox.rs` routes replies of peers to their execution.
-//! `executions.rs` stores executions. The REST API is in `server.rs`.
+//! An execution first tries to acquire offered slots (`slots.rs`, chosen by `placement.rs`, queued in a
+//! `fair_queue.rs`). If that is not possible, the head calls the roll (`rollcall.rs`). `gather.rs` then
+//! sends the work orders through `workers.rs`, collects the results and replaces workers that fail or
+//! are slow. `report.rs` derives the code and the message of the outcome. `inbox.rs` routes replies of
+//! peers to their execution. `executions.rs` stores executions. The REST API is in `server.rs`.
 
 mod executions;
 mod gather;
@@ -50,15 +50,15 @@ use crate::peers::Peer;
 use crate::result_groups::{ResultGroup, group};
 use crate::{NodeContext, metrics};
 
-/// Default time for one worker to answer a work order, as in b7s. A worker that misses it is
+/// Default time for one worker to respond to a work order, as in b7s. A worker that exceeds it is
 /// replaced by a spare, which gets the same time.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Maximum number of simultaneous executions. One client can have half of them. Further requests are
-/// refused, since each can hold a body and its results in memory.
+/// refused, since each execution can hold a request body and its results in memory.
 const EXECUTIONS_MAX: u32 = 512;
 
-/// Time for executions to end after a stopping node canceled them.
+/// Time for canceled executions to end when the node stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Policy for signatures of results. Results with a wrong signature are always rejected.
@@ -83,7 +83,7 @@ pub struct Execution {
     pub groups: Vec<ResultGroup>,
     /// Nodes that returned a result, ordered by id.
     pub peers: Vec<PeerId>,
-    /// Runs by node. Their output is in `groups` only.
+    /// Run on each node. The output of the runs is in `groups` only.
     pub runs: BTreeMap<PeerId, NodeResult>,
 }
 
@@ -109,7 +109,7 @@ impl Execution {
     }
 }
 
-/// Reason for which an execution is not started.
+/// Reason for not starting an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The limit of simultaneous executions is reached.
@@ -133,13 +133,13 @@ struct Admission {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Reason for which no worker runs an order.
+/// Outcome of a search that found too few workers for an order.
 #[derive(Debug)]
 struct Shortage {
     roster: Box<Roster>,
-    /// True if the time for the roll call has passed.
+    /// True if the search ended because its time has passed.
     is_late: bool,
-    /// True if enough workers were busy.
+    /// True if there were enough eligible workers, but too few had a free slot.
     is_queued: bool,
 }
 
@@ -208,8 +208,8 @@ impl Head {
 
     /// Executes `order` on behalf of `client` and returns the outcome, even if it failed.
     ///
-    /// Completes within [`Order::wait_within`], twice the time of a worker, and the time to compile the
-    /// function. Dropping the future cancels the work orders on our workers.
+    /// Completes within the sum of [`Order::wait_within`], twice the time limit of a worker, and the
+    /// time to compile the function. Dropping the future cancels the work orders on our workers.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the execution was not started.
@@ -280,7 +280,7 @@ impl Head {
             warn!(request, %function, "canceled an execution: the node is stopping");
         }
         self.0.executions.stop();
-        // The server still sends their responses after this time.
+        // If this times out, the server still sends the responses.
         drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
         false
     }
@@ -424,8 +424,8 @@ impl HeadParts {
         withheld
     }
 
-    /// Returns true if `peer` may be given `order`, ready or not. Exact attributes are not checked
-    /// here: workers compare them with the roll call.
+    /// Returns true if `peer` is allowed to get `order`, even if it is not ready. Exact attributes are
+    /// not checked here: workers compare them with the roll call.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
         self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
     }
@@ -435,7 +435,7 @@ impl HeadParts {
         selector.is_none_or(|selector| selector.matches(&self.context.peers.attributes(peer)))
     }
 
-    /// Returns true unless `reply` reports the readiness of a peer that may not run `order`.
+    /// Returns false if `reply` is about the readiness of a peer that is not allowed to run `order`.
     fn accepts(&self, reply: &Reply, order: &Order) -> bool {
         match reply {
             Reply::Ready(peer)
@@ -445,7 +445,8 @@ impl HeadParts {
             _ => true,
         }
     }
-    /// Acquires slots of the peers that reported, if there are enough.
+    /// Chooses workers among the peers that reported and acquires their slots. Returns the roster if too
+    /// few peers reported.
     fn choose_of(&self, mut roster: Roster, order: &Order) -> Result<Selection, Box<Roster>> {
         loop {
             roster.ready.retain(|peer| self.may_run(peer, order));
@@ -454,7 +455,7 @@ impl HeadParts {
             };
             let leases: Vec<Lease> =
                 peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
-            // A drain might have missed the lease of a worker that was cordoned since.
+            // If a worker was cordoned in the meantime, its drain might have missed this lease.
             if peers.iter().all(|peer| self.may_run(peer, order)) {
                 return Ok(Selection { leases, roster });
             }
@@ -463,7 +464,8 @@ impl HeadParts {
     }
 }
 
-/// Originator of an execution, for fairness. The token is no part of it, since a head has only one.
+/// Originator of an execution, for fairness. Clients are not distinguished by token, since a head has
+/// only one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
     /// HTTP clients of this network.
@@ -474,14 +476,14 @@ pub enum Client {
     Program,
 }
 
-/// An execution counted for a client until dropped.
+/// An execution in progress, counted for its client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. A client can have half of what others leave of `n_max`.
+/// Counts an execution of `client`. A client can have half of the `n_max` executions that other clients
+/// leave.
 ///
 /// # Errors
-/// Returns [`Unavailable::ClientBusy`] if the client already has executions, else
-/// [`Unavailable::Busy`].
+/// Returns [`Unavailable::ClientBusy`] if the client already has executions, else [`Unavailable::Busy`].
 fn admit(
     under_way: &Tally<Client>,
     client: &Client,

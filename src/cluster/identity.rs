@@ -78,8 +78,8 @@ impl Identity {
             .map_err(IdentityError::file("write", path))
     }
 
-    /// Reads the identity from `path`, or generates one and writes it there, so that the peer id of a
-    /// node is permanent.
+    /// Reads the identity from `path`, or generates one and writes it to `path` so that the node keeps
+    /// its peer id.
     ///
     /// # Errors
     /// As [`Self::load`] and [`Self::write_new`].
@@ -155,18 +155,18 @@ impl Identity {
     }
 }
 
-/// Returns true if `peer` is the full id of a node. A truncated one matches no peer.
+/// Returns true if `peer` is the full id of a node. A truncated id identifies no peer.
 pub fn is_whole(peer: &PeerId) -> bool {
     peer.as_str().parse::<libp2p::PeerId>().is_ok()
 }
 
-/// Returns true if `bytes` have this `signature` of `peer`.
+/// Returns true if `signature` is a valid signature of `bytes` by `peer`.
 ///
 /// Returns false for long RSA peer ids, which do not contain the public key.
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();
-    // With multihash code 0 (identity), the id is the key itself, as for all short keys.
+    // With multihash code 0 (identity), the id contains the key itself, as it does for all short keys.
     if hash.code() != 0 {
         return false;
     }

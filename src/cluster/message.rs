@@ -19,7 +19,7 @@ use wire::functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Param
 
 pub use self::signature::{CallDigest, Signed, SignedCall, signed_bytes};
 
-/// Protocol of direct messages between b7s nodes.
+/// Protocol of direct messages between b7s nodes. Each message has its own stream.
 pub const WORK_PROTOCOL: &str = "/b7s/work/1.0.0";
 
 /// Protocol of a line between a head and a worker: one stream that stays open, with frames of the
@@ -46,8 +46,8 @@ pub mod frame {
 /// Protocol on which a node sends an [`Offer`]. Extension.
 pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 
-/// Maximum length of the id of a function or request, in bytes. Valid ids have a quarter of it. They are
-/// logged, stored and sent back.
+/// Maximum length of the id of a function or request, in bytes. Valid ids have at most a quarter of
+/// this. Ids are logged, stored and sent back.
 const ID_BYTES_MAX: usize = 256;
 
 /// Code similar to an HTTP status, as text.
@@ -399,16 +399,16 @@ pub struct Offer {
 /// Reason for which a message was dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// Its type is not supported.
+    /// The type of the message is not supported.
     #[error("unknown message type")]
     Unknown,
-    /// The id of its function or request is too long to be valid.
+    /// The id of the message's function or request is too long to be valid.
     #[error("id of {n_bytes} bytes exceeds {ID_BYTES_MAX} bytes")]
     LongId {
         /// Length of the id in bytes.
         n_bytes: usize,
     },
-    /// It is not a valid message.
+    /// The bytes are not a valid message.
     #[error("malformed message")]
     Malformed(#[source] serde_json::Error),
 }

@@ -56,16 +56,16 @@ use self::streams::Gate;
 use crate::identity::{Identity, model_peer_id};
 use crate::peer_db::PeerDb;
 
-/// Maximum size of a message on a stream or in gossip, as JSON, in bytes. Responses of workers
-/// follow the limit of output instead. Bodies of the REST API are limited to three quarters, so
-/// that their orders fit.
+/// Maximum size of a message on a stream or in gossip, as JSON, in bytes. Responses of workers are
+/// limited by the output limit instead. Bodies of the REST API are limited to three quarters of this, so
+/// that the work orders that contain them fit.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Maximum size of a gossip message, in bytes, as in go-libp2p.
 pub const GOSSIP_BYTES_MAX: usize = 1024 * 1024;
 
-/// Returns the size of `n_bytes` in messages of [`MESSAGE_BYTES_MAX`], at least one. Time limits
-/// are multiplied by it.
+/// Returns how many messages of [`MESSAGE_BYTES_MAX`] are needed for `n_bytes`, at least one. Time
+/// limits are multiplied by this number.
 fn n_messages(n_bytes: usize) -> u32 {
     u32::try_from(n_bytes.div_ceil(MESSAGE_BYTES_MAX).max(1)).unwrap_or(u32::MAX)
 }
@@ -86,7 +86,7 @@ pub struct NetworkOptions {
     pub boot_nodes: Vec<BootNode>,
     /// Protocols on which peers can open streams.
     pub protocols: Protocols,
-    /// Connections to other peers and the ways to reach this node.
+    /// Limits of connections to other peers, and the ways to reach this node.
     pub connectivity: Connectivity,
     /// Clock for the peer store.
     pub clock: Clock,
@@ -183,7 +183,7 @@ pub struct Network {
     peer_id: PeerId,
     listening: Arc<RwLock<Vec<Multiaddr>>>,
     advertised: Arc<[Multiaddr]>,
-    /// Number of peers of earlier runs that are dialed.
+    /// Number of peers in the peer store that were dialed at start.
     pub(crate) n_remembered: usize,
     guard: Guard,
     group: Group,
@@ -209,12 +209,12 @@ impl Network {
         options: NetworkOptions,
         allowances: Allowances,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
-        // When it is full, the swarm waits.
+        // When this queue is full, the swarm waits.
         let (events, happened) = mpsc::channel(1024);
-        // When it is full, callers wait.
+        // When this queue is full, callers wait.
         let (commands, commanded) = mpsc::channel(1024);
-        // Fits the replies to one roll call of a large cluster. When it is full, streams are
-        // dropped.
+        // Fits the replies to one roll call of a large cluster. When this queue is full, further streams
+        // are dropped.
         let (inbound, accepted) = mpsc::channel(1024);
         let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
@@ -292,7 +292,7 @@ impl Network {
     pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
         let unreached = || async {
             let (reply, unreached) = oneshot::channel();
-            // A network that has stopped does not reply.
+            // If the network has stopped, there is no reply.
             drop(self.commands.send(NetworkCommand::Unreached { reply }).await);
             unreached.await.unwrap_or_default()
         };
@@ -362,14 +362,15 @@ impl Network {
     pub async fn set_allowed(&self, allowed: AllowedPeers) {
         self.guard.set_allowed(allowed);
         let peers = self.guard.named_peers();
-        // A network that has stopped needs no exemptions.
+        // If the network has stopped, the exemptions are not needed.
         drop(self.commands.send(NetworkCommand::Exempt { peers }).await);
     }
 
-    /// Records that connected `peer` has the same role. Only some of these neighbors stay connected.
+    /// Records that connected `peer` has the same role as this node. Only some of these neighbors stay
+    /// connected.
     pub fn neighbor(&self, peer: &PeerId) {
         if let Some(peer) = id(peer) {
-            // If the queue is full, this is recorded with the next offer.
+            // If the queue is full, the neighbor is recorded when its next offer arrives.
             drop(self.commands.try_send(NetworkCommand::Neighbor { peer }));
         }
     }
@@ -411,7 +412,8 @@ impl Network {
             sent.map(|()| stream).map_err(failed_with(peer))
         };
         let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), sending).await?;
-        // Outside the time limit: the message was sent and an error would repeat the order.
+        // Outside the time limit: the message was already sent, and a failure here would make the caller
+        // send the order again.
         exchange::linger(stream).await;
         Ok(())
     }

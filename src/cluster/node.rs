@@ -1,4 +1,4 @@
-//! A node: network, function store and role.
+//! A node: combines the network, the function store and a role.
 
 mod dispatch;
 mod offers;
@@ -50,16 +50,17 @@ pub struct NodeOptions {
     pub port: u16,
     /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
-    /// Other connections and the allowed peers, which are the heads that a worker obeys or the workers
-    /// that a head accepts.
+    /// Options for other connections, and the allowed peers: the heads that a worker obeys, or the
+    /// workers that a head accepts.
     pub connectivity: Connectivity,
     /// Subgroups of the node.
     pub subgroups: Vec<Subgroup>,
-    /// Directory of its function store. No other node may use it.
+    /// Directory of the node's function store. No other node may use it.
     pub functions_dir: PathBuf,
-    /// Sources of functions in addition to that directory and peers.
+    /// Sources of functions in addition to the function store and peers.
     pub sources: SourceOptions,
-    /// Number of functions it runs simultaneously. A head runs no functions but logs this number.
+    /// Number of functions that the node runs simultaneously. A head runs no functions but logs this
+    /// number.
     pub concurrency: NonZeroU32,
     /// Limits of each function.
     pub limits: Limits,
@@ -83,8 +84,8 @@ pub struct WorkOptions {
     pub signatures: SignaturePolicy,
     /// True if a head gives work only to workers that the operator named or approved.
     pub requires_approval: bool,
-    /// Time for one worker to respond to a head's work order. Longer than workers let functions
-    /// run, so that their last output arrives.
+    /// Time limit for one worker to respond to a head's work order. It is longer than the time for which
+    /// workers let functions run, so that their last output arrives.
     pub answer_within: Duration,
     /// Additional time for a worker that must first compile the function.
     pub compile_within: Duration,
@@ -107,7 +108,7 @@ impl WorkOptions {
             answer_within: ANSWER_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
-            // Enough for the longest run of a function and its response.
+            // Enough for the longest run of a function and for sending its response.
             drain_within: Duration::from_secs(22),
         }
     }
@@ -189,7 +190,7 @@ pub enum NodeError {
     Worker(#[from] WorkerError),
 }
 
-/// A running node. Its tasks belong to the group it was started in. They continue when the handle is
+/// A running node. Its tasks belong to the group that it was started in, and continue when the handle is
 /// dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -209,7 +210,8 @@ impl Node {
     /// Starts a node with its tasks in child groups of `group`.
     ///
     /// # Errors
-    /// Returns [`NodeError`] if any part does not start. The others are stopped again.
+    /// Returns [`NodeError`] if any part does not start. The parts that were already started are stopped
+    /// again.
     pub async fn start(
         options: NodeOptions,
         group: &Group,
@@ -260,8 +262,8 @@ impl Node {
         self.role.head()
     }
 
-    /// Stops the node: accepts no more work, waits for work in progress, cancels the rest and
-    /// responds to its requests, then closes everything.
+    /// Stops the node: rejects new work, waits for work in progress, cancels the rest and sends the
+    /// responses to the canceled requests, then closes everything.
     pub async fn shutdown(&self) {
         info!(component = "node", "node stopping");
         let is_done = match &self.role {
@@ -304,7 +306,7 @@ impl Node {
             connectivity: for_role(options.connectivity, &role, limits, &registry),
             clock: clock.clone(),
         };
-        // Bound before the network starts, so that no task is left running if the address is in use.
+        // Bound before the network starts, so that no task is left running if binding fails.
         let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
         log_host(&network, n_boot_nodes, &role, &work);
@@ -386,8 +388,8 @@ fn registry(
     })
 }
 
-/// Adapts the options to the role: a head accepts responses as long as its limit of output allows,
-/// from peers that may work.
+/// Adapts the options to the role: a head accepts responses that fit its limit of output, and only from
+/// peers that are allowed to work.
 fn for_role(
     mut connectivity: Connectivity,
     role: &RoleOptions,
@@ -417,10 +419,10 @@ async fn bind_api(
     })
 }
 
-/// Returns the protocols of a role. Heads open lines to workers. Functions are open to peers that are
-/// not allowed, since the receiver verifies them. Offers to a worker are open, too. An offer to a head
-/// could attract work, but a head that requires approval shows its operator the offers of pending
-/// workers.
+/// Returns the protocols of a role. Heads open lines to workers. Functions can be requested by peers
+/// that are not allowed, since the receiver verifies them. Such peers can also send offers to a worker.
+/// They cannot send offers to a head, because an offer could attract work. The exception is a head that
+/// requires approval, which shows its operator the offers of pending workers.
 const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     let (lines, open): (&[&str], &[&str]) = match role {
         RoleOptions::Head { .. } if requires_approval => {
@@ -434,7 +436,7 @@ const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     Protocols { messages, questions, lines, open }
 }
 
-/// Counts the node itself and returns the name of its role.
+/// Sets the metric that describes the node, and returns the name of its role.
 fn count_node(context: &NodeContext, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
     let role = node_role.role().to_string();
     let NodeContext { network, metrics, .. } = context;
@@ -467,7 +469,8 @@ fn serve_api(
     let router = match node_role {
         NodeRole::Head(head) => {
             log_rest_api(address, &rest);
-            // A page with a name that resolves to this address fails the check of the certificate.
+            // With TLS, any host name is allowed: if the name of a web page resolves to this address,
+            // the browser rejects the certificate.
             let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
             server::router(head.clone(), RestOptions { hosts, ..rest }, serving)
         }
@@ -538,7 +541,7 @@ fn warn_of(network: &Network, role: &RoleOptions, work: &WorkOptions) {
     }
 }
 
-/// Describes the abilities of strangers and their prevention.
+/// Returns texts that describe the actions open to any peer and how to prevent them.
 fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
     match role {
         RoleOptions::Worker => vec![

@@ -20,8 +20,8 @@ use task::group::Group;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
-/// Maximum number of remembered peers, as in b7s. Beyond it, peers that were never reached are evicted
-/// first, then the least recently seen peers.
+/// Maximum number of remembered peers, as in b7s. If there are more, peers that were never reached are
+/// evicted first, then the least recently seen peers.
 pub const PEERS_MAX: usize = 100;
 
 /// Maximum number of addresses per peer.
@@ -37,7 +37,8 @@ const FILE: &str = "peers.json";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct StoredPeer {
     id: String,
-    /// Latest address that was reached, or the first that the peer named.
+    /// Latest address at which this node reached the peer, or else the first address that the peer
+    /// named.
     multiaddress: String,
     addrinfo: AddressInfo,
     /// Time of the latest connection, in microseconds since 1970. Extension.
@@ -95,7 +96,7 @@ impl PeerDb {
         };
         fs::create_dir_all(dir).map_err(failed("create the directory of"))?;
         let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
-        // Several times the size of `PEERS_MAX` records.
+        // `PEERS_MAX` records need a fraction of this.
         let by_peer = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
             Ok(by_peer) => by_peer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -110,11 +111,12 @@ impl PeerDb {
         Ok(Self { path: path.into(), records, clock })
     }
 
-    /// Starts a task of `group` that writes changes to the disk, with a last write when it stops.
+    /// Starts a task of `group` that writes changes to the disk periodically, and once more when it
+    /// stops.
     pub fn keep(&self, group: &Group) {
         let (db, stopped) = (self.clone(), group.clone());
         group.spawn_to_end("peer store", async move {
-            // If the machine fails, changes of this time are lost.
+            // If the machine fails, the changes of this interval are lost.
             let mut ticks = interval(Duration::from_secs(5));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut is_running = true;
@@ -133,8 +135,8 @@ impl PeerDb {
         });
     }
 
-    /// Returns the addresses of the remembered peers, each with the peer's id. Reached addresses and
-    /// recently seen peers come first.
+    /// Returns the addresses of the remembered peers, each with the peer's id. Addresses that were
+    /// reached come first, then those of recently seen peers.
     pub fn addresses(&self) -> Vec<String> {
         let mut records: Vec<StoredPeer> = self.records.lock().by_peer.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
@@ -146,8 +148,8 @@ impl PeerDb {
         records.iter().flat_map(with_id).collect()
     }
 
-    /// Remembers addresses, without an id, of connected `peer`: the one at which it was reached, or its
-    /// listen addresses.
+    /// Remembers addresses of connected `peer`: the one at which it was reached, or its listen
+    /// addresses. The addresses do not contain the peer's id.
     pub fn note(&self, peer: &PeerId, mut addresses: Vec<String>, is_reached: bool) {
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         let Some(first) = addresses.first().cloned() else { return };

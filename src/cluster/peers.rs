@@ -18,22 +18,23 @@ use crate::message::{LINE_PROTOCOL, Offer};
 use crate::network::{Event, ExchangeError, Network, SendError};
 use crate::result_groups::ResultGroup;
 
-/// Time for which a lost peer is still listed. A worker that restarts without a key returns with
-/// another id, so its old one must not stay for long.
+/// Time for which a disconnected peer is still listed. A worker that restarts without a key returns with
+/// another id, so its old id must not stay for long.
 const LOST_KEPT: Duration = Duration::from_mins(10);
 
-/// The same for a peer that sent no offer and did no work. Anyone can create any number of these.
+/// Time for which a disconnected peer is still listed if it sent no offer and did no work. Anyone can
+/// create any number of such peers.
 const PASSERBY_KEPT: Duration = Duration::from_mins(1);
 
-/// Maximum number of topics, addresses, protocols and functions per peer, each.
+/// Maximum number of each of the topics, addresses, protocols and functions of a peer.
 pub(crate) const NAMES_MAX: usize = 1024;
 
 /// Table of peers. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Peers {
     table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
-    /// Maximum number of peers. Beyond it, the peers lost longest ago are forgotten. If all are
-    /// connected, a new one is not added.
+    /// Maximum number of peers. If there are more, the peers that were lost longest ago are forgotten.
+    /// If all are connected, a new peer is not added.
     n_max: usize,
     n_joins: Arc<AtomicU64>,
     /// Time at which a peer last joined or left a topic or disconnected, or the node started.
@@ -55,7 +56,7 @@ pub enum WorkProtocol {
 /// State of a peer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Peer {
-    /// Role in its offer; `None` without an offer.
+    /// Role that the peer's offer contains; `None` without an offer.
     pub role: Option<Role>,
     /// Topics that it listens to.
     pub topics: BTreeSet<String>,
@@ -111,7 +112,7 @@ impl Peers {
         match event {
             Event::Connected(peer) => self.update(peer, |peer| {
                 peer.is_connected = true;
-                // It joins them again.
+                // The peer will join its topics again.
                 peer.topics.clear();
             }),
             Event::Disconnected(peer) => {
@@ -258,11 +259,12 @@ impl Peers {
 
     /// Returns true if no peer has joined or left recently, so that all listeners are known.
     pub fn is_settled(&self) -> bool {
-        // Longer than the reconnection of a worker but shorter than a roll call.
+        // Longer than a worker needs to reconnect, but shorter than a roll call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)
     }
 
-    /// Returns how often peers have joined topics. While it is unchanged, there is no new listener.
+    /// Returns the number of times that peers have joined topics. While it is unchanged, there is no new
+    /// listener.
     pub fn n_joins(&self) -> u64 {
         self.n_joins.load(Ordering::Relaxed)
     }
@@ -277,8 +279,8 @@ impl Peers {
         wanted.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Updates the time of a known peer. Gossip might have authors without a connection, which are
-    /// not added.
+    /// Updates the time at which a known peer was last seen. Authors of gossip that are not connected
+    /// are not added.
     fn note_seen(&self, peer: &PeerId) {
         let now = self.clock.now();
         if let Some(peer) = self.table.lock().get_mut(peer) {
@@ -289,7 +291,8 @@ impl Peers {
     fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
         let now = self.clock.now();
         let mut table = self.table.lock();
-        // Forgetting several at one time makes the search for the oldest cheap per new peer.
+        // Several peers are forgotten at one time, so that the search for the oldest is not repeated for
+        // each new peer.
         if !table.contains_key(peer)
             && table.len() >= self.n_max
             && !forget_lost(&mut table, self.n_max.div_ceil(32))
@@ -302,7 +305,7 @@ impl Peers {
     }
 }
 
-/// Forgets the `n` peers that were lost longest ago. Returns false if there were no lost peers.
+/// Forgets the `n` peers that were lost longest ago. Returns false if all peers are connected.
 fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
     let mut lost: Vec<_> = lost.map(|(id, peer)| (peer.last_seen, id.clone())).collect();
@@ -313,7 +316,7 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     !lost.is_empty()
 }
 
-/// Peers that might have a function, with the network for requesting it.
+/// Peers that might have a function, and the network to request it from them.
 pub(crate) struct FunctionPeers<'a> {
     pub(crate) network: &'a Network,
     pub(crate) peers: &'a [PeerId],

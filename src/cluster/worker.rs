@@ -53,8 +53,8 @@ use crate::{NodeContext, metrics};
 pub const CONCURRENCY_DEFAULT: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 /// Default limits of a function. After 18 s, there are 2 s left for the response before a head stops
-/// waiting. 256 MiB fit any demo and most models. 16 MiB of output are more than b7s clients print, but
-/// a head can still hold the responses of many workers.
+/// waiting. 256 MiB of memory fit any demo and most models. 16 MiB of output are more than b7s clients
+/// print, but little enough that a head can hold the responses of many workers.
 pub const LIMITS_DEFAULT: Limits = Limits {
     wall: Duration::from_secs(18),
     memory_bytes: 256 * 1024 * 1024,
@@ -62,28 +62,29 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     fuel: None,
 };
 
-/// Maximum number of work orders that wait for a slot. Fits the orders that a head has in progress.
+/// Maximum number of work orders that wait for a slot. Fits the orders that a head can have in progress.
 const WAITING_MAX: u32 = 256;
 
-/// Time for which a work order waits for its head's turn at a slot. Heads with a line are told that
-/// it waits.
+/// Maximum time for which a work order waits for a slot. Heads with a line are told that the order
+/// waits.
 const SLOT_WITHIN: Duration = Duration::from_secs(30);
 
-/// The same for heads without a line, to which a waiting order looks like a slow one.
+/// Maximum time for which a work order waits for a slot if its head has no line. To such a head, the
+/// order looks like a slow one.
 const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 
-/// Time to stop canceled runs and to send their responses when a worker stops.
+/// Time to stop canceled runs and send their responses when a worker stops.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of a response without the output: ids, signature, numbers and the reason why the run was
 /// stopped.
 const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
 
-/// Maximum size of a byte of output in JSON: a control character is `\u001b`.
+/// Maximum size of one byte of output in JSON: a control character becomes `\u001b`.
 const ESCAPED_BYTES: usize = 6;
 
-/// Returns the maximum size of a response, as JSON, of a worker with up to `output_bytes` of output per
-/// function.
+/// Returns the maximum size of a response in JSON, in bytes, if the output of a function can have
+/// `output_bytes`.
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
@@ -99,15 +100,15 @@ struct WorkerParts {
     attributes: BTreeMap<String, String>,
     n_slots: u16,
     slots: Shares,
-    /// Work orders from their arrival until their response is sent.
+    /// Work orders, each counted from its arrival until its response is sent.
     orders: Shares,
-    /// Permits that open lines hold.
+    /// Permits for open lines.
     open_lines: Arc<Semaphore>,
     /// Open lines by head.
     lines: Tally<PeerId>,
     /// Roll calls in progress, by author and request as well as by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
-    /// Limits the log of roll calls for unknown functions, by author.
+    /// Limits how many roll calls for unknown functions are logged, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
     phase: watch::Sender<Phase>,
     /// Notified when the offers to heads change.
@@ -197,8 +198,8 @@ impl Worker {
         self.0.context.metrics.text()
     }
 
-    /// Returns the number of slots that `head` could use if no other head needed any, and the number
-    /// that it may use now, including its running orders. Both are 0 for a head that this worker does
+    /// Returns two numbers of slots: those that `head` could use if no other head needed any, and those
+    /// that it can use now, including its running orders. Both are 0 for a head that this worker does
     /// not obey.
     pub(crate) fn slots_for(&self, head: &PeerId) -> (usize, usize) {
         if !self.0.context.network.allows(head) {
@@ -209,25 +210,27 @@ impl Worker {
         if self.is_stopping() {
             return (n_slots_max, 0);
         }
-        // Canceled runs might still occupy the executor.
+        // Runs that were canceled might still occupy the executor.
         let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
         let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
         let share = self.0.orders.share_of(head, standing, n_slots.saturating_sub(n_lost));
         (n_slots_max, share)
     }
 
-    /// Returns true if runs or waiting orders can still change the slots offered to each head.
+    /// Returns true if there are running or waiting orders, which can change the slots offered to each
+    /// head.
     pub(crate) fn is_busy(&self) -> bool {
         let (n_slots, n_free) = self.slots();
         n_free < n_slots || self.0.orders.are_in_use()
     }
 
-    /// Forgets the share of a disconnected head.
+    /// Forgets a disconnected head's share of the admitted orders.
     pub(crate) fn note_disconnected(&self, head: &PeerId) {
         self.0.orders.forget(head);
     }
 
-    /// Waits until a slot is occupied or the offers to heads change. For a single caller. Cancel-safe.
+    /// Waits until a slot is occupied or the offers to heads change. Only one caller can wait at a time.
+    /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
             () = self.0.slots.next_taken() => {}
@@ -245,13 +248,13 @@ impl Worker {
         *self.0.phase.borrow() > Phase::Working
     }
 
-    /// Waits until this worker is in `phase`, or a later one. Cancel-safe.
+    /// Waits until this worker is in `phase` or a later one. Cancel-safe.
     async fn reached(&self, phase: Phase) {
         // The sender exists as long as this worker.
         drop(self.0.phase.subscribe().wait_for(|current| *current >= phase).await);
     }
 
-    /// Returns the part of this worker that `head` may use.
+    /// Returns the standing of `head`, which determines the part of this worker that it can use.
     fn standing(&self, head: &PeerId) -> Standing {
         let network = &self.0.context.network;
         if network.is_named(head) {
@@ -263,8 +266,8 @@ impl Worker {
         }
     }
 
-    /// Runs a work order of `head` and sends the response in a message of the same b7s version. Dropping
-    /// the future cancels the run.
+    /// Runs a work order of `head` and sends the response in a message of b7s version `version`.
+    /// Dropping the future cancels the run.
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
@@ -288,8 +291,8 @@ impl Worker {
         drop(admitted);
     }
 
-    /// Stops accepting work and waits up to `within` until all orders in progress have their response.
-    /// Then cancels the rest and responds to their heads. Returns true if all completed.
+    /// Stops accepting work and waits up to `within` until all orders in progress have been responded
+    /// to. Then cancels the rest and sends responses to their heads. Returns true if all completed.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.phase.send_replace(Phase::Draining);
         self.0.changed.notify_one();
@@ -365,7 +368,8 @@ impl Worker {
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
-    /// Acquires a slot for `order`. Returns it, with true if `head` was notified that the order waits.
+    /// Acquires a slot for `order`. The returned value also tells if `head` was notified that the order
+    /// waits.
     async fn take_slot(
         &self,
         head: &PeerId,
@@ -393,7 +397,7 @@ impl Worker {
         metrics.add_n(metrics::RUNS_CPU_SYS, &[], usage.cpu_sys_ns / 1_000_000);
     }
 
-    /// Runs a work order. If the function is missing or damaged by now, it is fetched once more.
+    /// Runs a work order. If the function was removed or damaged in the meantime, fetches it again once.
     async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, WorkRefusal> {
         let Run { head, order, id, call, .. } = run;
         for _ in 0..2 {
@@ -439,8 +443,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the party that compilations for an order are counted for: its client if `head` was named
-    /// to this node. Otherwise it is the head, which could invent any number of clients.
+    /// Returns the party that compilations for an order are charged to: the order's client if `head` was
+    /// named to this node, else the head itself, which could invent any number of clients.
     fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
         let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
         // Maximum length of a client tag, in characters: the digits of 64 bits.

@@ -38,7 +38,7 @@ pub(crate) struct Executions {
 #[derive(Debug, Default)]
 struct History {
     by_id: HashMap<String, Arc<ExecutionEntry>>,
-    /// Ids, the oldest first.
+    /// Ids of the executions, the oldest first.
     order: VecDeque<String>,
     /// Size of the output of all results, in bytes.
     n_bytes: usize,
@@ -56,7 +56,7 @@ struct ExecutionEntry {
 struct ExecutionProgress {
     /// Response body, without the results and, while in progress, the elapsed time.
     body: ExecutionBody,
-    /// Reason to end early. Meaningful once `canceled` was notified.
+    /// Reason to end the execution early. Meaningful once `canceled` was notified.
     cause: Cause,
     /// `None` while in progress.
     result: Option<Arc<Execution>>,
@@ -65,7 +65,7 @@ struct ExecutionProgress {
 /// Reason for canceling an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Its client canceled it or went away.
+    /// The client canceled the execution or disconnected.
     Caller,
     /// The node is stopping and the time to drain has elapsed.
     Stopping,
@@ -238,7 +238,7 @@ impl Track {
         self.entry.progress.lock().cause
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the execution was started.
     pub(super) fn elapsed(&self) -> Duration {
         self.entry.started.elapsed()
     }
@@ -334,7 +334,7 @@ impl Track {
         self.update(peer, |part| "canceled".clone_into(&mut part.state));
     }
 
-    /// Records the regular end.
+    /// Records that the execution completed, and returns it.
     pub(super) fn end(self, execution: Execution) -> Arc<Execution> {
         let elapsed_ms = millis(self.elapsed());
         self.emit(|request_id| ClusterEventKind::Done {
@@ -422,8 +422,8 @@ fn n_output_bytes(execution: &Execution) -> usize {
     outcomes.map(|outcome| outcome.stdout.len() + outcome.stderr.len()).sum()
 }
 
-/// Capacity for readers that lag behind: the events of ten executions on fifty nodes. A reader that
-/// lags further is disconnected.
+/// Number of events that are buffered for slow readers: those of ten executions on fifty nodes. A reader
+/// that lags further behind is disconnected.
 const EVENTS_CAPACITY: usize = 1024;
 
 /// Maximum number of simultaneous readers of the events.
@@ -441,7 +441,7 @@ impl Events {
         Self { events: broadcast::Sender::new(EVENTS_CAPACITY), clock }
     }
 
-    /// Sends an event to the readers. `kind` is only called if there are any.
+    /// Sends an event to the readers. `kind` is called only if there are readers.
     pub(super) fn emit(&self, kind: impl FnOnce() -> ClusterEventKind) {
         if self.events.receiver_count() > 0 {
             // The last reader might just have left.

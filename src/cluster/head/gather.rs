@@ -1,11 +1,11 @@
-//! Gathering: sends work orders to the chosen workers and collects the results, with spares for
-//! workers that fail.
+//! Gathering: sends work orders to the chosen workers and collects the results, with spares for workers
+//! that fail.
 //!
-//! Each requested node is a seat, which gets one result. A worker that fails is replaced by another
-//! worker that reported, by an offered slot, or by another roll call. If a worker needs much longer than
-//! usual, a spare runs the order too. The first result fills the seat and the other order is canceled.
-//! If two workers report that no worker could run the order, no spare is tried. Orders whose results are
-//! no longer needed are canceled.
+//! An order for `n` nodes has `n` seats, each of which gets one result. A worker that fails is replaced
+//! by another worker that reported, by an offered slot, or by another roll call. If a worker needs much
+//! longer than usual, a spare runs the order too. The first result fills the seat and the other order is
+//! canceled. If two workers report that no worker could run the order, no spare is tried. Orders whose
+//! results are no longer needed are canceled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Returns the share of the chosen workers that returned a result, from 0 to 1.
+    /// Returns the fraction of the chosen workers that returned a result, from 0 to 1.
     pub(super) fn share(&self) -> f64 {
         let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         count(self.answers.len()) / count(self.answers.len() + self.failed.len()).max(1.0)
@@ -110,11 +110,11 @@ pub(super) async fn gather(
             break;
         }
     }
-    // Dropping the rest cancels the open orders.
+    // Dropping `work` cancels the open orders.
     std::mem::take(&mut work.gathered)
 }
 
-/// Outcome of sending a work order, with the number of the line, if any.
+/// Outcome of sending a work order: the number of the line that it was sent on, if any.
 type Sent = Result<Option<u64>, SendError>;
 
 /// The work orders of a request.
@@ -125,26 +125,26 @@ struct Work<'a> {
     /// Encoded work order, by protocol.
     messages: BTreeMap<WorkProtocol, Bytes>,
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
-    /// Orders without a result, by worker.
+    /// Work orders that have no result yet, keyed by worker.
     open: BTreeMap<PeerId, Open>,
-    /// Lines that were closed before the send was reported.
+    /// Numbers of lines that were closed before it was known which order was sent on them.
     ended_lines: BTreeSet<u64>,
     /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
-    /// Number of workers that said no other worker could run the order.
+    /// Number of workers that claimed that no worker could run the order.
     n_final_refusals: usize,
-    /// Time without a result after which a spare runs the order too.
+    /// A spare runs the order too if a worker has returned no result after this time.
     hedge_after: Duration,
     /// Seats of failed workers that wait for a spare.
     vacant: Vec<Vacant>,
-    /// The roll call for spares.
+    /// Roll call for spares, if one is in progress.
     calls: Option<Calls>,
-    /// True if the roll call is also for hedging.
+    /// True if the roll call continues without vacant seats, to find spares for slow workers.
     is_hedging: bool,
     roster: Roster,
     gathered: Gathered,
     end: Instant,
-    /// End if the function must be compiled first.
+    /// Replaces `end` if a worker reports that its order must wait, for example for a compilation.
     end_compiled: Instant,
 }
 
@@ -153,25 +153,25 @@ struct Vacant {
     peer: PeerId,
     seat: usize,
     failure: Failure,
-    /// Time until which a spare may take the seat.
+    /// Deadline for a spare to take the seat.
     until: Instant,
 }
 
-/// A work order without a result.
+/// A work order that has no result yet.
 struct Open {
-    /// Seat that the result is for.
+    /// Number of the seat that the result is for.
     seat: usize,
     /// Time of dispatch.
     since: Instant,
     /// Start of the run: the dispatch, or later if the function had to be compiled.
     run_since: Instant,
-    /// True if the latest report of the worker is that the order waits.
+    /// True if the worker has reported that the order waits for a slot or a compilation.
     is_pending: bool,
     /// True while the worker compiles the function.
     is_compiling: bool,
     /// Deadline of the result.
     until: Instant,
-    /// Time at which a spare runs the order too; `None` if that is done or not intended.
+    /// Time at which a spare runs the order too; `None` if a spare was already used or none is intended.
     hedge_at: Option<Instant>,
     /// Line that the order was sent on, once known.
     line: Option<u64>,
@@ -206,7 +206,7 @@ impl Work<'_> {
         }));
     }
 
-    /// Returns the next deadline, or `None` if no worker is waited for.
+    /// Returns the next deadline, or `None` if no order is open and no seat is vacant.
     fn next_deadline(&self) -> Option<Instant> {
         let answer = self.open.values().map(|open| open.hedge_at.unwrap_or(open.until)).min();
         let vacancy = self.vacant.iter().map(|vacant| vacant.until).min();
@@ -223,7 +223,7 @@ impl Work<'_> {
                 if let Some(open) = self.open.get_mut(peer) {
                     open.line = line;
                 } else if self.given_up.contains(peer) {
-                    // A cancellation sent before the order had no effect.
+                    // A cancellation that was sent before the order had no effect, so it is repeated.
                     self.head.cancel_at(peer, self.track.request_id());
                 }
             }
@@ -257,7 +257,7 @@ impl Work<'_> {
             Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
                 if self.open.contains_key(&peer) {
-                    // It might already be back, with the order on its new connection.
+                    // The peer might have reconnected already and run the order on its new connection.
                     self.head.cancel_at(&peer, self.track.request_id());
                 }
                 self.fail(&peer, Failure::Lost);
@@ -286,8 +286,8 @@ impl Work<'_> {
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
-            // Most modules compile faster. A worker that only pretends to wait must not hold up a
-            // request.
+            // Most modules compile in less than 10 s. A worker that only pretends to wait must not delay
+            // the request.
             let hedge_at = open.hedge_at.map(|_| now + Duration::from_secs(10));
             open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
@@ -344,7 +344,7 @@ impl Work<'_> {
             return;
         };
         let n_orders = self.open.values().filter(|open| open.seat == seat).count();
-        // Allows one more if a spare has stalled too.
+        // Allows a third order for the seat, in case the first spare has stalled too.
         let is_allowed = n_orders < 3;
         let trust = if now - since < NEWCOMER_WAIT_MAX && !self.head.0.slots.is_newcomer(peer) {
             Trust::Earned
@@ -353,14 +353,14 @@ impl Work<'_> {
         };
         let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
-            // Others may hold the function by now.
+            // Workers that did not hold the function before might hold it by now.
             self.head.0.slots.note_silent(peer);
             self.is_hedging = true;
             self.call();
         }
         if let Some(open) = self.open.get_mut(peer) {
             let is_repeated = is_allowed && spare.is_none();
-            // If no spare was free, look again soon.
+            // If no spare was free, tries again soon.
             open.hedge_at = is_repeated
                 .then_some(now + Duration::from_millis(100))
                 .filter(|at| *at < open.until);
@@ -405,7 +405,7 @@ impl Work<'_> {
         }
         let is_final = matches!(failure, Failure::Final(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
-        // A single worker might lie about this.
+        // A single worker might lie about this, so a second one must confirm it.
         let is_believed = is_final && self.n_final_refusals >= 2;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);
@@ -439,8 +439,8 @@ impl Work<'_> {
                 head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The request might be at fault. It must not cost others their workers. The worker is
-            // demoted once another worker returns a result for the order.
+            // The fault might be in the request, which must not cost other clients their workers. The
+            // worker is demoted once another worker returns a result for the order.
             Failure::Refused(..) | Failure::Final(..) => {}
             // Disconnected workers are forgotten anyway.
             _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),
@@ -455,7 +455,8 @@ impl Work<'_> {
         self.order(spare, seat);
     }
 
-    /// Returns a worker of this trust that was not tried yet, if there is time.
+    /// Acquires a slot of a worker with at least this `trust` that was not tried yet. Returns `None` if
+    /// there is none or no time is left.
     fn spare(&mut self, trust: Trust) -> Option<Lease> {
         if self.end <= Instant::now() {
             return None;
@@ -468,7 +469,7 @@ impl Work<'_> {
             && let Some(peer) = self.roster.ready.remove(idx)
         {
             let lease = slots.take_of(&peer, self.order.function);
-            // It might have been cordoned since it reported.
+            // The peer might have been cordoned since it reported.
             if self.head.0.may_run(&peer, self.order) {
                 return Some(lease);
             }
@@ -481,8 +482,8 @@ impl Work<'_> {
         self.given_up.iter().chain(others).cloned().collect()
     }
 
-    /// Fills vacant seats with workers that reported. Gives up on the seats once every listening
-    /// worker has replied.
+    /// Fills vacant seats with spares. Gives up on the remaining seats once every listening worker has
+    /// replied.
     fn fill(&mut self) {
         while !self.vacant.is_empty()
             && let Some(spare) = self.spare(Trust::Any)

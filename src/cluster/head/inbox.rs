@@ -1,4 +1,4 @@
-//! Routing of replies to the execution that waits for them, and their meaning.
+//! Routing of peers' replies to the executions that wait for them, and parsing of worker responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tracing::warn;
 use super::SignaturePolicy;
 use crate::message::{CallDigest, Code, NodeResult, Signed, WorkOrderResponse};
 
-/// An event at a peer in the course of an execution.
+/// An event concerning a peer during an execution.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The peer is ready to run the function.
@@ -29,7 +29,7 @@ pub(super) enum Reply {
     Compiling(PeerId),
     /// The worker has compiled the function and runs the work order.
     Running(PeerId),
-    /// The worker responded to the work order.
+    /// The worker responded to the work order. Includes the outcome of checking the signature.
     Answered(PeerId, Box<Result<NodeResult, Failure>>, Signed),
     /// The worker missed pings while it ran an order.
     Stalled(PeerId),
@@ -63,8 +63,8 @@ pub(super) struct Inbox {
 impl Inboxes {
     /// Opens the inbox of a request.
     pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
-        // As many as in b7s. Further replies are dropped: a roll call with so many has found its
-        // workers.
+        // The same capacity as in b7s. Further replies are dropped, since a roll call with so many
+        // replies has found its workers.
         let (sender, replies) = mpsc::channel(1000);
         let entry = OpenInbox { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
@@ -76,14 +76,14 @@ impl Inboxes {
         self.0.lock().get(request_id).map(|entry| (entry.function_id.clone(), entry.call))
     }
 
-    /// Puts a reply into the inbox of a request, if that is open.
+    /// Puts a reply into the inbox of a request, if the inbox is open.
     pub(super) fn put(&self, request_id: &str, reply: Reply) {
         if let Some(entry) = self.0.lock().get(request_id) {
             entry.put(reply);
         }
     }
 
-    /// Puts a reply into every inbox.
+    /// Puts a reply into every open inbox.
     pub(super) fn put_everywhere(&self, reply: impl Fn() -> Reply) {
         for entry in self.0.lock().values() {
             entry.put(reply());
@@ -102,7 +102,7 @@ impl OpenInbox {
 impl Inbox {
     /// Returns the next reply. Cancel-safe.
     pub(super) async fn next(&mut self) -> Reply {
-        // The sender is in the table until this inbox is dropped.
+        // The sender stays in the table until this inbox is dropped.
         let Some(reply) = self.replies.recv().await else { return std::future::pending().await };
         reply
     }
@@ -114,10 +114,10 @@ impl Drop for Inbox {
     }
 }
 
-/// Maximum length of a worker's reason that is passed on and remembered, in characters.
+/// Maximum length of a worker's reason, in characters. The rest is neither forwarded nor stored.
 const REASON_CHARS_MAX: usize = 400;
 
-/// Reason for which a worker gave no result.
+/// Reason for a missing result of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The work order could not be sent.
@@ -130,18 +130,18 @@ pub(super) enum Failure {
     TooLong,
     /// The worker did not respond in time.
     Silent,
-    /// A spare that was asked later responded first.
+    /// A spare that got the order later responded first.
     Overtaken,
     /// The connection or line was closed.
     Lost,
-    /// The signature is not the worker's, or is for another result.
+    /// The signature is not from the worker, or is for another result.
     Forged,
     /// The result is unsigned but this head requires a signature.
     Unsigned,
 }
 
 impl Failure {
-    /// Returns true if a result of another worker shows that this refusal was wrong.
+    /// Returns true if a result from another worker proves that this refusal was wrong.
     pub(super) fn is_refuted_by_a_result(&self) -> bool {
         match self {
             Self::Final(..) => true,
@@ -150,7 +150,7 @@ impl Failure {
         }
     }
 
-    /// Describes the failure, as a predicate that follows the peer's id.
+    /// Describes the failure in a phrase that follows the peer's id, such as "did not respond".
     pub(super) fn public_text(&self) -> String {
         match self {
             Self::Unreached(reason) => format!("was not reached ({reason})"),
@@ -170,7 +170,7 @@ impl Failure {
     }
 }
 
-/// Shortens a peer's reason to the part that is passed on.
+/// Shortens a peer's reason to the maximum length.
 pub(super) fn shorten_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARS_MAX).collect()
 }

@@ -33,21 +33,21 @@ pub(super) struct Installs {
     permits: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
-    /// Reports of workers about evicted functions.
+    /// Reports from workers about evicted functions.
     reports: broadcast::Sender<(PeerId, EvictFunctionsResponse)>,
 }
 
 impl Default for Installs {
     fn default() -> Self {
         Self {
-            // Simultaneous requests to install.
+            // Limits simultaneous requests to install.
             permits: Arc::new(Semaphore::new(32)),
-            // Simultaneous uploads. Each can need 260 MiB of memory.
+            // Limits simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
-            // If a burst evicts the response that a request waits for, the request completes when the
-            // head itself has the function.
+            // If a burst pushes the response that a request waits for out of the channel, the request
+            // completes when the head itself has the function.
             answers: broadcast::Sender::new(256),
-            // Workers with lost reports count as silent.
+            // A worker whose report is pushed out of the channel counts as silent.
             reports: broadcast::Sender::new(256),
         }
     }
@@ -69,7 +69,7 @@ impl Head {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
-        // Version 1 of b7s allows the same time to send the message.
+        // Version 1 of b7s allows 10 s for sending the message.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
@@ -163,7 +163,7 @@ impl Head {
                     warn!(function = function.cid, reason, "cannot get a function");
                 }
             }
-            // The response might have been sent.
+            // The receiver is gone if the response was already sent.
             drop(done.send(got));
             drop(permit);
         });
@@ -205,7 +205,7 @@ impl Head {
             .into_iter()
             .map(|peer| failed(peer, "is a b7s node, which does not evict"))
             .collect();
-        // A slow disk needs most of this time to remove ten thousand functions.
+        // Removing ten thousand functions from a slow disk takes most of this time.
         let deadline = Instant::now() + Duration::from_secs(30);
         let sending = stream::iter(pending.clone()).for_each_concurrent(64, |peer| {
             let (network, message) = (&self.0.context.network, &message);

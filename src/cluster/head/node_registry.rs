@@ -25,7 +25,7 @@ use super::{Head, HeadParts};
 use crate::identity::is_whole;
 use crate::network::AllowedPeers;
 
-/// Maximum number of nodes with a decision: several clusters of ten thousand.
+/// Maximum number of nodes with a decision: enough for several clusters of ten thousand nodes.
 pub(super) const DECISIONS_MAX: usize = 32 * 1024;
 
 /// Name of the file in its directory.
@@ -59,7 +59,7 @@ pub(super) struct Decision {
     pub(super) approval: NodeApproval,
 }
 
-/// Access of a node to work.
+/// Permission of a node to get work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
     /// The node may be given work.
@@ -90,7 +90,7 @@ pub struct RegistryError {
     source: io::Error,
 }
 
-/// Reason for which a node was not changed.
+/// Reason why a decision was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChangeError {
     /// The node is unknown. It can be approved or refused in advance only by its full id.
@@ -165,7 +165,7 @@ impl NodeRegistry {
         self.table.read().access(peer)
     }
 
-    /// Returns a predicate that is true for peers that may be given work. Holds the lock.
+    /// Returns a predicate that is true for peers that can get work. The predicate holds the lock.
     pub(super) fn check_work(&self) -> impl Fn(&PeerId) -> bool + use<'_> {
         let table = self.table.read();
         move |peer| table.access(peer) == Access::Open
@@ -218,7 +218,7 @@ impl Decisions {
         }
     }
 
-    /// Returns true if `peer` may work here, apart from being cordoned.
+    /// Returns true if `peer` could get work if it was not cordoned.
     fn may_work(&self, peer: &PeerId) -> bool {
         match self.by_peer.get(peer).map(|decision| decision.approval).unwrap_or_default() {
             NodeApproval::Approved => true,
@@ -233,7 +233,7 @@ impl Decisions {
 
 /// Reads the file. A missing file is empty.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
-    // Several times the size of `DECISIONS_MAX` records.
+    // `DECISIONS_MAX` records need a fraction of this.
     let bytes = match read_at_most(path, 32 * 1024 * 1024) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -307,7 +307,7 @@ impl Head {
             0 => Ok(()),
             n_running => Err(n_running),
         };
-        // The response lists what is still running.
+        // If this times out, the response lists the orders that still run.
         drop(wait::until(within, look).await);
     }
 }
@@ -334,14 +334,15 @@ impl HeadParts {
         Ok(())
     }
 
-    /// Hands the allowed peers to the network. Calls are serialized, so that an older set never
-    /// replaces a newer one.
+    /// Passes the allowed peers to the network. Calls are serialized so that an older set never replaces
+    /// a newer one.
     async fn apply_allowed(&self) {
         let _allowing = self.allowing.lock().await;
         self.context.network.set_allowed(self.registry.allowed_peers()).await;
     }
 
-    /// Returns the approval of `peer` as the API shows it: `None` for heads or if no decision is needed.
+    /// Returns the approval of `peer` that the API shows: `None` for a head, or if nodes need no
+    /// approval.
     pub(super) fn approval_of(&self, peer: &PeerId, role: Option<Role>) -> Option<NodeApproval> {
         let needs_approval = self.registry.requires_approval() && role != Some(Role::Head);
         match self.registry.decision(peer).approval {

@@ -13,7 +13,7 @@ use super::slots::SlotRequest;
 use crate::attributes::Requirements;
 use crate::message::WorkOrder;
 
-/// Maximum time for which a request can wait for workers to report or to have a free slot.
+/// Maximum time that a request can wait for workers to report or for a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
 
 /// Maximum number of permissions or attributes in a request. They are sent to every node.
@@ -56,7 +56,7 @@ pub enum NodeCount {
 }
 
 impl NodeCount {
-    /// Returns the number as in a request: −1 for everyone.
+    /// Returns the number as written in a request, where −1 means all workers.
     pub fn number(self) -> i64 {
         match self {
             Self::Exactly(n) => i64::try_from(n.get()).unwrap_or(i64::MAX),
@@ -109,7 +109,7 @@ impl Order {
         }
     }
 
-    /// Returns a request for `n` slots.
+    /// Returns a request for slots of `n` workers.
     pub(super) fn slot_request(&self, n: usize) -> SlotRequest {
         let subgroup = self.subgroup.as_ref().map(ToString::to_string);
         let requirements = self.requirements.clone();
@@ -117,7 +117,7 @@ impl Order {
     }
 }
 
-/// Returns the work order for a request, without runtime settings that name files of the host.
+/// Returns the work order for a request, without runtime settings that contain paths on the host.
 fn work_order(
     function: FunctionId,
     method: &Method,
@@ -148,7 +148,7 @@ fn work_order(
     }
 }
 
-/// Parses the group. Without a name it is `None`, the general group.
+/// Parses the name of a group. Returns `None`, the general group, if there is no name.
 pub(super) fn subgroup(name: Option<&str>, errors: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
     name.parse().map_err(|error: ParseError| errors.push(error.to_string())).ok()
@@ -195,8 +195,8 @@ fn check_config(config: &ExecuteConfig, errors: &mut Vec<String>) {
     }
 }
 
-/// Rejects texts that a process would receive truncated or misread: arguments are cut at the first NUL
-/// and variables are passed as `name=value`.
+/// Rejects texts that would be truncated or misread when passed to a process: arguments are cut at the
+/// first NUL, and variables are passed as `name=value`.
 fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     if request.arguments().iter().any(|argument| argument.contains('\0')) {
         errors.push("parameters must not contain NUL".to_owned());
@@ -210,7 +210,7 @@ fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     }
 }
 
-/// Parses `text`, or adds an error that calls it `name`.
+/// Parses `text`. On failure, adds an error in which the text is called `name`.
 pub(super) fn parsed<T>(text: &str, name: &str, errors: &mut Vec<String>) -> Option<T>
 where
     T: std::str::FromStr<Err: std::fmt::Display>,

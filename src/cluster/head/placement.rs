@@ -1,40 +1,46 @@
-//! Placement: chooses the workers for an order and the time of a spare. Pure functions.
+//! Placement: chooses the workers for an order, and the time after which a spare runs it too. Pure
+//! functions.
 //!
 //! The expected completion time of a worker is its measured time for the function, multiplied by its
-//! load. Being faster than usual is no advantage, since a forged result needs no time. Among workers
-//! with a similar completion time two are drawn, with a probability that grows with their results so
-//! far. The better one is chosen. A newcomer is chosen only if both are newcomers.
+//! load. Being faster than usual is no advantage, since a forged result needs no time. From the workers
+//! with a similar completion time, two are drawn at random. The probability grows with the number of
+//! results that a worker has returned so far. The better of the two is chosen. A newcomer is chosen only
+//! if both are newcomers.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Completion times within this factor of the best count as similar. A worker with a single free slot is
-/// expected to need twice as long as an idle worker.
+/// Completion times up to this multiple of the best one count as similar. A worker with a single free
+/// slot is expected to need twice as long as an idle worker.
 const NEAR_FACTOR: u32 = 2;
 
 /// Lower bound for completion times. Smaller differences are network jitter.
 const COMPLETION_MIN: Duration = Duration::from_millis(1);
 
-/// A worker is a newcomer if its weight, multiplied by this, is below the largest weight. Workers
-/// that have served equally long have weights closer than that.
+/// A worker is a newcomer if its weight, multiplied by this, is below the largest weight. The weights of
+/// workers that have served equally long differ by less.
 const NEWCOMER_SHARE: u64 = 4;
 
-/// A newcomer is used if trusted workers are expected to take this many times as long.
+/// A newcomer is used if trusted workers are expected to take more than this many times as long as the
+/// newcomer.
 const NEWCOMER_FACTOR: u32 = 8;
 
-/// A newcomer is used if trusted workers are expected to take this much longer.
+/// A newcomer is used if trusted workers are expected to take longer than the newcomer by more than
+/// this.
 pub(super) const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Minimum time before a spare runs the order too: a busy machine might delay a result by as much.
+/// Minimum delay before a spare runs the order too. Load on the machine alone might delay a result by
+/// this much.
 pub(super) const HEDGE_AFTER_MIN: Duration = Duration::from_millis(300);
 
-/// Time before a spare runs an order for a function that has not been run yet. Most are faster.
+/// Delay before a spare runs the order too if the function has not been run yet. Most functions take
+/// less time.
 pub(super) const HEDGE_AFTER_UNKNOWN: Duration = Duration::from_secs(2);
 
 /// Required trust in a spare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Workers that have served about as long as the best.
+    /// Only workers that are not newcomers.
     Earned,
     /// Any worker.
     Any,
@@ -53,11 +59,11 @@ pub(super) struct Load {
     /// Measured time for the function and age of the latest measurement; `None` before the second
     /// result.
     pub(super) own: Option<(RunTime, Duration)>,
-    /// Age of the oldest open order for the function.
+    /// Age of the worker's oldest open order for the function.
     pub(super) oldest: Duration,
-    /// Number of orders that run on it.
+    /// Number of orders that the worker is running.
     pub(super) n_ahead: usize,
-    /// Number of its slots.
+    /// Number of the worker's slots.
     pub(super) n_slots: usize,
 }
 
@@ -70,7 +76,7 @@ pub(super) struct Candidate {
     pub(super) is_free: bool,
     /// Relative probability of being drawn.
     pub(super) weight: u64,
-    /// Number of its latest turn. Lower if it was chosen longer ago.
+    /// Number of the worker's latest lease. Lower if it was chosen longer ago.
     pub(super) last_turn: u64,
 }
 
@@ -86,9 +92,9 @@ impl RunTime {
         Self { mean: self.mean * 7 / 8 + elapsed / 8, deviation }
     }
 
-    /// Returns the time after which an order is slower than usual.
+    /// Returns the duration above which an order counts as slower than usual.
     fn overdue_after(self) -> Duration {
-        // Lower multiples run more functions twice.
+        // With lower multiples, more orders would run twice.
         self.mean * 3 + self.deviation * 4
     }
 
@@ -98,11 +104,11 @@ impl RunTime {
     }
 }
 
-/// Returns the expected completion time of a worker under `load`, if `usual` is the time of all
+/// Returns the expected completion time of a worker under `load`. `usual` is the average over all
 /// workers.
 pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration {
-    // Expected time of a function that has not been run yet. Above that of most functions, so that
-    // the first measurement does not make a worker look slow.
+    // Assumed time of a function that has not been run yet. It exceeds the time of most functions, so
+    // that the first measurement does not make a worker look slow.
     let usual_mean = usual.map_or(Duration::from_millis(50), |usual| usual.mean);
     let own = load.own.map_or(usual_mean, |(own, age)| {
         // The deviation from the usual time has a half-life of 10 s, so that a slow worker is tried
@@ -115,8 +121,8 @@ pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration 
     run + run.mul_f64(share(load.n_ahead, load.n_slots))
 }
 
-/// Returns the indices of `n` of the `candidates`, each with a free slot. Returns `None` if fewer
-/// are free, or if waiting for a busy one is expected to be faster. `draw` returns random numbers.
+/// Chooses `n` of the `candidates` that have a free slot and returns their indices. Returns `None` if
+/// fewer are free, or if waiting for a busy one is expected to be faster. `draw` returns random numbers.
 pub(super) fn choose(
     candidates: &[Candidate],
     n: usize,
@@ -150,8 +156,9 @@ pub(super) fn choose(
     Some(chosen)
 }
 
-/// Returns the candidates with a free slot whose completion time is close to the best that `n` can have.
-/// Newcomers count only if there are too few others or if their waits would be too long.
+/// Returns the candidates with a free slot that are expected to complete in about the same time as the
+/// `n` best. Newcomers are included only if there are too few trusted workers, or if waiting for trusted
+/// workers would take too long.
 fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     let heaviest = candidates.iter().map(|c| c.weight).max().unwrap_or_default();
     let is_trusted = |c: &Candidate| !is_newcomer(c.weight, heaviest);
@@ -179,13 +186,14 @@ pub(super) const fn is_newcomer(weight: u64, heaviest: u64) -> bool {
     weight.saturating_mul(NEWCOMER_SHARE) < heaviest
 }
 
-/// Returns true if a newcomer is preferable to waiting for trusted workers for `wait`.
+/// Returns true if using a newcomer is better than waiting for trusted workers, which are expected to
+/// complete after `wait`.
 fn is_worth_the_risk(newcomer: &Candidate, wait: Duration) -> bool {
     let patience = newcomer.completion * (NEWCOMER_FACTOR - 1);
     newcomer.completion + patience.min(NEWCOMER_WAIT_MAX) < wait
 }
 
-/// Returns the position in `pool` of a candidate that is drawn by weight.
+/// Draws a candidate at random by weight and returns its position in `pool`.
 fn draw_weighted(
     candidates: &[Candidate],
     pool: &[usize],
@@ -203,8 +211,8 @@ fn draw_weighted(
     0
 }
 
-/// Sorts peers that reported: known workers first, trusted ones before newcomers, else as they
-/// reported.
+/// Sorts peers that reported. Known workers come first, and among them trusted ones before newcomers.
+/// Otherwise, the order of the reports is kept.
 pub(super) fn rank_reports<P>(reported: &mut [P], weight: impl Fn(&P) -> Option<u64>) {
     let heaviest = reported.iter().filter_map(&weight).max().unwrap_or_default();
     reported.sort_by_cached_key(|peer| {

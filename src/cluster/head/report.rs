@@ -1,4 +1,4 @@
-//! Code and message of an execution: the reason for too few results, for its user.
+//! Code and message of an execution's outcome. The message tells the user why there are too few results.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -12,7 +12,7 @@ use super::order::{NodeCount, Order};
 use super::rollcall::Roster;
 use crate::message::Code;
 
-/// Maximum number of peers named in one message. The rest is counted.
+/// Maximum number of peers named in one message. Of the rest, only the number is given.
 const NAMED_MAX: usize = 8;
 
 /// Describes why a roll call found too few of the `listening` workers. `is_late` is true if its
@@ -72,7 +72,8 @@ pub(super) fn still_queued(order: &Order, roster: &Roster) -> String {
     with_refusals(message, roster)
 }
 
-/// Appends the number of nodes that get no work by the operator's decision, by reason.
+/// Appends the number of nodes that get no work because of the operator's decisions, by kind of
+/// decision.
 pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>) -> String {
     let why = withheld.iter().filter_map(|(access, n)| {
         let why = match access {
@@ -89,7 +90,7 @@ pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>)
     }
 }
 
-/// Appends the workers that refused.
+/// Appends the workers that refused, with their reasons.
 fn with_refusals(message: String, roster: &Roster) -> String {
     if roster.refused.is_empty() {
         return message;
@@ -155,7 +156,7 @@ fn common_code(gathered: &Gathered) -> Code {
     }
 }
 
-/// Names the order's group, unless it is the whole cluster.
+/// Returns a phrase that names the order's group, or an empty text for the whole cluster.
 fn group(order: &Order) -> String {
     order.subgroup.as_ref().map_or_else(String::new, |name| format!(" of subgroup {name}"))
 }

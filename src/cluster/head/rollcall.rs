@@ -19,17 +19,17 @@ use crate::message::{Message, RollCall, json};
 use crate::metrics;
 use crate::network::PublishError;
 
-/// Replies to a roll call, in order.
+/// Summary of the replies to a roll call, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     wanted: NodeCount,
-    /// Workers that are ready and not chosen.
+    /// Workers that are ready and were not chosen yet.
     pub(super) ready: VecDeque<PeerId>,
-    /// Workers that ever reported ready and did not leave, so that no worker is counted twice.
+    /// All workers that reported ready and are still connected, so that none is counted twice.
     pub(super) known: BTreeSet<PeerId>,
     /// Workers that refused, with their reasons.
     pub(super) refused: BTreeMap<PeerId, String>,
-    /// The refusing workers that are only busy.
+    /// The subset of `refused` that is only busy.
     pub(super) busy: BTreeSet<PeerId>,
     /// Workers that fetch the function and will then be ready.
     pub(super) fetching: BTreeSet<PeerId>,
@@ -80,9 +80,9 @@ impl Roster {
         self.fetching.remove(peer);
     }
 
-    /// Removes and returns the workers to run the function, in the order of their reports, if there are
-    /// enough. Newcomers come last. If everyone is wanted, workers without a `weight` are left out. The
-    /// rest stay ready as spares.
+    /// Removes and returns the workers to run the function, if enough are ready. They are in the order
+    /// of their reports, except that newcomers come last. If all workers are requested, those without a
+    /// `weight` are omitted. Workers that are not chosen stay ready as spares.
     pub(super) fn take_chosen(
         &mut self,
         weight: impl Fn(&PeerId) -> Option<u64>,
@@ -109,7 +109,7 @@ impl Roster {
         listening().iter().all(|peer| self.refused.contains_key(peer))
     }
 
-    /// Returns true if the busy and fetching workers could complete the request.
+    /// Returns true if enough workers are ready, busy or fetching the function to complete the request.
     fn is_worth_waiting(&self) -> bool {
         let n_coming = self.busy.len() + self.fetching.len();
         match self.wanted {
@@ -118,7 +118,7 @@ impl Roster {
         }
     }
 
-    /// Returns true if too few workers listen and all of them have replied.
+    /// Returns true if there are too few workers in `listening` and all of them have replied.
     fn is_short_of(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         let NodeCount::Exactly(n) = self.wanted else { return false };
         let listening = listening();
@@ -127,8 +127,8 @@ impl Roster {
             && listening.iter().all(|peer| self.has_replied(peer) || self.fetching.contains(peer))
     }
 
-    /// Returns true if enough workers are ready, or everyone is wanted and all of `listening` have
-    /// replied.
+    /// Returns true if enough workers are ready. If all workers are requested, returns true once all of
+    /// `listening` have replied.
     fn is_complete(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         match self.wanted {
             NodeCount::Exactly(n) => self.ready.len() >= n.get(),
@@ -147,14 +147,14 @@ pub(super) struct Selection {
     pub(super) roster: Roster,
 }
 
-/// Returns the topic of the workers that may run `order`.
+/// Returns the topic that the workers for `order` listen to.
 pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
 }
 
-/// Repeats the roll call of a request until enough workers have reported or offer free slots, or all
-/// have refused, or the time has passed. This is the time of the roll call if too few workers could run
-/// the function. It is `end` if enough could but are busy or fetch it. Cancel-safe.
+/// Repeats the roll call of a request until enough workers have reported or offer free slots, all
+/// workers have refused, or the deadline has passed. The deadline is that of the roll call, or `end` if
+/// enough workers could run the function but are busy or still fetching it. Cancel-safe.
 pub(super) async fn call(
     head: &HeadParts,
     track: &Track,
@@ -171,11 +171,12 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
-    // Gossip also reaches workers that are not connected to this head. The group counts as too small
-    // only if no such worker has reported by then. Several hops need much less time.
+    // Before this time, the group does not count as too small, since gossip also reaches workers that
+    // are not connected to this head. Several hops need much less time.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
-    // Workers that hold the function report immediately. Others may then fetch it from this head.
+    // Set after the first round: workers that hold the function report immediately, and only then others
+    // are allowed to fetch it from this head.
     let mut can_fetch = false;
     loop {
         let listening = || head.listening(order);
@@ -217,12 +218,12 @@ pub(super) async fn call(
                 let short = |roster| Shortage { roster, is_late: true, is_queued };
                 return head.choose_of(roster, order).map_err(short);
             }
-            // Checks again if the group is too small.
+            // Wakes up to check again if the group is too small.
             () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head, track, order).await;
-                // A worker that was full when it was asked, or got the function since, offers
-                // slots.
+                // A worker that was full, or lacked the function, when the roll was called might offer
+                // slots by now.
                 if queued.is_none() {
                     match head.take_slots(order, client, can_fetch) {
                         SlotGrant::Now(leases) => return Ok(Selection { leases, roster }),
@@ -237,7 +238,7 @@ pub(super) async fn call(
 }
 
 impl Shortage {
-    /// A roll call that completed early.
+    /// Returns the shortage of a roll call that completed before its deadline.
     fn early(roster: Box<Roster>) -> Self {
         Self { roster, is_late: false, is_queued: false }
     }
@@ -257,11 +258,11 @@ pub(super) struct Calls {
     message: Vec<u8>,
     /// Time of the latest publication.
     published_at: Option<Instant>,
-    /// Number of topic joins at that time.
+    /// Number of topic joins at the time of that publication.
     n_joins: u64,
     /// Time until the next publication.
     again_after: Duration,
-    /// Time of the next check whether the call is due.
+    /// Time to check again if the next publication is due.
     pub(super) look_at: Instant,
 }
 
@@ -279,8 +280,9 @@ impl Calls {
             message,
             published_at: None,
             n_joins: 0,
-            // Doubled each time. By then a busy worker might be free, or a slow one might have
-            // missed the call. Repeating it sooner would add to the load that delays the replies.
+            // Doubled after each publication. After 2 s, a busy worker might be free, or a slow one
+            // might have missed the call. Repeating the call sooner would add to the load that delays
+            // the replies.
             again_after: Duration::from_secs(2),
             look_at: Instant::now(),
         }
@@ -300,7 +302,7 @@ impl Calls {
         self.n_joins = n_joins;
         match head.context.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
-            // Due as soon as there is a listener.
+            // Stays due, so the call is published as soon as there is a listener.
             Err(PublishError::NoListeners) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }

@@ -1,8 +1,7 @@
-//! REST API of a head, by document 1, with extensions.
+//! REST API of a head, according to document 1, with extensions.
 //!
-//! The response to an accepted execution has status 200 for any outcome, which is the `code` in the
-//! body. A request that is not accepted gets another status and `{"message":"…"}`. `auth.rs`
-//! controls access.
+//! The response to an accepted execution always has status 200. Its outcome is the `code` in the body. A
+//! request that is not accepted gets another status and `{"message":"…"}`. `auth.rs` controls access.
 
 mod auth;
 mod bodies;
@@ -39,11 +38,12 @@ use self::error::RestError;
 use super::Head;
 use super::order::ROLL_CALL_WITHIN_MAX;
 
-/// Maximum length of a request body, in bytes: a quarter below the maximum message between nodes,
-/// since a work order contains the body and a little more.
+/// Maximum length of a request body, in bytes. It is a quarter below the maximum size of a message
+/// between nodes, since a work order contains the body and a little more.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Time that a response may take in addition to the longest roll call and two workers' time.
+/// Time that a response can take in addition to the longest roll call and twice the time limit of a
+/// worker.
 const RESPONSE_RESERVE: Duration = Duration::from_secs(10);
 
 /// Options of the REST API. By default there is no token, and the host name may be any IP address or
@@ -62,7 +62,7 @@ pub struct RestOptions {
 #[derive(Debug, Clone)]
 struct Rest {
     head: Head,
-    /// Closes endless responses when it stops.
+    /// Ends endless responses when the group stops.
     group: Group,
     bodies: Bodies,
 }
@@ -113,7 +113,7 @@ fn api() -> OpenApiRouter<Rest> {
         .routes(routes!(openapi))
 }
 
-/// Returns the single route of a node that is not a head: its metrics, which `text` returns.
+/// Returns the only route of a node that is not a head: its metrics, which are returned by `text`.
 pub fn metrics_router(
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     hosts: &HostNames,
@@ -175,7 +175,7 @@ fn document() -> Value {
         examples: include_str!("../../../assets/examples/cluster.json"),
     };
     let mut document = describe::<HeadError, HeadError>(api().into_openapi(), &about);
-    // One of the two is required.
+    // A request to install needs at least one of the two fields.
     document["components"]["schemas"]["InstallRequest"]["anyOf"] =
         json!([{"required": ["cid"]}, {"required": ["uri"]}]);
     document

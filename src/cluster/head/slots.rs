@@ -30,15 +30,16 @@ use crate::fair_queue::{FairQueue, Verdict};
 use crate::message::Offer;
 use crate::result_groups::ResultGroup;
 
-/// Maximum number of functions with a remembered usual time.
+/// Maximum number of functions whose usual run time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
 
-/// Number of requests that may be served before a request that waits for several workers. After that,
-/// its eligible workers are reserved. Otherwise it would wait as long as others want single workers.
+/// A request for several workers can be overtaken by this many others. After that, free slots of its
+/// eligible workers are reserved for it. Otherwise it would wait as long as others request single
+/// workers.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// Interval at which a waiting request checks for workers again: a pause might be over, or the fast
-/// workers turn out to be stalled.
+/// Interval at which a waiting request checks again if it can be served. A worker's pause might be over,
+/// or the fast workers might have stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Request for slots of several workers.
@@ -50,7 +51,7 @@ pub(super) struct SlotRequest {
     pub(super) subgroup: Option<String>,
     /// Attributes that the workers must declare.
     pub(super) requirements: Requirements,
-    /// Number of workers.
+    /// Number of workers to take a slot of.
     pub(super) n: usize,
     /// True if the workers might have to fetch the function first.
     pub(super) can_fetch: bool,
@@ -63,7 +64,7 @@ pub(super) enum SlotGrant {
     Now(Vec<Lease>),
     /// There are enough workers, but they are busy.
     Later(QueuedRequest),
-    /// There are too few known workers.
+    /// Too few workers are known.
     Unknown,
 }
 
@@ -91,15 +92,15 @@ struct SlotTable {
     /// Decisions about access to work.
     registry: NodeRegistry,
     workers: BTreeMap<PeerId, WorkerState>,
-    /// Number of workers above which workers without an offer are forgotten.
+    /// If more workers are known, workers without an offer are forgotten.
     n_workers_max: usize,
-    /// Waiting requests. No more than executions in progress.
+    /// Waiting requests. Limited by the number of executions in progress.
     queue: FairQueue<Client, Waiting>,
     /// Usual time of each function.
     usual: BTreeMap<FunctionId, RunTime>,
-    /// Counts leases, to number them.
+    /// Number of leases so far, from which each lease gets its number.
     turn: u64,
-    /// Counts served requests that had waited.
+    /// Number of waiting requests that were served so far.
     n_served: u64,
 }
 
@@ -131,7 +132,8 @@ impl QueuedRequest {
 }
 
 impl Slots {
-    /// Creates the table for about `n_workers_max` workers with access by `registry`.
+    /// Creates a table sized for about `n_workers_max` workers. `registry` decides which of them can get
+    /// work.
     pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
         Self(Arc::new(Mutex::new(SlotTable { registry, n_workers_max, ..SlotTable::default() })))
     }
@@ -159,7 +161,7 @@ impl Slots {
         let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
         let usual = match table.usual.get(&function) {
             None => RunTime::first(elapsed),
-            // The first run might include fetching and compiling.
+            // A worker's first run is not averaged, since it might include fetching and compiling.
             Some(usual) if is_cold => *usual,
             Some(usual) => usual.after(elapsed),
         };
@@ -169,8 +171,8 @@ impl Slots {
         }
     }
 
-    /// Compares the results of an execution. The majority is more than half by weight, so that
-    /// strangers cannot outvote trusted workers, however many they are.
+    /// Compares the results of an execution. A majority has more than half of the total weight, so that
+    /// no number of strangers outvotes trusted workers.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
         let mut table = self.0.lock();
         let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, WorkerState::weight);
@@ -180,7 +182,7 @@ impl Slots {
         let majority = weights.iter().position(|weight| weight * 2 > total);
         for (idx, group) in groups.iter().enumerate() {
             let has_agreed = majority.map(|majority| majority == idx);
-            // A worker that was alone with its result agreed with no one.
+            // If only one worker returned the majority's result, no other worker confirmed it.
             let has_agreed = has_agreed.filter(|agreed| !agreed || group.peers.len() > 1);
             for peer in &group.peers {
                 if let Some(worker) = table.workers.get_mut(peer) {
@@ -213,14 +215,15 @@ impl Slots {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
-    /// Returns the workers that run an order for longer than `age` or have an unanswered ping.
+    /// Returns the workers that have been running an order for longer than `age` or have an unanswered
+    /// ping.
     pub(super) fn slow_workers(&self, age: Duration) -> Vec<PeerId> {
         let (now, table) = (Instant::now(), self.0.lock());
         let slow = table.workers.iter().filter(|(_, worker)| worker.is_slow(age, now));
         slow.map(|(peer, _)| peer.clone()).collect()
     }
 
-    /// Records that a worker is pinged. Returns true if it has just missed too many pings.
+    /// Records that a worker was sent a ping. Returns true if it has missed too many pings just now.
     pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
         self.0.lock().workers.get_mut(peer).is_some_and(WorkerState::note_ping)
     }
@@ -245,8 +248,8 @@ impl Slots {
         }
     }
 
-    /// Grants slots if enough eligible workers are free and no request waits for them. Queues the
-    /// request if enough workers are eligible.
+    /// Grants slots if enough eligible workers are free and no other request waits for them. Queues the
+    /// request if enough workers are eligible but busy.
     pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
         let mut table = self.0.lock();
         if table.queue.len() == 0
@@ -269,7 +272,7 @@ impl Slots {
         }
     }
 
-    /// Takes one slot of a worker of this trust that is not in `excluded`.
+    /// Takes a slot of a worker with at least this `trust` that is not in `excluded`.
     pub(super) fn take_spare(
         &self,
         want: &SlotRequest,
@@ -295,8 +298,8 @@ impl Slots {
         Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
     }
 
-    /// Returns the relative probability of choosing `peer`, or `None` during a pause after a missing
-    /// response.
+    /// Returns the relative probability of choosing `peer`, or `None` while it is paused for not
+    /// responding.
     pub(super) fn weight_of(&self, peer: &PeerId) -> Option<u64> {
         let table = self.0.lock();
         let Some(worker) = table.workers.get(peer) else { return Some(1) };
@@ -352,13 +355,13 @@ impl Slots {
         self.grant(table);
     }
 
-    /// Serves waiting requests. Takes the guard, since leases for a request that gave up are
-    /// dropped, which locks the table again.
+    /// Serves waiting requests. Takes the lock guard to release it early: dropping leases of requests
+    /// that gave up locks the table again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, SlotTable>) {
         let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
         let mut unmet: Vec<SlotRequest> = Vec::new();
-        // Workers with their next free slots reserved for a request that was overtaken too often.
+        // Workers whose next free slots are reserved for requests that were overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
         queue.serve(|waiting| {
             if waiting.granted.as_ref().is_none_or(oneshot::Sender::is_closed) {
@@ -414,7 +417,8 @@ impl SlotTable {
         turn
     }
 
-    /// Returns workers for a request that are not `reserved`, or `None` if it should wait.
+    /// Returns workers for a request, none of them `reserved`. Returns `None` if the request should
+    /// wait.
     fn choose_workers(
         &self,
         want: &SlotRequest,

@@ -28,8 +28,8 @@ use crate::network::line::{Frame, Frames, Incoming, Line};
 use crate::network::{Network, SendError};
 use crate::peers::{NAMES_MAX, WorkProtocol};
 
-/// Interval between pings of a worker that has been running an order for as long. Two missed pings are
-/// noticed well before the order times out, but a short stall of a busy machine is tolerated.
+/// Interval between pings of a worker that has been running an order for longer than this. Two missed
+/// pings are noticed well before the order times out, but a short stall of a busy machine is tolerated.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {
@@ -105,7 +105,7 @@ impl Head {
     }
 }
 
-/// A worker's line with its number. Locked while it is being opened, so that only one is.
+/// A worker's line with its number. The lock is held while a line is opened, so that only one is opened.
 type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
 
 /// Lines by worker. Clones share them.
@@ -152,7 +152,7 @@ impl Lines {
         let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
         self.group.spawn("line", async move {
             reading.await;
-            // The peer has closed the line. The next order opens a new one.
+            // The peer has closed the line. Removing it lets the next order open a new one.
             own_slot.lock().await.take_if(|(other, _)| *other == number);
         });
         let sent = new.send(frame).await;
@@ -173,8 +173,8 @@ impl Lines {
         });
     }
 
-    /// Forgets the slot of a worker to which no line could be opened, unless another order uses it. The
-    /// worker might have disconnected and been forgotten before.
+    /// Removes the slot of a worker to which no line could be opened, unless another order uses the
+    /// slot. The worker might have disconnected already, which removes the slot too.
     fn forget_unused(&self, peer: &PeerId, slot: &LineSlot) {
         let mut by_worker = self.by_worker.lock();
         let is_current = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, slot));
@@ -220,7 +220,7 @@ impl Head {
         self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
     }
 
-    /// Handles the start of a response that exceeds the limit: its request gets no result of
+    /// Handles the start of a response that exceeds the size limit. The request gets no result from
     /// `peer`.
     pub(crate) fn note_long_answer(&self, peer: &PeerId, start: &[u8]) {
         let request_id = request_id_in(start);
@@ -229,7 +229,7 @@ impl Head {
         }
         match request_id {
             Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
-            // Any request that waits for this worker might be affected.
+            // The request is unknown, so any request that waits for this worker might be affected.
             None => self.0.inboxes.put_everywhere(|| Reply::TooLong(peer.clone())),
         }
     }
@@ -250,8 +250,8 @@ impl Head {
 
     /// Records a peer's offer.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
-        // The offer of a disconnected peer would never be forgotten. Offers of peers that wait for
-        // approval are recorded too, since workers rarely repeat them.
+        // The offer of a peer that is no longer connected would never be removed. Offers of peers that
+        // wait for approval are recorded too, since workers rarely repeat them.
         if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }
@@ -345,7 +345,7 @@ impl Head {
     }
 }
 
-/// Finds the request id in the start of a message, where nodes of both versions write it.
+/// Finds the request id in the start of a message. Nodes of both b7s versions write it there.
 fn request_id_in(start: &[u8]) -> Option<&str> {
     let text = str::from_utf8(start)
         .or_else(|error| str::from_utf8(start.get(..error.valid_up_to()).unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! Signed results: the bytes that a worker signs and the check by a head.
+//! Signed results: the bytes that a worker signs, and their verification by a head.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
@@ -19,7 +19,7 @@ impl CallDigest {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         };
-        // Beginning of the bytes for the digest of a call.
+        // First of the hashed parts, so that the digest differs from that of any other data.
         for part in ["triptych call 1", head.as_str(), &call.method] {
             add(part);
         }

@@ -31,14 +31,14 @@ use super::{ConnectionBounds, Event, Protocols, PublishError};
 use crate::identity::model_peer_id;
 use crate::peer_db::PeerDb;
 
-/// Interval between looks at the tables if nothing changes: for peers to find and bans to lift.
-/// Dials are looked at when they are due. Each look wakes an idle node.
+/// Maximum interval between checks of the tables for peers to find and bans to lift. Dials that are due
+/// are checked earlier. Each check wakes an idle node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Delay of a look after a change, which is also the minimum interval between looks.
+/// Delay of a check after a change. Also the minimum interval between checks.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// Maximum number of streams that wait for a connection to a peer without one.
+/// Maximum number of streams, over all peers, that wait for a connection to be established.
 const WAITING_MAX: usize = 256;
 
 /// Command to the task.
@@ -87,11 +87,11 @@ pub(super) struct Actor {
     pub(super) names: Names,
     /// Connected peers with the same role as this node.
     pub(super) neighbors: HashSet<PeerId>,
-    /// Own protocols. Heads are recognized by the protocols that they lack.
+    /// Protocols of this node. Heads are recognized by lacking some of them.
     pub(super) protocols: Protocols,
-    /// Connected heads. Empty on a head, which accepts no lines.
+    /// Connected heads. Always empty on a head, which accepts no lines.
     pub(super) heads: HashSet<PeerId>,
-    /// Time of the next look at the tables.
+    /// Time of the next check of the tables.
     pub(super) next_look: Instant,
     /// Streams that wait for a connection.
     pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
@@ -122,13 +122,13 @@ impl Actor {
         }
     }
 
-    /// Schedules a look at the tables soon.
+    /// Schedules a check of the tables soon.
     fn look_soon(&mut self) {
         self.next_look = self.next_look.min(Instant::now() + LOOK_SOON);
     }
 
     fn perform(&mut self, command: NetworkCommand) {
-        // The receiver of the outcome might be gone.
+        // The receiver of the reply might be gone.
         match command {
             NetworkCommand::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);
@@ -222,7 +222,7 @@ impl Actor {
                 if !self.swarm.is_connected(&peer) {
                     self.on_dial_failure(peer, &error);
                     self.look_soon();
-                    // Dropping the senders reports the failure.
+                    // Dropping the senders reports the failure to those that wait.
                     self.waiting.remove(&peer);
                 }
                 None
@@ -321,7 +321,8 @@ impl Actor {
                     &propagation_source,
                     acceptance,
                 );
-                // A message that is not read here is still forwarded: others may allow its author.
+                // A message that this node does not accept is still forwarded, since other nodes might
+                // allow its author.
                 let is_read = verdict != GossipVerdict::Ignore && self.guard.allows(author);
                 is_read.then(|| Event::Gossip {
                     author: model_peer_id(author),

@@ -1,4 +1,4 @@
-//! Addresses of nodes: whether they can be dialed or announced, and how far each reaches. No I/O.
+//! Addresses of nodes: if they can be dialed or announced, and their scope. No I/O.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -48,7 +48,7 @@ impl FromStr for BootNode {
     }
 }
 
-/// Address at which others reach a node behind NAT or a host name:
+/// Address at which others reach a node behind NAT or by its host name:
 /// `/ip4|ip6|dns/<address>/tcp/<port>`, with `/ws` for its websocket.
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 pub struct Advertised(pub(super) Multiaddr);
@@ -117,7 +117,7 @@ pub(super) enum Scope {
     Loopback,
     /// A private or link-local network.
     Private,
-    /// Everywhere. Includes names, since it is not known yet what they resolve to.
+    /// Any address on the Internet. Includes names, since their addresses are not known yet.
     Public,
 }
 
@@ -138,9 +138,9 @@ impl Scope {
         }
     }
 
-    /// Returns true if `address` can be dialed and a peer at this scope may name it: it must not be
-    /// nearer than the peer itself. Otherwise a distant stranger could make this node dial services of its own
-    /// network.
+    /// Returns true if `address` can be dialed and a peer at this scope is allowed to name it. The
+    /// address must not be nearer than the peer itself. Otherwise a distant stranger could make this
+    /// node dial services in its own network.
     pub(super) fn may_name(self, address: &Multiaddr) -> bool {
         is_dialable(address) && Self::from_address(address) >= self
     }
@@ -148,7 +148,7 @@ impl Scope {
 
 fn is_private_v4(ip: Ipv4Addr) -> bool {
     let [a, b, ..] = ip.octets();
-    // 100.64.0.0/10 is shared address space of providers, which overlay networks use too.
+    // Providers share 100.64.0.0/10 among their customers. Overlay networks use it too.
     ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
 }
 
@@ -161,8 +161,8 @@ pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
-/// Returns the network of a peer at `address`. Connections of a network are counted together. All
-/// addresses without an IP address count as one.
+/// Returns the network of a peer at `address`. Connections are counted per network. All addresses
+/// without an IP address belong to one network.
 pub(super) fn host_network(address: &Multiaddr) -> HostNetwork {
     HostNetwork::from_address(ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
 }

@@ -1,4 +1,4 @@
-//! The dialer: which peers to stay connected to, at which addresses, and when to retry. No I/O.
+//! The dialer: decides which peers to stay connected to, at which addresses, and when to retry. No I/O.
 //!
 //! Boot nodes are dialed forever. Peers that were reached once or are in the peer store are dialed less
 //! and less often. A peer that connected to this node is dialed for some minutes at the addresses it
@@ -14,50 +14,51 @@ use web::rate_limit::{Bucket, Rate};
 
 use super::BootNode;
 
-/// Delay before the second attempt. Short, since a head restarts within a second.
+/// Delay before the second attempt. Short, since a head can restart within a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// Maximum delay between attempts for a boot node or a recently lost peer: workers should be back within
 /// 5 s of their head.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Time for which a lost peer is dialed that often. A machine restarts in less.
+/// Time for which the short delay of [`LONGEST_WAIT`] applies to a lost peer. A machine restarts in
+/// less.
 const RECENT: Duration = Duration::from_mins(10);
 
-/// Maximum delay between attempts for all others.
+/// Maximum delay between attempts for other peers.
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
 
-/// Delay before the second report of an unreachable boot node. The first is immediate, for whoever
-/// just started the node and misspelled an address.
+/// Delay before the second report of an unreachable boot node. The first report is immediate, for an
+/// operator who has just started the node with a misspelled address.
 const FIRST_REPORT_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum delay between reports, to keep the log short.
 const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
 
-/// Maximum number of peers in the table, apart from boot nodes. Beyond it, the one lost longest ago
-/// is evicted. If all are connected, a new one is not added. Workers of a larger head reconnect
-/// themselves.
+/// Maximum number of peers in the table, apart from boot nodes. If more are added, the one lost longest
+/// ago is evicted. If all are connected, a new peer is not added. A head can have more workers than
+/// this, since workers reconnect themselves.
 const PEERS_MAX: usize = 256;
 
-/// A shorter connection was most likely refused because the peer has no room. A peer that restarts
-/// cannot be reached between two connections that short.
+/// A connection shorter than this was most likely closed by the peer because it has no room. A
+/// restarting peer cannot be reached between two connections that short.
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Maximum number of addresses per peer.
 pub(super) const ADDRESSES_MAX: usize = 8;
 
-/// Maximum number of peers dialed in one look at the table, ten times a second.
+/// Maximum number of peers dialed in one check of the table. There are at most ten checks a second.
 const DUE_MAX: usize = 16;
 
-/// Rate of dials to peers that connected to this node. They named the addresses, which might belong
-/// to anyone: a few identities must not make this node dial someone else's port all the time.
+/// Rate of dials to peers that connected to this node. These peers named the addresses, which might
+/// belong to anyone. A few identities must not make this node dial someone else's port all the time.
 const INBOUND_DIALS: Rate = Rate::per_second(4, 64);
 
 /// Peers to dial, with their addresses and times.
 #[derive(Debug)]
 pub(super) struct Dialer {
     peers: HashMap<PeerId, KnownPeer>,
-    /// Limits dials of [`INBOUND_DIALS`].
+    /// Limits the rate of dials to [`INBOUND_DIALS`].
     inbound_dials: Bucket,
 }
 
@@ -71,7 +72,7 @@ struct KnownPeer {
     lost: Instant,
     /// Number of brief connections in a row.
     n_brief: u32,
-    /// Time from which the next failure to reach it is reported, if it is a boot node.
+    /// Failures to reach the peer are not reported before this time, and only for a boot node.
     report_at: Instant,
     report_backoff: Backoff,
 }
@@ -98,7 +99,7 @@ enum DialState {
 }
 
 impl Dialer {
-    /// Creates the table with all of `boot_nodes` and `remembered`, due immediately.
+    /// Creates the table with all of `boot_nodes` and `remembered`, to be dialed immediately.
     pub(super) fn new(boot_nodes: Vec<BootNode>, remembered: Vec<BootNode>, now: Instant) -> Self {
         let mut dialer = Self { peers: HashMap::new(), inbound_dials: Bucket::full(INBOUND_DIALS) };
         let boot_nodes = boot_nodes.into_iter().map(|node| (DialReason::Boot, node));
@@ -171,18 +172,18 @@ impl Dialer {
             let is_brief = now - entry.connected < BRIEF;
             entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
             if !is_brief {
-                // A peer that repeatedly closes connections is dialed less often.
+                // A peer that closes connections repeatedly is dialed less often.
                 entry.backoff = quick();
             }
         }
         entry.lost = now;
         entry.state = DialState::Due(now + entry.backoff.next_wait());
-        // Number of brief connections in a row after which a peer is not dialed any more. Otherwise, two
-        // hundred nodes that start together dial full peers hundreds of times per second.
+        // Number of brief connections in a row after which a peer is no longer dialed. Otherwise, two
+        // hundred nodes that start together would dial full peers hundreds of times per second.
         entry.reason != DialReason::Boot && entry.n_brief >= 2
     }
 
-    /// Records that `peer` was not reached. Forgets it if there is no reason to try again.
+    /// Records that `peer` was not reached. Forgets the peer if there is no reason to try again.
     pub(super) fn note_failed(&mut self, peer: PeerId, now: Instant) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         let is_long_ago = now - entry.lost >= RECENT;
@@ -283,7 +284,7 @@ impl Dialer {
 }
 
 impl KnownPeer {
-    /// Adds an address if there is room.
+    /// Appends an address if there is room.
     fn learn(&mut self, address: Multiaddr) {
         let address = without_peer(address);
         if self.addresses.len() < ADDRESSES_MAX && !self.addresses.contains(&address) {

@@ -1,5 +1,5 @@
-//! Exchange of single messages on streams. Also contains the errors of the network. A message is
-//! terminated by its first line feed or the end of the stream.
+//! Exchange of single messages on streams, and the errors of the network. A message ends at its first
+//! line feed or at the end of the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,16 +24,17 @@ use crate::peer_db::PeerDbError;
 /// Time for a peer to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time for creating a response, and for its reader to fall behind the minimum rate.
+/// Time limit for creating a response. Also the time by which its reader can fall behind the minimum
+/// rate.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// Size of the pieces in which a response is written: a second at the minimum rate.
+/// Size of the pieces in which a response is written. At the minimum rate, one takes a second.
 const ANSWER_PIECE_BYTES: usize = 64 * 1024;
 
-/// Time by which a response might fall behind the minimum rate.
+/// Maximum time by which a response that is being received can fall behind the minimum rate.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
-/// Size of the buffer for a longer message.
+/// Size of the read buffer once a message is longer than the initial buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// An exchange on a stream failed.
@@ -67,7 +68,7 @@ pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), Exchan
     Ok(stream.close().await?)
 }
 
-/// Gives the other side some time to read what was written. Data in transit is lost when the node
+/// Gives the other side some time to read the written data. Data in transit would be lost if the node
 /// stops.
 pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
@@ -77,8 +78,8 @@ pub(super) async fn linger(mut stream: Stream) {
     drop(timeout(Duration::from_secs(1), closing).await);
 }
 
-/// Writes `question` as a line and reads the response to its end, as long as it arrives at the minimum
-/// rate.
+/// Writes `question` as a line and reads the response to its end. Fails if the response arrives more
+/// slowly than the minimum rate.
 pub(super) async fn ask(
     mut stream: Stream,
     question: &[u8],
@@ -90,8 +91,8 @@ pub(super) async fn ask(
     read(&mut stream, None, bytes_max, None).await
 }
 
-/// Reads messages from the `accepted` streams, each in a task of `group`. One without a response
-/// has at most `message_bytes_max` bytes.
+/// Reads messages from the `accepted` streams, each in its own task of `group`. A message that needs no
+/// response can have up to `message_bytes_max` bytes.
 pub(super) async fn read_all(
     mut accepted: mpsc::Receiver<Inbound>,
     protocols: Protocols,
@@ -100,12 +101,12 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    // As many as the queue of accepted streams.
+    // The capacity of the queue of accepted streams.
     let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
-            // The receiver of the event limits the lines of a peer.
+            // The receiver of the event limits the number of lines per peer.
             drop(slot);
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
@@ -147,7 +148,7 @@ async fn read_one(
     let read = match read_timely(&mut stream, bytes_max, &mut share).await {
         Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
             drop((stream, slot, share));
-            // Fails the request that waits for it.
+            // The receiver fails the request that waits for this message.
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
@@ -166,7 +167,7 @@ async fn read_one(
         timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
         drop(slot);
         if bytes.is_empty() {
-            // The connection was closed before the peer wrote, which is not its fault.
+            // The connection was closed before the peer wrote anything, which is not the peer's fault.
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         drop(events.send(Event::Message { peer, protocol, bytes }).await);
@@ -174,7 +175,7 @@ async fn read_one(
     Ok(())
 }
 
-/// Writes a response, as long as the other side reads it at the minimum rate.
+/// Writes a response. Fails if the other side reads more slowly than the minimum rate.
 async fn write_paced(
     stream: &mut (impl AsyncWrite + Unpin),
     head: &[u8],
@@ -217,12 +218,12 @@ async fn read(
     mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
-    // Most messages are shorter. Every open stream has this buffer.
+    // Most messages fit in this buffer, which every open stream has.
     let mut chunk = vec![0; 2 * 1024];
     let mut began = None;
     loop {
         let reading = stream.read(&mut chunk);
-        // The caller limits the time until a response begins.
+        // The caller limits the time until the first byte of a response.
         let n_read = match began {
             Some(began) if last.is_none() => {
                 let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);

@@ -3,14 +3,14 @@
 //! Each peer has allowances that refill with time. Exceeding the allowance for streams or for own gossip
 //! is an offense, as is anything malformed. A peer that uses up its allowance of offenses is banned for
 //! a while. A relayed message is charged to its author. A relay cannot know the limits of its receivers,
-//! so its excess is ignored and never an offense. Messages that enter the mesh or pass through here are
-//! limited well below what receivers allow. Boot nodes and peers allowed by name are never banned. Work
-//! refused for lack of slots is no offense.
+//! so relayed messages beyond these limits are ignored and are no offense of the relay. Messages that
+//! enter the mesh or pass through here are limited well below what receivers allow. Boot nodes and peers
+//! allowed by name are never banned. A request that is refused for lack of slots is no offense.
 //!
 //! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
-//! multiplexer buffers for unread streams. A peer can hold a quarter of what is left for others, so that
-//! there is room for a complete message while several peers send theirs slowly. A quarter of the total
-//! is reserved for named peers.
+//! multiplexer buffers for unread streams. A peer can hold a quarter of the memory that other peers
+//! leave, so that there is room for a complete message while several peers send theirs slowly. A quarter
+//! of the total is reserved for named peers.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -31,46 +31,46 @@ use super::AllowedPeers;
 /// Duration of a ban.
 pub(super) const BANNED_FOR: Duration = Duration::from_mins(1);
 
-/// Default number of peers with an account.
+/// Default number of peers whose allowances are tracked.
 const ACCOUNTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// Maximum number of simultaneous bans. Beyond it, the oldest is lifted. Identities are free, so
-/// this limits the memory, not attackers.
+/// Maximum number of simultaneous bans. If there are more, the oldest ban is lifted. Identities cost
+/// nothing, so this limits the memory, not the attackers.
 const BANNED_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Limits for what peers may send.
+/// Limits for data from peers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowances {
-    /// Streams of a peer.
+    /// Streams opened by one peer.
     pub(super) streams: Rate,
-    /// Gossip messages that one peer wrote and sent itself.
+    /// Gossip messages that one peer wrote and sent directly.
     pub(super) gossip: Rate,
-    /// Gossip messages of an author, sent by the author or by others.
+    /// Gossip messages of one author, sent by the author or by relays.
     pub(super) authored: Rate,
-    /// Gossip messages of all unnamed authors that enter the mesh here.
+    /// Gossip messages that all unnamed authors together send directly to this node.
     pub(super) entering: Rate,
-    /// Gossip messages of all unnamed authors that pass through here.
+    /// Gossip messages of all unnamed authors together that other peers relay to this node.
     pub(super) passing: Rate,
-    /// Offenses of a peer.
+    /// Offenses of one peer.
     pub(super) offenses: Rate,
     /// Memory for unfinished messages of all peers, in bytes.
     pub(super) unfinished_bytes: usize,
-    /// Number of peers with an account. Beyond it, the least recently used account is dropped. Its
-    /// allowances would have refilled by then.
+    /// Number of peers whose allowances are tracked. If there are more, the least recently used entry is
+    /// dropped. Its allowances would have refilled by then.
     pub(super) accounts: NonZeroUsize,
 }
 
 impl Allowances {
-    /// Returns these limits with accounts for at least `n` peers.
+    /// Returns these limits with allowances tracked for at least `n` peers.
     pub(super) fn for_peers(self, n: usize) -> Self {
         let accounts = NonZeroUsize::new(n).map_or(self.accounts, |n| n.max(self.accounts));
         Self { accounts, ..self }
     }
 }
 
-/// Limits for peers: several times what the busiest head sends to one worker, and a small part of what
-/// would overload a node. One offense per second is tolerated, because an honest but broken peer might
-/// cause it.
+/// Limits for peers: several times the amount that the busiest head sends to one worker, and a fraction
+/// of the amount that would overload a node. One offense per second is tolerated, because an honest but
+/// broken peer might cause it.
 pub(super) const ALLOWANCES: Allowances = Allowances {
     streams: Rate::per_second(10_000, 20_000),
     gossip: Rate::per_second(2_000, 4_000),
@@ -95,7 +95,7 @@ pub(super) enum Offense {
     /// A malformed message, or one that exceeds the limit.
     #[strum(serialize = "its message is malformed or too long")]
     Malformed,
-    /// An unfinished message that does not continue.
+    /// The peer stalled in the middle of a message.
     #[strum(serialize = "it stalled in the middle of a message")]
     Stalled,
     /// Unfinished messages that exceed the peer's part of the memory.
@@ -133,13 +133,13 @@ struct Ledger {
     banned: LruCache<PeerId, Instant>,
     /// Bans since the last call of [`Guard::take_changes`].
     fresh: Vec<PeerId>,
-    /// Bans lifted early since then.
+    /// Bans lifted early since the last call of [`Guard::take_changes`].
     lifted: Vec<PeerId>,
     /// Connected peers that sent a valid message.
     useful: HashSet<PeerId>,
-    /// Limits messages of unnamed peers that enter the mesh here.
+    /// Limits messages that unnamed authors send directly.
     entering: Bucket,
-    /// Limits messages of unnamed peers that pass through here.
+    /// Limits messages of unnamed authors that are relayed.
     passing: Bucket,
 }
 
@@ -250,7 +250,8 @@ impl Guard {
             self.offended(author, Offense::Gossip);
             return GossipVerdict::Ignore;
         }
-        // Charged separately, or replays by others would use up the author's own allowance.
+        // Charged to a separate allowance, since replays by others would otherwise use up the author's
+        // allowance for own gossip.
         let is_within = account.authored.take(now);
         if is_direct {
             let is_passed_on = is_named || is_within && state.entering.take(now);
@@ -278,7 +279,8 @@ impl Guard {
         if let Some((lifted, _)) = state.banned.push(peer, now + BANNED_FOR) {
             state.lifted.push(lifted);
         }
-        // An earlier ban that expired since the last look must not lift this one.
+        // If an earlier ban expired since the last call of [`Guard::take_changes`], the peer would be
+        // unbanned despite this ban.
         state.lifted.retain(|lifted| *lifted != peer);
         state.fresh.push(peer);
         self.bell.notify_one();
@@ -324,22 +326,22 @@ impl Ledger {
     }
 }
 
-/// Returns the part of the budget for peers that were not named to this node: three quarters.
+/// Returns the part of the budget that is available to unnamed peers: three quarters.
 const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
 }
 
-/// Returns the memory that a peer can hold without an offense when there is no room: a
-/// thirty-second, or a few of its messages. Others then use too much.
+/// Returns the amount of memory up to which a peer that is refused more commits no offense: a
+/// thirty-second of the total, or a few messages. In that case, other peers hold too much.
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
 }
 
-/// The memory for unfinished messages is used up, in total or for this peer.
+/// No memory is left for unfinished messages, in total or for this peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crowded;
 
-/// Memory for unfinished messages. Clones share it.
+/// Memory budget for unfinished messages. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     pub(super) guard: Arc<Guard>,
@@ -365,10 +367,11 @@ impl Budget {
 }
 
 impl Share {
-    /// Grows the share to `n_bytes`, if it is smaller.
+    /// Grows the share to `n_bytes` if it is smaller.
     ///
     /// # Errors
-    /// Returns [`Crowded`] if there is no room. That is an offense if the peer itself holds much.
+    /// Returns [`Crowded`] if there is no room. This is an offense if the peer itself holds a large part
+    /// of the memory.
     pub(super) fn grow_to(&mut self, n_bytes: usize) -> Result<(), Crowded> {
         let Some(more @ 1..) = n_bytes.checked_sub(self.bytes.n()) else { return Ok(()) };
         let peer = *self.bytes.holder();
@@ -379,7 +382,7 @@ impl Share {
         let has_room = |n_own: usize, n_others: usize| {
             n_held = n_own;
             let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
-            // An unnamed peer can hold a quarter of what is left.
+            // An unnamed peer can hold a quarter of the memory that is left.
             if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / 4 }
         };
         if self.bytes.grow_to(n_bytes, has_room) {
@@ -408,7 +411,7 @@ mod budget_tests {
     const STEP: usize = 1024 * 1024;
     const BYTES_MAX: usize = ALLOWANCES.unfinished_bytes;
 
-    /// Holds as much as `peer` gets, in messages of up to 4 MiB.
+    /// Returns as many shares of up to 4 MiB as `peer` gets.
     fn greedy(budget: &Budget, peer: PeerId) -> Vec<Share> {
         let mut shares = Vec::new();
         loop {

@@ -1,10 +1,10 @@
-//! Limits for handshakes of incoming connections: their number, and the time of each.
+//! Limits for handshakes of incoming connections: their number, and the duration of each.
 //!
-//! An idle socket costs its owner nothing, so that a hostile host can open more of them than there are
-//! places. When the places are taken, the newest handshake displaces the oldest one of the host with the
-//! most handshakes. An honest peer needs only a few round trips, and a host that opens many connections
-//! displaces only its own. libp2p's limit of pending connections rejects the newest one instead, which
-//! would lock out everyone.
+//! An idle socket costs its owner nothing, so a hostile host can open more of them than there are slots
+//! for handshakes. If all slots are taken, the newest handshake displaces the oldest one of the host
+//! with the most handshakes. An honest peer needs only a few round trips, and a host that opens many
+//! connections displaces only its own. libp2p's limit of pending connections rejects the newest one
+//! instead, which would lock out everyone.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,18 +23,19 @@ use web::address::Network as HostNetwork;
 
 use super::address::host_network;
 
-/// Minimum number of concurrent handshakes of one host. Two hundred workers that start together on one
-/// machine queue for some milliseconds each.
+/// Lower bound for the limit of concurrent handshakes per host. If two hundred workers start together on
+/// one machine, each queues for some milliseconds.
 const PER_HOST_MIN: usize = 128;
 
-/// Divisor of the maximum number of connections for the handshakes of one host. Workers of a large
-/// cluster reconnect together when their head restarts, and a displaced one tries again.
+/// The limit of concurrent handshakes per host is the maximum number of connections divided by this.
+/// Workers of a large cluster reconnect together when their head restarts, and a displaced worker tries
+/// again.
 const HOST_PART: usize = 16;
 
-/// Maximum number of handshakes of all hosts, in multiples of that of one host.
+/// The limit of handshakes of all hosts is the limit per host multiplied by this.
 const HOSTS: usize = 4;
 
-/// Time limit of a handshake: four round trips of a second, with some slack for a busy machine.
+/// Time limit of a handshake: four round trips of one second each, plus some slack for a busy machine.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A transport with limited incoming handshakes.
@@ -47,12 +48,13 @@ pub(super) struct Handshakes<O> {
 #[derive(Debug)]
 struct PendingHandshakes {
     n_of_host_max: usize,
-    /// Dropping the sender displaces a handshake. It is closed when the handshake has ended.
+    /// Host and sender of each handshake. Dropping the sender displaces the handshake. The channel is
+    /// closed when the handshake has ended.
     open: VecDeque<(HostNetwork, oneshot::Sender<()>)>,
 }
 
 impl PendingHandshakes {
-    /// Creates the limits for a node with a maximum number of connections, if it has one.
+    /// Creates the limits for a node with `n_connections_max` connections, if it has a maximum.
     fn new(n_connections_max: Option<u32>) -> Self {
         let n_of_host_max =
             (n_connections_max.unwrap_or_default() as usize / HOST_PART).max(PER_HOST_MIN);
@@ -79,7 +81,7 @@ impl PendingHandshakes {
         displaced
     }
 
-    /// Returns the host with the most handshakes, of several the one with the oldest handshake.
+    /// Returns the host with the most handshakes. Of several, returns the one with the oldest handshake.
     fn most_crowded(&self) -> Option<HostNetwork> {
         let mut n_by_host: HashMap<HostNetwork, usize> = HashMap::new();
         for (host, _) in &self.open {
@@ -91,7 +93,8 @@ impl PendingHandshakes {
 }
 
 impl<O> Handshakes<O> {
-    /// Limits the handshakes of `inner` for a node with a maximum number of connections, if it has one.
+    /// Limits the handshakes of `inner` for a node with `n_connections_max` connections, if it has a
+    /// maximum.
     pub(super) fn new(inner: Boxed<O>, n_connections_max: Option<u32>) -> Self {
         let pending = PendingHandshakes::new(n_connections_max);
         Self { inner, pending: Arc::new(Mutex::new(pending)) }

@@ -1,10 +1,11 @@
 //! Lines: streams that stay open, on which both sides send frames.
 //!
-//! A frame is its length as four bytes in big-endian order, one byte for its kind and its content. A
-//! line saves the protocol negotiation that a separate stream for each message needs. A task writes, so
-//! that a sender may be dropped at any time without leaving an incomplete frame. Waiting frames are
-//! written together. If a frame exceeds the limit, only its beginning is read. A line is closed for both
-//! sides when either of them drops its last handle or fails.
+//! A frame consists of the length of its content as four bytes in big-endian order, one byte for its
+//! kind, and the content. A line saves the protocol negotiation that a separate stream for each message
+//! needs. A separate task writes, so that a sender can be dropped at any time without leaving an
+//! incomplete frame. Waiting frames are written together. If a frame exceeds the limit, only its
+//! beginning is read. A line is closed for both sides when either of them drops its last handle or
+//! fails.
 
 use std::time::Duration;
 use std::{io, mem};
@@ -21,24 +22,25 @@ use tracing::debug;
 use super::guard::Share;
 use super::n_messages;
 
-/// Maximum number of frames that wait to be written. Further senders wait. Fits the orders of all
-/// executions of a head.
+/// Maximum number of frames that wait to be written. It fits the orders of all executions of a head.
+/// Further senders wait.
 const FRAMES_CAPACITY: usize = 256;
 
-/// Time to write the waiting frames, or to read the rest of a frame, for each
-/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX): over a line of 4 Mbit/s.
+/// Time limit for writing the waiting frames or reading the rest of a frame, for each
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of data. Enough at 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
-/// Number of bytes to read of a message that is too long: enough for its type and the id of its request.
+/// Number of bytes to read from a message that is too long: enough for its type and the id of its
+/// request.
 pub(super) const START_BYTES: usize = 1024;
 
 /// Size of the read buffer.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Maximum size of frames that are copied together before they are written.
+/// Maximum size of the frames that are copied into one buffer before they are written.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
-/// Size of the length and the kind before the content of a frame.
+/// Size of the length and the kind, which precede the content of a frame.
 const HEADER_BYTES: usize = 5;
 
 /// A message on a line.
@@ -71,7 +73,7 @@ pub struct Frames {
     stream: BufReader<ReadHalf<Stream>>,
     /// Maximum size of the content.
     bytes_max: usize,
-    /// Size of the rest of a cut frame.
+    /// Number of bytes to skip of a frame that exceeded the limit.
     to_skip: u64,
     /// Memory of the frame that is being read; `None` on a line that this node opened.
     share: Option<Share>,
@@ -182,7 +184,7 @@ async fn read_content(
     Ok(content)
 }
 
-/// Appends a frame to the data to write.
+/// Appends a frame to the buffer.
 fn put(together: &mut Vec<u8>, frame: &Frame) {
     let n_bytes = u32::try_from(frame.content.len()).unwrap_or(u32::MAX);
     together.extend_from_slice(&n_bytes.to_be_bytes());
@@ -214,7 +216,7 @@ async fn write_all(mut stream: WriteHalf<Stream>, mut waiting: mpsc::Receiver<Fr
         }
         together.shrink_to(TOGETHER_BYTES);
     }
-    // The other side then sees the end.
+    // Lets the other side see the end of the stream.
     drop(timeout(FRAME_WITHIN, stream.close()).await);
 }
 

@@ -1,9 +1,9 @@
 //! The yamux multiplexer with buffers that are charged to the memory budget.
 //!
-//! Yamux buffers up to a window (256 KiB) of every unread stream, even before it is accepted.
-//! [`CountedSocket`] follows the frames that are read from the socket: the bytes of an open stream
-//! count until they are read or the stream is dropped. The connection of a peer that has used up
-//! its part of the budget is not read for a while, which stops the peer. This replaces libp2p's own
+//! Yamux buffers up to a window (256 KiB) of every unread stream, even before the stream is accepted.
+//! [`CountedSocket`] follows the frames that are read from the socket: the bytes of an open stream count
+//! until they are read or the stream is dropped. If a peer has used up its part of the budget, its
+//! connection is not read for a while, so that the peer cannot send more. This replaces libp2p's own
 //! wrapper of yamux, which does not reveal the ids of streams.
 
 use std::collections::{HashMap, VecDeque};
@@ -29,11 +29,11 @@ use super::guard::{Budget, Crowded, Share};
 /// Name of the protocol in libp2p.
 const PROTOCOL: &str = "/yamux/1.0.0";
 
-/// Maximum number of streams per connection that negotiate their protocol.
+/// Maximum number of streams per connection whose protocol is being negotiated.
 pub(super) const NEGOTIATING_MAX: usize = 128;
 
-/// Uncounted buffer size of a connection. Fits a usual message, so that most do not need the lock
-/// that all connections share. 2 500 connections have 10 MiB of it.
+/// Size up to which the buffers of a connection are not counted. Fits a usual message, so that most
+/// messages do not need the lock that all connections share. For 2 500 connections, this is 10 MiB.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
 
 /// Size of the header of a frame.
@@ -61,8 +61,8 @@ pub(super) struct Multiplex {
 impl Multiplex {
     fn connect<C: AsyncRead + AsyncWrite + Unpin>(self, socket: C, mode: Mode) -> Muxer<C> {
         let mut config = yamux::Config::default();
-        // Maximum number of streams per connection: the same number of negotiating streams, streams in
-        // use and streams opened by this node.
+        // Maximum number of streams per connection: `NEGOTIATING_MAX` each for negotiating streams,
+        // streams in use and streams opened by this node.
         config.set_max_num_streams(3 * NEGOTIATING_MAX);
         let share = self.budget.share(self.peer);
         let buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
@@ -159,11 +159,11 @@ impl Buffered {
 /// Follows the frames of a connection.
 #[derive(Debug, Default)]
 struct FrameReader {
-    /// Received part of the next header.
+    /// Bytes received so far of the next header.
     header: Vec<u8>,
-    /// Stream of the current frame.
+    /// Id of the stream that the current frame belongs to.
     stream: u32,
-    /// Size of the rest of its body.
+    /// Number of bytes that remain of the current frame's body.
     n_body_bytes: usize,
 }
 
@@ -201,7 +201,7 @@ impl FrameReader {
             let n_bytes = u32::from_be_bytes([n0, n1, n2, n3]);
             self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
             if flags & RST != 0 {
-                // Its body is dropped. No stream has the id 0.
+                // Yamux drops the rest of the body. No stream has the id 0.
                 self.stream = 0;
             }
         }
@@ -213,7 +213,7 @@ struct CountedSocket<C> {
     socket: C,
     frames: FrameReader,
     buffered: Arc<Mutex<Buffered>>,
-    /// Pause in reading while the budget is used up.
+    /// Pause in reading while the peer's part of the budget is used up.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -267,7 +267,7 @@ pub(super) struct Muxer<C> {
     waiting: VecDeque<Substream>,
     /// Waker of the task that polls for inbound streams.
     waker: Option<Waker>,
-    /// Time at which closing is complete in any case.
+    /// Closing counts as complete at this time in any case.
     close_by: Option<Pin<Box<Sleep>>>,
 }
 
@@ -311,8 +311,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        // Over a lost link, pending data is never sent and the connection would seem to exist. By then,
-        // a peer that is back dials again.
+        // If the link is lost, pending data is never sent and the connection would seem to exist. The
+        // time is short, since a peer that is reachable again dials again.
         let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));

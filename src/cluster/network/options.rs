@@ -9,16 +9,16 @@ use model::node::{PeerId, Role};
 
 use super::{Advertised, MESSAGE_BYTES_MAX};
 
-/// Connections to other peers and the ways to reach this node.
+/// Limits of connections to other peers, and the ways to reach this node.
 #[derive(Debug, Clone)]
 pub struct Connectivity {
     /// Port of a websocket listener, 0 for any free port; `None` for no listener.
     pub websocket: Option<u16>,
     /// Addresses announced to peers instead of the listen addresses, unless empty.
     pub advertised: Vec<Advertised>,
-    /// Number of connections; `None` for no limit.
+    /// Bounds for the number of connections; `None` for no limit.
     pub connections: Option<ConnectionBounds>,
-    /// Number of connected peers up to which it looks for peers on its topics; 0 for no rendezvous.
+    /// The node looks for peers on its topics until this number is connected; 0 to look for none.
     pub wanted_peers: usize,
     /// Directory of the peer store; `None` for no store.
     pub peer_db: Option<PathBuf>,
@@ -26,10 +26,10 @@ pub struct Connectivity {
     pub is_dialing_back: bool,
     /// True if the node does not start unless every boot node is reached.
     pub must_reach_boot_nodes: bool,
-    /// Interval of pings. A machine that vanished without closing its connections is noticed after
-    /// two unanswered pings.
+    /// Interval of pings. The node notices after two unanswered pings that a machine vanished without
+    /// closing its connections.
     pub ping_every: Duration,
-    /// Peers with accepted gossip and messages.
+    /// Peers whose gossip and messages are accepted.
     pub allowed: AllowedPeers,
     /// Maximum size in bytes of a message from a peer or a frame on a line that this node opened.
     pub answer_bytes_max: usize,
@@ -57,16 +57,16 @@ impl Connectivity {
     }
 }
 
-/// Interval of pings by a worker. Heads ping it more often. A vanished neighbor only occupies a place.
-/// Pings between neighbors are most of the work of idle workers.
+/// Interval of pings by a worker. It is long because heads ping workers more often, a vanished neighbor
+/// only occupies a connection, and pings between neighbors are most of the work of idle workers.
 const PING_EVERY: Duration = Duration::from_mins(1);
 
 /// Interval of pings by a head, which uses the round trips for placement. A worker that runs an
 /// order for long is also pinged every second on its line.
 const PING_EVERY_OF_HEAD: Duration = Duration::from_secs(15);
 
-/// Number of peers that a worker looks for: enough for the gossip mesh and to fetch functions. A
-/// head needs all of them: see [`WANTED_PEERS_OF_HEAD`].
+/// Number of peers that a worker looks for: enough for the gossip mesh and for fetching functions. A
+/// head needs all of its workers: see [`WANTED_PEERS_OF_HEAD`].
 pub const WANTED_PEERS: usize = 16;
 
 /// Number of peers that a head looks for.
@@ -76,9 +76,9 @@ pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 /// heads.
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 
-/// Number of connections of a node. Beyond `high`, some are closed until `low` are left: first
-/// connections of peers that have not sent a valid message, then the latest. Connections to boot nodes
-/// and peers allowed by name stay.
+/// Bounds for the number of connections of a node. If there are more than `high`, connections are closed
+/// until `low` are left: first those of peers that have not sent a valid message, then the latest.
+/// Connections to boot nodes and to peers allowed by name are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionBounds {
     pub(super) low: u32,
@@ -93,23 +93,25 @@ impl ConnectionBounds {
     }
 }
 
-/// Minimum number of remembered peers, in each table.
+/// Minimum number of peers to remember in each table.
 const REMEMBERED_MIN: usize = 4096;
 
-/// Number of remembered peers of a node without a limit of connections: more than the usual limit
-/// of open files.
+/// Number of peers that a node without a limit of connections remembers: more than the usual limit of
+/// open files.
 const REMEMBERED_UNBOUNDED: usize = 64 * 1024;
 
 impl Connectivity {
-    /// Returns the number of peers to remember in each table: above the limit of connections.
+    /// Returns the number of peers to remember in each table. It is higher than the limit of
+    /// connections.
     pub fn remembered_peers(&self) -> usize {
         let n_connections = self.connections.map(|bounds| bounds.high as usize);
         n_connections.map_or(REMEMBERED_UNBOUNDED, |n| n.saturating_mul(2).max(REMEMBERED_MIN))
     }
 }
 
-/// Peers with accepted gossip and messages; `None` for every peer. A worker can obey only some heads. A
-/// head can accept only some workers. Other peers stay connected and forward gossip.
+/// Peers whose gossip and messages are accepted; `None` for every peer. With this set, a worker can obey
+/// only some heads, and a head can accept only some workers. Other peers stay connected and forward
+/// gossip.
 pub type AllowedPeers = Option<BTreeSet<PeerId>>;
 
 /// Protocols on which peers can open streams to a node.
@@ -126,7 +128,7 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// Returns all of them.
+    /// Returns the protocols of messages, requests and lines.
     pub(super) fn all(self) -> Vec<StreamProtocol> {
         let all = [self.messages, self.questions, self.lines].into_iter().flatten();
         all.map(|name| StreamProtocol::new(name)).collect()

@@ -1,8 +1,8 @@
 //! The rendezvous: finding the peers of a topic, and being found, by provider records of the Kademlia
-//! table. Decides when to do what, under which key. No I/O.
+//! table. Decides when to look up or provide which key. No I/O.
 //!
 //! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its name.
-//! Members of the topic provide that key. Peers are looked for until there are enough.
+//! Members of the topic provide that key. A node looks for peers until it has enough.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,41 +20,43 @@ use super::WANTED_PEERS_OF_HEAD;
 use super::address::Scope;
 use super::dialer::ADDRESSES_MAX;
 
-/// Protocol of the public table, which b7s nodes use too.
+/// Protocol of the Kademlia table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 
-/// Interval between looks while there are too few peers, as for b7s nodes. A worker doubles it
-/// after each look that found too few, until it loses a peer: in a large cluster, the first peers
-/// that the table names have no room for all others.
+/// Interval between lookups while there are too few peers, as for b7s nodes. A worker doubles it after
+/// each lookup that found too few peers, until it loses a peer: in a large cluster, the first peers that
+/// the table names do not have room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Minimum and maximum delay before a worker with a head looks for neighbors. Random, so that workers
-/// that start together do not dial one another simultaneously. The head gives it work and functions.
-/// Neighbors forward the gossip of heads farther away.
+/// Minimum and maximum delay before a worker that is connected to a head looks for neighbors. The delay
+/// is random, so that workers that start together do not all dial one another at the same time. It can
+/// be long, since the head gives the worker work and functions. Neighbors only forward the gossip of
+/// heads farther away.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
 
-/// Interval between looks when there are enough peers. A topic is also provided again at this interval,
-/// since the nodes that store its record for a day might have restarted.
+/// Interval between lookups when there are enough peers. A topic is also provided again at this
+/// interval, since the nodes that store its record for a day might have restarted.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
-/// Maximum number of topics. A node of ours has its subgroups and the general one.
+/// Maximum number of topics. Our nodes only join their subgroups and the general topic.
 const TOPICS_MAX: usize = 256;
 
-/// Returns the Kademlia behavior: a server of provider records only.
+/// Returns the Kademlia behavior, which stores provider records only.
 pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
         .set_query_timeout(Duration::from_secs(20))
         .set_caching(kad::Caching::Disabled)
-        // Filling the table in addition to the looks would connect every node to every other.
+        // Periodic bootstraps would eventually connect every node to every other. Lookups fill the table
+        // sufficiently.
         .set_periodic_bootstrap_interval(None);
     let mut kad = kad::Behaviour::with_config(own, ProviderStore::new(own), config);
     kad.set_mode(Some(kad::Mode::Server));
     kad
 }
 
-/// Stores the record of a peer at `scope`, with a limited number of addresses.
+/// Stores the provider record of a peer at `scope`, with a limited number of its addresses.
 pub(super) fn keep(
     kad: &mut kad::Behaviour<ProviderStore>,
     mut record: ProviderRecord,
@@ -62,13 +64,14 @@ pub(super) fn keep(
 ) {
     record.addresses.retain(|address| scope.may_name(address));
     record.addresses.truncate(ADDRESSES_MAX);
-    // A full table rejects new records. The peer provides again later.
+    // A full table rejects new records. The peer will provide the key again later.
     drop(kad.store_mut().add_provider(record));
 }
 
 /// Returns the key of `topic`.
 pub(super) fn key(topic: &str) -> RecordKey {
-    // SHA-256 is 0x12 with a length of 0x20. The table uses the multihash, not the CID around it.
+    // In a multihash, 0x12 stands for SHA-256 and 0x20 is its length. The table uses the multihash, not
+    // the CID that contains it.
     let mut multihash = vec![0x12, 0x20];
     multihash.extend_from_slice(&Sha256::digest(topic.as_bytes()));
     RecordKey::from(multihash)
@@ -88,18 +91,18 @@ pub(super) enum TableAction {
 pub(super) struct Rendezvous {
     topics: Vec<Topic>,
     wanted: usize,
-    /// True if a peer with a table has connected since the topics were last provided.
+    /// True if a peer that stores provider records has connected since the topics were last provided.
     is_table_new: bool,
     provided: Option<Instant>,
-    /// Time until the next look while there are too few peers.
+    /// Interval before the next lookup while there are too few peers.
     wait: Duration,
-    /// Number of connected peers at the last look.
+    /// Number of connected peers at the last lookup.
     n_peers: usize,
-    /// Number of peers found by the last look that might still be dialed.
+    /// Number of providers from the last lookup that can still be dialed.
     n_invitations: usize,
-    /// Delay of the first look after connecting to a head.
+    /// Delay of the first lookup after connecting to a head.
     settle_for: Duration,
-    /// End of that delay, while a head is connected.
+    /// End of the delay `settle_for`; `None` while no head is connected.
     settled_at: Option<Instant>,
 }
 
@@ -111,19 +114,19 @@ struct Topic {
 }
 
 impl Rendezvous {
-    /// Looks for peers until `wanted` are connected.
+    /// Creates a rendezvous that looks for peers until `wanted` are connected.
     pub(super) fn new(wanted: usize) -> Self {
         Self {
             wanted,
-            // Nodes that start together look before the others are in the table, so the second look
-            // is soon.
+            // Nodes that start together do the first lookup before the others are in the table, so the
+            // second follows soon.
             wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()
         }
     }
 
-    /// Records if a head is connected, which gives a worker what it needs.
+    /// Records if a head is connected. A worker with a head needs its neighbors less urgently.
     pub(super) fn set_has_head(&mut self, has_head: bool, now: Instant) {
         if !has_head {
             self.settled_at = None;
@@ -140,19 +143,19 @@ impl Rendezvous {
         }
     }
 
-    /// Records that a peer with a table has connected.
+    /// Records that a peer that stores provider records has connected.
     pub(super) const fn note_table_peer(&mut self) {
         self.is_table_new = true;
     }
 
-    /// Returns true if more than `n_peers` peers are wanted.
+    /// Returns true if more than the `n_peers` connected peers are wanted.
     const fn wants(&self, n_peers: usize) -> bool {
         n_peers < self.wanted
     }
 
-    /// Returns true if a found provider should be dialed while `n_peers` are connected and counts it. A
-    /// look dials only a part of the wanted peers. If many nodes start together, the others connect by
-    /// themselves and would find no room.
+    /// Returns true if a provider that was found should be dialed while `n_peers` are connected, and
+    /// counts it. After one lookup, only a part of the wanted peers is dialed. If many nodes start
+    /// together, the others connect by themselves and would find no room otherwise.
     pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
         let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
         if is_wanted {
@@ -161,19 +164,19 @@ impl Rendezvous {
         is_wanted
     }
 
-    /// Returns the time between two looks for a topic.
+    /// Returns the interval between two lookups of a topic.
     fn look_wait(&self) -> Duration {
         if !self.wants(self.n_peers) {
             AGAIN_EVERY
         } else if self.settled_at.is_some() {
-            // Neighbors are not urgent.
+            // A worker that has a head needs neighbors less urgently.
             self.wait.max(Duration::from_mins(1))
         } else {
             self.wait
         }
     }
 
-    /// Returns the time of the next look if there are no changes.
+    /// Returns the time of the next lookup if nothing changes before.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let wait = self.look_wait();
         let next = |topic: &Topic| match (topic.looked, self.settled_at) {
@@ -184,8 +187,8 @@ impl Rendezvous {
         self.topics.iter().filter_map(next).min()
     }
 
-    /// Returns the actions due at `now` while `n_peers` are connected and the table has `n_routed`
-    /// peers. These are counted only if needed, since that is slow.
+    /// Returns the actions due at `now` while `n_peers` are connected. `n_routed` returns the number of
+    /// peers in the table and is called only if necessary, since it is slow.
     pub(super) fn due(
         &mut self,
         now: Instant,
@@ -225,8 +228,8 @@ impl Rendezvous {
             }
             if is_look_due(topic) {
                 topic.looked = Some(now);
-                // Each connection costs both nodes some milliseconds. Two hundred workers that each
-                // dial half of the wanted peers at one time are busy for ten seconds.
+                // Each connection costs both nodes some milliseconds. If two hundred workers dialed half
+                // of the wanted peers at one time, they would be busy for ten seconds.
                 self.n_invitations = self.wanted.div_ceil(8);
                 actions.push(TableAction::Look(topic.key.clone()));
             }
@@ -235,13 +238,13 @@ impl Rendezvous {
     }
 }
 
-/// Maximum number of providers per key: the workers of a cluster of some hundred.
+/// Maximum number of providers per key: enough for the workers of a cluster of some hundred nodes.
 const PROVIDERS_PER_KEY_MAX: usize = 512;
 
-/// Maximum number of providers. With their addresses they need up to 20 MB.
+/// Maximum number of providers over all keys. With their addresses they need up to 20 MB.
 const PROVIDERS_MAX: usize = 20 * 1024;
 
-/// Store of provider records. Rejects others.
+/// Store of provider records. Rejects other kinds of records.
 #[derive(Debug)]
 pub(super) struct ProviderStore {
     own: PeerId,

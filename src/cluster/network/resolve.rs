@@ -30,21 +30,23 @@ pub(super) struct Resolve {
     names: Names,
 }
 
-/// Allowed targets of names. Clones share the state.
+/// Addresses at which resolved names can be dialed. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Arc<Mutex<KnownNames>>);
 
 #[derive(Debug, Default)]
 struct KnownNames {
-    /// Configured hosts, with the scope that each last resolved to; `None` before it is dialed.
+    /// Configured hosts, each with the scope of the address it last resolved to; `None` before it was
+    /// dialed.
     own: BTreeMap<String, Option<Scope>>,
-    /// Scope of the farthest connected peer, which other names must not be nearer than.
+    /// Scope of the most distant connected peer. Names that were not configured must not resolve to a
+    /// nearer address.
     farthest_peer: Option<Scope>,
     n_connections: usize,
 }
 
 impl Names {
-    /// Allows the hosts in the configured `addresses` anywhere.
+    /// Creates rules under which the hosts in the configured `addresses` can resolve to any address.
     pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
         let hosts = addresses.into_iter().filter_map(host_name).map(|(host, _)| (host, None));
         Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), ..KnownNames::default() })))
@@ -57,14 +59,15 @@ impl Names {
         led_to.unwrap_or_else(|| Scope::from_address(address))
     }
 
-    /// Records the scopes of all connections.
+    /// Replaces the recorded scopes of all connections.
     pub(super) fn set_connections(&self, scopes: impl ExactSizeIterator<Item = Scope>) {
         let mut names = self.0.lock();
         names.n_connections = scopes.len();
         names.farthest_peer = scopes.max();
     }
 
-    /// Returns the scope of the farthest connected peer. Without connections, names may be public only.
+    /// Returns the scope of the most distant connected peer. Returns the public scope if there are no
+    /// connections.
     pub(super) fn farthest_peer(&self) -> Scope {
         self.0.lock().farthest_peer.unwrap_or(Scope::Public)
     }
@@ -74,7 +77,7 @@ impl Names {
         self.0.lock().n_connections
     }
 
-    /// Returns true if `host` may be dialed at `ip`, which it resolved to.
+    /// Returns true if `host`, which resolved to `ip`, can be dialed there.
     fn admits(&self, host: &str, ip: IpAddr) -> bool {
         let scope = Scope::of_ip(ip);
         if let Some(led_to) = self.0.lock().own.get_mut(host) {
@@ -157,10 +160,10 @@ impl Transport for Resolve {
     }
 }
 
-/// Predicate for the addresses of a name.
+/// Predicate that selects addresses of a name.
 type IsWanted = fn(&SocketAddr) -> bool;
 
-/// Returns the name that `address` begins with and a predicate for the wanted family of addresses.
+/// Returns the host name at the start of `address` and a predicate for the required address family.
 fn host_name(address: &Multiaddr) -> Option<(String, IsWanted)> {
     match address.iter().next()? {
         Protocol::Dns(host) => Some((host.into_owned(), |_| true)),

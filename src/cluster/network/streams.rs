@@ -1,8 +1,8 @@
 //! Streams of our own protocols, opened on demand and accepted into a bounded queue.
 //!
-//! Each message has its own stream, so many arrive together when many peers reply to one head. The queue
-//! fits the replies to one roll call. Further streams are dropped with a warning, which their senders
-//! notice.
+//! Each message has its own stream, so many streams arrive together when many peers reply to one head.
+//! The queue fits the replies to one roll call. Further streams are dropped with a warning. Their
+//! senders notice that.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ use tracing::{debug, warn};
 use super::Protocols;
 use super::guard::Guard;
 
-/// A stream opened by a peer, with its share of the limit.
+/// A stream opened by a peer. Holds one of the simultaneous streams that the peer is allowed.
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) peer: PeerId,
@@ -129,7 +129,7 @@ impl NetworkBehaviour for Behaviour {
     }
 }
 
-/// The behavior's end of a connection, which stays open while it exists.
+/// One connection's part of the behavior. The connection stays open while the handler exists.
 #[derive(Debug)]
 pub(super) struct Handler {
     peer: PeerId,
@@ -148,8 +148,8 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not allowed");
             return;
         }
-        // Over all connections of the peer. By default, it has up to 10 work orders and responses
-        // in progress.
+        // The limit is for all connections of the peer. By default, a peer has up to 10 work orders and
+        // responses in progress.
         let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
         let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
@@ -185,7 +185,7 @@ impl ConnectionHandler for Handler {
     ) -> Poll<
         ConnectionHandlerEvent<Self::OutboundProtocol, Self::OutboundOpenInfo, Self::ToBehaviour>,
     > {
-        // A connection polls its handler again after each event it hands over.
+        // A connection polls its handler again after each event that the handler returns.
         self.requests.pop_front().map_or(Poll::Pending, |Open { protocol, opened }| {
             Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
                 protocol: SubstreamProtocol::new(ReadyUpgrade::new(protocol), opened),
@@ -227,12 +227,12 @@ impl ConnectionHandler for Handler {
             }
             _ => return,
         };
-        // The receiver might have given up, which closes the stream.
+        // If the receiver has given up, this closes the stream.
         drop(opened.send(outcome));
     }
 }
 
-/// Negotiates any of some protocols.
+/// Protocol upgrade that negotiates one of several protocols.
 #[derive(Debug)]
 pub(super) struct AnyOf(Vec<StreamProtocol>);
 

@@ -1,4 +1,4 @@
-//! Assembly of the swarm. Its generics are slow to compile.
+//! Assembly of the swarm, in its own module because its generics are slow to compile.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -37,24 +37,24 @@ use super::table::ProviderTable;
 use super::{Connectivity, GOSSIP_BYTES_MAX, NetworkError, rendezvous};
 use crate::identity::Identity;
 
-/// Maximum number of topics per peer and of changes per message.
+/// Maximum number of topics per peer, and of subscription changes per message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
-/// Time to wait for more addresses after the first one when listening on every interface. Their
-/// number is unknown.
+/// When listening on every interface, time to wait for more addresses after the first one. The number of
+/// addresses is not known in advance.
 const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
 
 /// Time for listening to succeed.
 const LISTEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Accepts topics of valid length.
+/// Filter that accepts topics of valid length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ShortTopics;
 
 impl TopicSubscriptionFilter for ShortTopics {
     fn can_subscribe(&mut self, topic: &TopicHash) -> bool {
-        // Maximum length of a topic, in bytes: twice that of a subgroup. Longer topics are ignored,
-        // since a peer could name a gibibyte of them.
+        // Maximum length of a topic, in bytes: twice the maximum length of a subgroup's name. Otherwise
+        // a peer could name topics with a gibibyte in total.
         topic.as_str().len() <= 2 * SUBGROUP_BYTES_MAX
     }
 }
@@ -67,8 +67,8 @@ pub(super) type Gossip =
 pub(super) struct Behaviour {
     pub(super) limits: connection_limits::Behaviour,
     pub(super) banned: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
-    /// Before gossip. A connection serves its protocols in this order. Responses to a burst of roll
-    /// calls must not wait for the whole burst.
+    /// Precedes gossip, since a connection serves its protocols in the order of these fields. Responses
+    /// to a burst of roll calls must not wait for the whole burst.
     pub(super) streams: streams::Behaviour,
     ping: ping::Behaviour,
     identify: identify::Behaviour,
@@ -108,7 +108,7 @@ fn transport(
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let tcp = || Resolve::new(names.clone()).map(|stream, _| watch(stream));
     let mut websocket = websocket::Config::new(tcp());
-    // Yamux writes frames of at most 256 KiB.
+    // Must exceed the frames of yamux, which have at most 256 KiB.
     websocket.set_max_data_size(2 * 1024 * 1024);
     Ok(websocket
         .or_transport(tcp())
@@ -127,19 +127,19 @@ fn behaviour(
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
-    // A new connection is accepted before another one is closed.
+    // A new connection is accepted before a surplus one is closed, so the limit is somewhat higher.
     let n_established_max = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
         .with_max_established(n_established_max)
-        // Both peers might have dialed at the same time while another connection is closing.
+        // Both peers might have dialed at the same time, while an earlier connection is closing.
         .with_max_established_per_peer(Some(4));
-    // Protocol family that identify sends, as go-libp2p does.
+    // Protocol family that the identify protocol sends, as in go-libp2p.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())
-        // Agent that identify sends to peers.
+        // Agent version that the identify protocol sends.
         .with_agent_version(concat!("triptych/", env!("CARGO_PKG_VERSION")).to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
         .with_push_listen_addr_updates(true)
-        // Addresses that peers name are dialed only by the dialer and the table, which limit that.
+        // Only the dialer and the table dial addresses that peers name, within their limits.
         .with_cache_size(0);
     let gossip = gossipsub::ConfigBuilder::default()
         .validation_mode(ValidationMode::Strict)
@@ -147,11 +147,12 @@ fn behaviour(
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
         // The heartbeat repairs the mesh and announces recent messages to peers outside it. Messages and
-        // joins do not wait for it. Each heartbeat wakes an idle node.
+        // joins do not wait for the heartbeat. The interval is long because each heartbeat wakes an idle
+        // node.
         .heartbeat_interval(Duration::from_secs(3))
-        // As many heartbeats as messages are announced for.
+        // Equals the number of heartbeats for which a message is announced.
         .history_length(3)
-        // No peer can make this one dial others.
+        // No peer can make this node dial others.
         .prune_peers(0)
         // The guard decides which messages are forwarded.
         .validate_messages()
@@ -252,22 +253,24 @@ pub(super) async fn listen(
     Ok(found)
 }
 
-/// Idle time after which the kernel probes a connection. Longer than the ping interval of a head,
-/// so that connections with pings are not probed.
+/// A connection that is idle for this time is probed by the kernel. Longer than the ping interval of a
+/// head, so that connections with pings are not probed.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
-/// Interval of unanswered probes.
+/// Interval between unanswered probes.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// Number of probes before the connection is closed, if [`UNACKNOWLEDGED_FOR`] is not supported.
+/// Number of unanswered probes after which the connection is closed, if [`UNACKNOWLEDGED_FOR`] is not
+/// supported.
 const PROBES: u32 = 2;
 
-/// Time for which sent data may stay unacknowledged: the interval between two offers of a worker,
-/// so that heads know a worker again within two intervals after its link is back.
+/// Maximum time for which sent data can stay unacknowledged. This is the interval between two offers of
+/// a worker. When a broken link works again, a head therefore knows the worker again within two
+/// intervals.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_FOR: Duration = Duration::from_secs(30);
 
-/// Has the kernel close the connection of `stream` when the other side is unreachable.
+/// Makes the kernel close the connection of `stream` when the other side is unreachable.
 pub(super) fn watch(stream: TcpStream) -> TcpStream {
     let socket = SockRef::from(&stream.0);
     let probes =
@@ -276,7 +279,7 @@ pub(super) fn watch(stream: TcpStream) -> TcpStream {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let watched = watched.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_FOR)));
     if let Err(error) = watched {
-        // Pings notice it later.
+        // Without the option, pings notice the loss later.
         debug!(%error, "failed to have a connection watched by the kernel");
     }
     stream

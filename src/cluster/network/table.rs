@@ -1,11 +1,11 @@
 //! The Kademlia table of provider records, with limits for dials caused by its responses.
 //!
-//! Responses name any number of unverified peers and addresses. Few addresses are dialed per peer and
-//! per second. Addresses of this machine or a private network are dialed only while every connected peer
-//! is at least as near, since the origin of an address is unknown. A node with enough connections, or
-//! with a head, queries only connected peers: otherwise each query would dial the nearest twenty, and
-//! eventually every node. Kademlia's bootstrap after each new peer is skipped. Only providers are looked
-//! for. The bootstrap would be most of the cost of a new neighbor.
+//! Responses can contain any number of unverified peers and addresses, so only few addresses are dialed
+//! per peer and per second. Since the origin of an address is unknown, addresses of this machine or a
+//! private network are dialed only while every connected peer is at least as near. A node that is
+//! connected to enough peers or to a head queries only connected peers: otherwise each query would dial
+//! the nearest twenty, and eventually every node. Kademlia starts a bootstrap after each new peer. It is
+//! skipped because it would be most of the cost of a new neighbor, and only providers are looked for.
 
 use std::collections::HashMap;
 use std::task::{Context, Poll};
@@ -24,21 +24,21 @@ use web::rate_limit::{Bucket, Rate};
 use super::rendezvous::ProviderStore;
 use super::resolve::Names;
 
-/// Maximum number of addresses dialed per peer. An honest node has one or two.
+/// Maximum number of addresses dialed per peer. An honest node has one or two addresses.
 const PER_PEER_MAX: usize = 4;
 
-/// Maximum number of peers that are left alone.
+/// Maximum number of peers that are recorded as not to be dialed for a while.
 const RESTING_MAX: usize = 1024;
 
 /// Kademlia behavior with limited dials.
 pub(super) struct ProviderTable {
     kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
-    /// Number of connections from which no query dials.
+    /// With this number of connections or more, queries do not dial.
     n_enough: usize,
     /// True if a head is connected, so that no query dials.
     has_head: bool,
-    /// Connection that a query requests, until it is dialed.
+    /// Connection that a query has requested and that is not dialed yet.
     queried: Option<ConnectionId>,
     /// True if Kademlia will bootstrap soon.
     is_bootstrap_due: bool,
@@ -54,8 +54,8 @@ impl ProviderTable {
     pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, names: Names) -> Self {
         Self {
             kad,
-            // Rate of dialed addresses. A joining worker looks for sixteen peers. Most of the hundreds
-            // that a head looks for connect by themselves.
+            // Limits the rate of dialed addresses. A joining worker looks for sixteen peers. A head
+            // looks for hundreds, but most of them connect by themselves.
             dials: Bucket::full(Rate::per_second(16, 64)),
             n_enough,
             has_head: false,
@@ -72,14 +72,14 @@ impl ProviderTable {
         &mut self.kad
     }
 
-    /// Does not dial `peer` for a while.
+    /// Prevents `peer` from being dialed for a while.
     pub(super) fn rest(&mut self, peer: PeerId) {
         let now = Instant::now();
         if self.resting.len() >= RESTING_MAX {
             self.resting.retain(|_, until| *until > now);
         }
         if self.resting.len() < RESTING_MAX {
-            // The interval between looks of a node with enough peers.
+            // The same as the interval between lookups of a node with enough peers.
             self.resting.insert(peer, now + Duration::from_mins(15));
         }
     }
@@ -115,7 +115,7 @@ impl ProviderTable {
         self.resting.get(&peer).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Returns the addresses that may be dialed.
+    /// Returns those of the `addresses` that are allowed to be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
         let farthest = self.names.farthest_peer();
         let mut chosen = Vec::new();
@@ -151,7 +151,7 @@ impl NetworkBehaviour for ProviderTable {
         addresses: &[Multiaddr],
         role: Endpoint,
     ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
-        // The caller has the addresses and does not need the table.
+        // If the caller provides the addresses, the table is not needed.
         if !addresses.is_empty() {
             return Ok(Vec::new());
         }

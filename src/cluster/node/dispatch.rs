@@ -1,7 +1,7 @@
 //! Dispatching: routes network events to the role that handles them.
 //!
-//! Never waits for the network, which waits for this task. Anything slow is a task. The number of tasks
-//! is limited.
+//! The dispatching task never waits for the network, since the network waits for this task. Anything
+//! slow runs in another task. The number of these tasks is limited.
 
 use std::sync::Arc;
 
@@ -23,14 +23,16 @@ use crate::worker::Worker;
 use crate::{NodeContext, metrics};
 use content::Answer;
 
-/// Maximum number of roll calls, and of work orders, in progress or waiting. Further messages are
-/// dropped and their heads time out. A worker admits fewer, so that it can refuse some.
+/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which are
+/// counted separately. Further messages are dropped, and the heads that sent them time out. A worker
+/// admits fewer, so that it can refuse some.
 const HANDLED_MAX: usize = 512;
 
-/// Maximum number of installations of all unnamed peers. The rest is reserved for named peers.
+/// Maximum number of installations requested by all unnamed peers together. The rest is reserved for
+/// named peers.
 const UNNAMED_INSTALLING_MAX: usize = 96;
 
-/// Maximum number of installations of an unnamed peer.
+/// Maximum number of installations requested by one unnamed peer.
 const INSTALLING_PER_PEER_MAX: usize = 8;
 
 /// Response to a client on the network that this head does not accept.
@@ -67,13 +69,14 @@ impl Dispatch {
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
-            // Most of them wait for a fetch. Separate permits keep roll calls responsive.
+            // Most installations wait for a fetch. They have separate permits, so that roll calls are
+            // still handled.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
-            // Each can hold one of the largest modules in memory.
+            // Each function request can hold one of the largest modules in memory.
             functions: Arc::new(Semaphore::new(16)),
-            // A large cluster that hears of a new function requests it at one time. Further peers get no
-            // response and try another peer or retry later.
+            // In a large cluster, many nodes request a new function at the same time. Peers beyond this
+            // number get no response and try another peer or retry later.
             function_requests: Arc::new(Semaphore::new(512)),
         }
     }
@@ -127,7 +130,7 @@ impl Dispatch {
                 self.start("roll call", &self.calls, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
-            // b7s allows but does not send work orders by gossip.
+            // b7s nodes would accept work orders by gossip, but never send them that way.
             _ => {}
         }
     }
@@ -142,7 +145,8 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    // Under pressure, peers that wait for approval are disconnected first.
+                    // Under pressure, peers that wait for approval are disconnected first, so no valid
+                    // message is recorded for them.
                     if self.context.network.allows(&peer) {
                         self.context.network.vouch(&peer);
                     }
@@ -153,7 +157,7 @@ impl Dispatch {
                     let was_worker = self.context.peers.is_worker(&peer);
                     self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
-                        // It might have been sent an offer with slots.
+                        // The peer might have been sent an offer with slots before its role was known.
                         self.offers.greet(&peer);
                     }
                     if let Some(head) = self.node_role.head() {
@@ -211,7 +215,7 @@ impl Dispatch {
         }
     }
 
-    /// Returns true if a head executes requests of `client`.
+    /// Returns true if this node is a head that executes requests of `client`.
     fn serves(&self, client: &PeerId) -> bool {
         self.is_open || self.context.network.allows_by_name(client)
     }
@@ -247,8 +251,8 @@ impl Dispatch {
         self.start_counted("installation", &peer, work);
     }
 
-    /// Starts an installation or an eviction of `author`. Unnamed peers leave room for named peers,
-    /// however slowly they receive their responses.
+    /// Starts an installation or an eviction requested by `author`. Unnamed peers leave room for named
+    /// peers, no matter how slowly they receive their responses.
     fn start_counted(
         &self,
         name: &'static str,

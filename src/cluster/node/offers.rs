@@ -18,19 +18,19 @@ use crate::NodeContext;
 use crate::message::{OFFER_PROTOCOL, Offer, json};
 use crate::worker::Worker;
 
-/// Delay of an offer after a change. Also the minimum interval between offers of a busy node, since its
-/// free slots change with each run.
+/// Delay of an offer after a change. Also the minimum interval between offers of a busy node, whose free
+/// slots change with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Interval at which an unchanged offer is repeated, in case one was lost. Heads believe an offer
+/// Interval at which an unchanged offer is repeated, in case one was lost. Heads consider an offer valid
 /// for more than twice as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// The same for a worker as the receiver, which only needs sources of functions. There are many workers,
-/// which send offers to each other.
+/// Interval at which an unchanged offer is repeated to a worker, which only needs to know sources of
+/// functions. It is longer because many workers send offers to each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// Maximum number of simultaneous sends, without slow sends.
+/// Maximum number of simultaneous sends, not counting slow ones.
 const PROMPT_MAX: usize = 256;
 
 /// Sends the offers of a node. Each receiver has a task, so that a stalled one delays no other.
@@ -40,7 +40,7 @@ pub(super) struct Offers {
     subgroups: Vec<Subgroup>,
     /// Latest offer, without slots and attributes.
     latest: watch::Sender<Arc<Offer>>,
-    /// Receivers, each with the bell that has it sent an offer immediately.
+    /// Receivers. Notifying one sends it an offer immediately.
     receivers: Mutex<HashMap<PeerId, Arc<Notify>>>,
     permits: Semaphore,
 }
@@ -108,7 +108,7 @@ impl Offers {
     async fn serve(&self, peer: &PeerId, bell: &Notify) {
         let peers = &self.context.peers;
         let mut latest = self.latest.subscribe();
-        // Latest offer that arrived, and its time.
+        // Latest offer that the peer received, and its time.
         let mut last: Option<(Arc<Offer>, Instant)> = None;
         loop {
             let n_receivers = {
@@ -157,12 +157,12 @@ impl Offers {
         sent.is_ok()
     }
 
-    /// Returns the offer for workers, which need neither the slots, which change with each run, nor
-    /// the attributes.
+    /// Returns the offer for workers. It omits the slots, which change with each run, and the
+    /// attributes, since workers need neither.
     fn offer(&self) -> Offer {
-        // Prefers functions that are not only fetched for strangers.
+        // If there are too many functions, those that were only fetched for strangers are omitted first.
         let mut functions = self.context.functions.foremost(256);
-        // The order must not change with each run.
+        // Sorted, so that the order does not change with each run.
         functions.sort();
         let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
         let is_ready = |id: &&FunctionId| ready.contains(*id);
@@ -184,25 +184,25 @@ impl Offers {
     }
 }
 
-/// Returns the minimum time between two offers to one of `n_receivers`. `is_same` is true if the
-/// offer is unchanged.
+/// Returns the minimum time between two offers to the same receiver, if there are `n_receivers`.
+/// `is_same` is true if the offer is unchanged.
 fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     match (is_worker, is_same) {
         (true, true) => {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
             // At least 20 ms per receiver: a head of ten thousand workers sends fifty offers a second,
-            // one every few minutes to each worker.
+            // which is one every few minutes to each worker.
             AGAIN_AFTER_TO_WORKERS.max(Duration::from_millis(20).saturating_mul(n_receivers))
         }
-        // Two hundred workers that run a function for the first time would otherwise all send
-        // offers to their neighbors during the first call.
+        // Otherwise, two hundred workers that run a function for the first time would all send offers to
+        // their neighbors during that run.
         (true, false) => Duration::from_secs(10),
         (false, true) => AGAIN_AFTER,
         (false, false) => Duration::ZERO,
     }
 }
 
-/// Sends with one of `permits`, which a slow send returns early, so that stalled peers cannot use
+/// Sends with one of `permits`. A slow send returns its permit early, so that stalled peers cannot use
 /// them up.
 async fn limited<T>(permits: &Semaphore, sending: impl Future<Output = T>) -> T {
     let mut sending = std::pin::pin!(sending);

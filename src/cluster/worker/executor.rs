@@ -1,4 +1,4 @@
-//! Running a work order: in this process, in the sandbox of `runtime`, or as another process
+//! Runs work orders: in this process, in the sandbox of `runtime`, or in another process
 //! (`external.rs`).
 
 use std::io;
@@ -38,9 +38,9 @@ pub struct ExecutionOptions {
     /// Directory for compiled functions, which all nodes of one user can share. `None`: functions
     /// are compiled again after each start.
     pub compiled_folder: Option<PathBuf>,
-    /// Process in which functions are compiled. Functions of others require a child process.
+    /// Place where functions are compiled. Functions from untrusted sources require a child process.
     pub compile_in: CompileIn,
-    /// Time to compile a function, apart from its runs.
+    /// Time limit for compiling a function. It does not include runs.
     pub compile_within: Duration,
     /// Program that runs functions instead of this process. Requires the workspace.
     pub external: Option<ExternalRuntime>,
@@ -61,10 +61,10 @@ impl Default for ExecutionOptions {
 /// A worker has no usable runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The runtime in this process.
+    /// The runtime in this process could not be set up.
     #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
-    /// The external runtime.
+    /// The external runtime is not usable.
     #[error("{} is not usable as runtime", program.display())]
     External {
         /// Path of the program.
@@ -72,7 +72,7 @@ pub enum WorkerError {
         /// Cause.
         source: io::Error,
     },
-    /// The workspace.
+    /// The workspace is not usable.
     #[error("workspace {} is not usable", workspace.display())]
     Workspace {
         /// Path of the workspace.
@@ -85,21 +85,22 @@ pub enum WorkerError {
 /// A function did not run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExecutorError {
-    /// Its content could not be read.
+    /// The content of the function could not be read.
     #[error("cannot read the function")]
     Content(#[from] FunctionsError),
-    /// It is invalid, or the runtime cannot run it.
+    /// The function is invalid, or the runtime cannot run it.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The external runtime cannot run it.
+    /// The external runtime cannot run the function.
     #[error(transparent)]
     External(#[from] ExternalError),
 }
 
 impl ExecutorError {
-    /// Returns true if it would fail on every worker.
+    /// Returns true if the function would fail on every worker.
     pub(super) const fn is_final(&self) -> bool {
-        // A variable that an external runtime does not get is accepted by other workers.
+        // A variable that this worker's external runtime does not accept might be accepted by other
+        // workers.
         matches!(self, Self::Run(RunError::Program(_)))
     }
 }
@@ -120,7 +121,7 @@ enum Host {
         runtime: Runtime,
         programs: Cache<(FunctionId, Method), Program>,
         workspace: Option<PathBuf>,
-        /// Distinguishes the directories of executions with the same request.
+        /// Number of runs so far, to give executions of the same request different directories.
         n_runs: AtomicU64,
     },
     External(External),
@@ -149,7 +150,6 @@ impl Executor {
         let host = match external {
             Some(mut external) => {
                 let program = external.program.clone();
-                // The node itself sets this one.
                 // The node itself sets this variable.
                 external.variables.insert(PEER_ID.to_owned());
                 let no_workspace =
@@ -174,8 +174,8 @@ impl Executor {
         Ok(Self { functions, host, limits, function_dirs })
     }
 
-    /// Returns true if a run of `call` need not wait until `function` is compiled. An external
-    /// runtime compiles functions itself.
+    /// Returns true if a run of `call` does not have to wait until `function` is compiled. Always true
+    /// for an external runtime, which compiles functions itself.
     pub(super) async fn is_compiled(
         &self,
         function: &Function,
@@ -187,8 +187,8 @@ impl Executor {
         Ok(program.is_none_or(|program| runtime.is_compiled(&program, has_fuel)))
     }
 
-    /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit of
-    /// compilations. Dropping the future stops the compiler if no other caller waits for it.
+    /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit for
+    /// compiling. Dropping the future stops the compiler if no other caller waits for the same code.
     pub(super) async fn compile(
         &self,
         function: &Function,
@@ -200,15 +200,15 @@ impl Executor {
         self.prepare(function.id, call.method.clone(), how).await.map(drop)
     }
 
-    /// Compiles the main module of `function` for calls without own limits, on behalf of `client`,
-    /// however long it waits for others. Returns false if the content is missing. Dropping the future
-    /// stops the compiler if no other caller waits for it.
+    /// Compiles the main module of `function` on behalf of `client`, for calls that set no limits
+    /// themselves. Waits for other compilations without a time limit. Returns false if the content is
+    /// missing. Dropping the future stops the compiler if no other caller waits for the same code.
     pub(super) async fn compile_ahead(
         &self,
         function: &Function,
         client: &Arc<str>,
     ) -> Result<bool, ExecutorError> {
-        // Code that counts fuel is compiled separately. A worker with a fuel limit runs no other.
+        // Code that counts fuel is compiled separately. A worker with a fuel limit runs only such code.
         let has_fuel = self.limits.fuel.is_some();
         let how = Preparation { client: Arc::clone(client), has_fuel, is_patient: true };
         self.prepare(function.id, function.method.clone(), how).await
@@ -266,7 +266,8 @@ impl Executor {
         Ok(Some(result(finished)))
     }
 
-    /// Returns how many more functions can run now, `usize::MAX` without a limit.
+    /// Returns the number of additional functions that could run now. It is limited only for the runtime
+    /// in this process.
     pub(super) fn n_free(&self) -> usize {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),
@@ -274,7 +275,8 @@ impl Executor {
         }
     }
 
-    /// Returns the directory with the function's files, if it is more than a module.
+    /// Returns the directory with the function's files, or `None` for a single module or
+    /// without a workspace.
     async fn function_dir(
         &self,
         function: &Function,
@@ -302,13 +304,14 @@ impl Executor {
     }
 }
 
-/// Removes leftovers of executions of an earlier process.
+/// Removes directories that executions of an earlier process left behind.
 fn clear(workspace: &Path) -> io::Result<()> {
     std::fs::create_dir_all(workspace)?;
     scratch_dir::clear(workspace)
 }
 
-/// Returns the directory of an execution, which is created if its function uses files.
+/// Returns the description of an execution's directory, which is created only if the function uses
+/// files.
 fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}-{n_run}", scratch_dir::name(request_id));
@@ -330,7 +333,7 @@ fn result(finished: RunOutcome) -> NodeResult {
             memory_max_kib: u64::try_from(finished.memory_peak_bytes / 1024).unwrap_or(u64::MAX),
         },
         result: outcome_body(finished),
-        // Signed by the worker.
+        // The worker signs the result later.
         call_signature: String::new(),
     }
 }

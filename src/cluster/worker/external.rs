@@ -51,7 +51,7 @@ use crate::function_call::FunctionCall;
 /// Configuration of an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalRuntime {
-    /// Path of the program.
+    /// Path of the executable.
     pub program: PathBuf,
     /// Names of a request's environment variables that the program receives. A request with any
     /// other variable fails. The list does not apply to `triptych` itself as the program, which
@@ -59,12 +59,12 @@ pub struct ExternalRuntime {
     pub variables: BTreeSet<String>,
 }
 
-/// Time for which the output of an exited process may stay open in a process that it left behind. Also
-/// the time for a killed process to exit.
+/// Time to wait after a process exits while one of its descendants holds its output open. Also the time
+/// for a killed process to exit.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// File in the directory of an execution from which this program reads the request's variables. The
-/// function has access only to the directory next to it.
+/// Name of the file in an execution's directory from which `triptych` as the program reads the request's
+/// variables. The function has access only to another directory next to the file.
 const VARIABLES_FILE: &str = "variables";
 
 /// An external runtime.
@@ -74,18 +74,18 @@ pub(super) struct External(Arc<ExternalParts>);
 #[derive(Debug)]
 struct ExternalParts {
     program: PathBuf,
-    /// True if it is this program, which has additional flags.
+    /// True if the program is this one, which has additional flags.
     is_own: bool,
     /// Directory of compiled code of this program; `None` to compile modules for each run.
     compiled_folder: Option<PathBuf>,
     /// Names of variables that another program gets.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
-    /// Module files in the workspace that this process wrote.
+    /// Modules that this process wrote to files in the workspace.
     module_files: Mutex<LruCache<(FunctionId, Method), ()>>,
 }
 
-/// A process was not run to its end.
+/// A process could not be run to completion.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExternalError {
     /// A file or directory of the workspace is not usable.
@@ -105,7 +105,7 @@ pub(super) enum ExternalError {
     Lost,
 }
 
-/// A process and its descendants. They can be killed until it has been waited for.
+/// A process and its descendants. They can be killed until the exit of the process has been collected.
 #[derive(Debug, Clone)]
 struct ProcessGroup {
     pid: Pid,
@@ -152,8 +152,8 @@ impl External {
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
         let is_own = is_this_program(&about);
-        // Maximum number of module files in the workspace. The files of modules that ran longest
-        // ago are removed.
+        // Maximum number of module files in the workspace. If there are more, the file of the module
+        // that ran longest ago is removed.
         let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
         Ok(Self(Arc::new(ExternalParts {
             program,
@@ -165,7 +165,7 @@ impl External {
         })))
     }
 
-    /// Runs a process to its end or its limits. Dropping the future kills the process.
+    /// Runs a process until it completes or exceeds a limit. Dropping the future kills the process.
     pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
         let (limits, stdin) = (run.limits, run.call.stdin.take().map(String::into_bytes));
         let (inner, has_stdin) = (Arc::clone(&self.0), stdin.is_some());
@@ -222,7 +222,7 @@ impl ExternalParts {
         };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // If there is no receiver any more, this kills the process.
+        // If the receiver is gone, this drops the `Process`, which kills it.
         drop(started.send(Process { group: group.clone(), stdin, stdout, stderr }));
         let used = group.wait(child);
         drop(scratch);
@@ -246,7 +246,7 @@ impl ExternalParts {
             let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
             if let Some(((function, method), ())) = evicted {
                 let path = self.workspace.join(function.to_string()).join(method.as_str());
-                // The file might be missing.
+                // The file might already be gone.
                 drop(fs::remove_file(path));
             }
         }
@@ -302,7 +302,7 @@ fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
     |source| ExternalError::Workspace { path, source }
 }
 
-/// Returns true if a file is the program of this process, under any name.
+/// Returns true if `about` is the metadata of this process's own executable, under any name.
 fn is_this_program(about: &fs::Metadata) -> bool {
     let own = env::current_exe().and_then(fs::metadata);
     own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
@@ -321,7 +321,7 @@ async fn watch(
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
     let talk = talk(stdin, stdout, stderr, input, &written);
     tokio::pin!(talk);
-    // Longer than any node runs.
+    // If the sum overflows, a year is used, which is longer than any node runs.
     let mut deadline =
         started.checked_add(limits.wall).unwrap_or(started + Duration::from_hours(24 * 365));
     let (mut ended, mut used, mut is_silent) = (RunEnd::Exited, None, false);
@@ -339,7 +339,7 @@ async fn watch(
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
-                // The process has exited, but another one holds its output open.
+                // The process has exited, but a descendant holds its output open.
                 if used.is_some() {
                     break;
                 }
@@ -385,8 +385,8 @@ fn outcome_of(
     }
 }
 
-/// Writes to and reads from a process until it has closed its output. Returns false if the output
-/// exceeds the limit.
+/// Exchanges the input and output of a process until it has closed its output. Returns false if the
+/// output exceeds the limit.
 async fn talk(
     stdin: Option<std::process::ChildStdin>,
     stdout: Option<std::process::ChildStdout>,
@@ -397,7 +397,7 @@ async fn talk(
     let feed = async {
         let Some(stdin) = stdin else { return Ok(()) };
         match ChildStdin::from_std(stdin).map_err(Some)?.write_all(&input).await {
-            // A process need not read its input.
+            // A process is not required to read its input, so a broken pipe is no error.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Some(error)),
             _ => Ok(()),
         }
@@ -410,7 +410,7 @@ async fn talk(
         let Some(stderr) = stderr else { return Ok(()) };
         read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
     };
-    // Exceeding the limit stops all three. Regular completion of one does not.
+    // If one stream exceeds the limit, all three are stopped. If one completes, the others continue.
     match tokio::try_join!(feed, out, error) {
         Ok(_) => Ok(true),
         Err(None) => Ok(false),
@@ -447,8 +447,8 @@ impl ProcessGroup {
         Some(Self { pid, is_gone: Arc::default() })
     }
 
-    /// Kills the process and its descendants. Does nothing after the process has been waited for, since
-    /// its id might have been reused then.
+    /// Kills the process and its descendants. Does nothing once the exit of the process has been
+    /// collected, since its id might have been reused by then.
     fn kill(&self) {
         let is_gone = self.is_gone.lock();
         if !*is_gone && let Err(error) = kill_process_group(self.pid, Signal::KILL) {
@@ -459,7 +459,7 @@ impl ProcessGroup {
     /// Waits until the process has exited and kills the processes it left behind. Returns the resources
     /// it used. Blocks.
     fn wait(&self, child: Child) -> io::Result<ResUse> {
-        // This does not release its id.
+        // `NOWAIT` keeps the process id reserved.
         waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
         self.kill();
         let mut is_gone = self.is_gone.lock();

@@ -1,11 +1,11 @@
-//! Functions of a worker: fetching, installing, evicting, and compiling them in the background.
+//! Functions of a worker: fetching, installing and evicting them, and compiling them in the background.
 //!
-//! A function is queued for compilation after it was installed or fetched. If its code is not on disk,
-//! it is also queued at start. A first run in the meantime waits for the same compilation. If too many
-//! functions are queued, further functions are compiled by their first run.
+//! A function is queued for compilation after it was installed or fetched. If its compiled code is not
+//! on disk, it is also queued at start. A run that starts before the compilation has completed waits for
+//! it. If too many functions are queued, further functions are compiled by their first run.
 //!
-//! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
-//! compiled one at a time, separately from the others.
+//! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore compiled
+//! one at a time, separately from those of named peers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,16 +28,17 @@ use crate::message::{
 use crate::metrics;
 use crate::peers::FunctionPeers;
 
-/// Maximum number of queued functions of one author, to leave room for others.
+/// Maximum number of queued functions of one author, so that there is room for other authors.
 const QUEUED_OF_AUTHOR_MAX: usize = 64;
 
-/// Number of queued functions above which functions of unnamed peers are not added.
+/// If this number of functions is queued, functions of unnamed peers are not added.
 const QUEUED_MAX: usize = 256;
 
-/// Compiled functions and the queue of others.
+/// Compiled functions, and the queue of functions to compile.
 #[derive(Debug)]
 pub(super) struct Compilations {
-    /// Permits for functions of named peers. A compilation of minutes does not delay the others.
+    /// Permits for compiling functions of named peers. There are several, so that a compilation of
+    /// minutes does not delay the others.
     named: Arc<Semaphore>,
     unnamed: Arc<Semaphore>,
     queued: Tally<Arc<str>>,
@@ -111,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Returns the peers to request function `id` from: `author` first, then peers that offer it, then
-    /// the rest.
+    /// Returns the peers to request function `id` from: `author` first, then peers that offer the
+    /// function, then the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
@@ -159,7 +160,7 @@ impl Worker {
         self.tell(&author, &Message::InstallFunctionResponse(response)).await;
     }
 
-    /// Removes functions for a named head and sends their number.
+    /// Removes functions for a head that was named to this worker, and sends the head their number.
     pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
         let request_id = request.request_id.clone();
         let is_named = matches!(self.requester(&head), Requester::Named(_));
@@ -218,7 +219,7 @@ impl Worker {
 
     /// Has the stored functions compiled in the background.
     pub(super) fn compile_kept(&self) {
-        // As many as an offer contains.
+        // The maximum number of functions in an offer.
         for id in self.0.context.functions.foremost(256) {
             self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
         }
@@ -255,7 +256,7 @@ impl Worker {
     /// Records that function `id` is compiled.
     pub(super) fn note_compiled(&self, id: FunctionId) {
         if self.0.compilations.ready.lock().insert(id) {
-            // The offer changes.
+            // Compiled functions are part of the offer.
             self.0.changed.notify_one();
         }
     }

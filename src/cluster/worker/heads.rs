@@ -1,7 +1,7 @@
 //! Exchange with heads: lines and roll calls.
 //!
-//! The orders of a line run in a task each and are canceled on request. When a line is closed, the runs
-//! of its orders are canceled, since no one would receive the results.
+//! Each order from a line runs in its own task and is canceled on request. When a line is closed, its
+//! running orders are canceled, since no one would receive the results.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -30,8 +30,8 @@ use crate::message::{
 use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
 
-/// Maximum number of open lines: many more than a worker has heads. Each can hold a frame of up to
-/// 4 MiB that is being read. Further lines are closed immediately.
+/// Maximum number of open lines. It is much larger than the usual number of heads of a worker. Each line
+/// can hold a frame of up to 4 MiB that is being read. Further lines are closed immediately.
 pub(super) const LINES_MAX: u32 = 256;
 
 /// Maximum number of open lines of a head. It needs one, and a second one while it replaces the first.
@@ -40,7 +40,8 @@ const LINES_OF_HEAD_MAX: usize = 4;
 /// Time for a head to close a line when its worker is stopping, so that the last responses arrive.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// Runs of a line by request, each with its cancellation. Limited by the admitted orders.
+/// Running orders of a line, by request id, each with the sender that cancels it. Their number is
+/// limited by the admission of orders.
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 impl Worker {
@@ -84,13 +85,14 @@ impl Worker {
             }
         }
         runs.lock().clear();
-        // Closes the line once all responses are written. The head then closes its side.
+        // Dropping the handle closes the line once all responses are written. The head then closes its
+        // side.
         drop(line);
         let ending = async { while frames.next().await.is_some() {} };
         drop(timeout(END_WITHIN, ending).await);
     }
 
-    /// Closes all lines and waits until their heads have closed them, too, or their time has passed.
+    /// Closes all lines and waits until the heads have closed them too, or `END_WITHIN` has passed.
     pub(super) async fn end_lines(&self) {
         self.0.phase.send_replace(Phase::Ended);
         drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
@@ -123,8 +125,8 @@ impl Worker {
                     info!(request = order.request_id, peer = %head, "canceled an execution");
                 }
             }
-            // The line is dropped first. A waiter for the permits then closes it with all responses
-            // written.
+            // The line is dropped before its permit: when all permits are released, every line has been
+            // closed with its responses written.
             drop((line, permit));
         });
     }
@@ -149,23 +151,24 @@ impl Worker {
     }
 }
 
-/// Maximum number of roll calls in progress, most of which wait for a function. Further roll calls get a
+/// Maximum number of roll calls in progress. Most of them wait for a function. Further roll calls get a
 /// response only if the function is stored here.
 const CALLS_MAX: usize = 256;
 
-/// Additional roll calls in progress for named authors, so that others cannot keep these out.
+/// Number of additional roll calls in progress for named authors, so that unnamed authors cannot exclude
+/// them.
 const NAMED_CALLS_MAX: usize = 64;
 
 /// Maximum number of roll calls in progress of an unnamed author.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
-/// Maximum number of authors for which the log is limited, since anyone can name any number of
-/// functions that do not exist. Beyond it, the least recent one is dropped.
+/// Maximum number of authors whose roll calls in the log are counted. Anyone can name any number of
+/// functions that do not exist. If there are more authors, the least recent one is dropped.
 pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl Worker {
-    /// Responds to a roll call of `author` once the function is stored here. Ignores a roll call
-    /// for attributes that this node does not declare. Cancel-safe.
+    /// Responds to a roll call of `author` once the function is stored here. Ignores the roll call if it
+    /// requires attributes that this node does not declare. Cancel-safe.
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
         let id = FunctionId::parse_any(function_id);
@@ -174,7 +177,7 @@ impl Worker {
         if is_logged {
             info!(function = function_id, request = request_id, peer = %author, "received roll call request");
         }
-        // Invented names are counted together.
+        // Ids of functions that are not stored here might be invented, so they are counted together.
         let counted_as = if is_here { function_id } else { OTHER };
         self.0.context.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
         if !call.attributes.as_ref().is_none_or(|required| declare(&self.0.attributes, required)) {
@@ -216,7 +219,7 @@ impl Worker {
         if code == Code::ACCEPTED {
             self.0.context.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
-        // A b7s head of version 1 sets its id and expects the same.
+        // A b7s head of version 1 sends its id in `origin` and expects an id in the response.
         let is_older = !call.origin.is_empty();
         let from =
             if is_older { self.0.context.network.peer_id().to_string() } else { String::new() };
@@ -230,11 +233,11 @@ impl Worker {
         self.tell(&author, &response).await;
     }
 
-    /// Returns true if another roll call of `author` for an unknown function is logged.
+    /// Returns true if another roll call of `author` for an unknown function should be logged.
     fn admit_to_log(&self, author: &PeerId) -> bool {
         let mut logs = self.0.call_logs.lock();
         let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
-        // Of further roll calls of this author, only the number is logged.
+        // Beyond the limit, only the number of further roll calls of this author is logged.
         let (is_logged, n_left_out) = log.admit(Instant::now(), 16);
         drop(logs);
         if n_left_out > 0 {

@@ -65,7 +65,7 @@ impl WorkRefusal {
         }
     }
 
-    /// Returns the reason for the head's user. Messages of peers, gateways and hosts about a
+    /// Returns the reason that the head's user can see. Messages from peers, gateways and hosts about a
     /// function are only logged, since they would reveal which hosts this node can reach.
     pub(super) fn public_text(&self) -> String {
         match self {
@@ -75,7 +75,7 @@ impl WorkRefusal {
     }
 }
 
-/// Describes why a function was not fetched, without error texts from other nodes and hosts.
+/// Describes why a function was not fetched. Omits messages from other machines.
 fn describe_fetch(error: &FetchError) -> String {
     match error {
         FetchError::Keep(error) => describe_keep(error),
@@ -86,7 +86,7 @@ fn describe_fetch(error: &FetchError) -> String {
     }
 }
 
-/// Describes why a function was not installed, without messages of others.
+/// Describes why a function was not installed. Omits messages from other machines.
 fn describe_install(error: &InstallError) -> String {
     match error {
         InstallError::Fetch(error) => describe_fetch(error),
@@ -111,9 +111,9 @@ fn describe_keep(error: &FunctionsError) -> String {
     }
 }
 
-/// Lists the first modules of a function.
+/// Lists the first modules of a function, up to a maximum number.
 pub(super) fn list_modules(function: &Function) -> String {
-    /// Maximum number of listed modules. A directory can have many.
+    /// Maximum number of listed modules, since a directory can have many.
     const NAMED_MAX: usize = 8;
     let Kind::Folder(methods) = &function.kind else { return function.method.to_string() };
     let named: Vec<&str> = methods.iter().take(NAMED_MAX).map(Method::as_str).collect();

@@ -1,4 +1,4 @@
-//! Directories in a worker's workspace for executions and the files of functions.
+//! Directories in a worker's workspace: those of executions and those with the files of functions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use runtime::files;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-/// Maximum length of a directory name from a request id.
+/// Maximum length of a directory name that is derived from a request id.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Returns the parent of the directories of executions.
+/// Returns the directory that contains the directories of executions.
 pub(super) fn root(workspace: &Path) -> PathBuf {
     workspace.join("t")
 }
 
-/// Returns the name of the directory for request `request_id`, which might be any text.
+/// Returns the directory name for request `request_id`, which can be any text.
 pub(super) fn name(request_id: &str) -> String {
     let kept = request_id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     let name: String = kept.take(NAME_CHARS_MAX).collect();
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the directories of executions of an earlier process: all with a name that begins with a UUID,
-/// as ids of requests do. Others might belong to someone else. Blocks.
+/// Removes the directories that executions of an earlier process left behind: all whose name begins with
+/// a UUID, as request ids do. Other directories might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
@@ -49,7 +49,7 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory that is removed with its content when dropped, which blocks.
+/// A directory that is removed with its content when this is dropped. Dropping it blocks.
 #[derive(Debug)]
 pub(super) struct ScratchDir(pub(super) PathBuf);
 
@@ -62,7 +62,7 @@ impl ScratchDir {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        // Several executions of the same request might run simultaneously, or have left a directory.
+        // Other executions of the same request might be running, or have left a directory behind.
         for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
@@ -89,11 +89,11 @@ impl Drop for ScratchDir {
 #[derive(Debug)]
 pub(super) struct FunctionDirs {
     workspace: PathBuf,
-    /// Directories by function. The count of references tells if they are in use.
+    /// Written directories, by function. The reference count of each tells if a run uses it.
     written: Mutex<BTreeMap<FunctionId, Arc<()>>>,
 }
 
-/// A directory that stays while this is held.
+/// A directory that is kept while this is held.
 #[derive(Debug)]
 pub(super) struct FunctionDir {
     path: PathBuf,
@@ -107,7 +107,7 @@ impl FunctionDir {
 }
 
 impl FunctionDirs {
-    /// Creates directories in `workspace`, an absolute path.
+    /// Creates a set of directories in `workspace`, which must be an absolute path.
     pub(super) fn new(workspace: PathBuf) -> Self {
         Self { workspace, written: Mutex::default() }
     }

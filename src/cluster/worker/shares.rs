@@ -1,8 +1,8 @@
-//! Places of a worker and their distribution among heads.
+//! Distribution of a worker's places among heads. A place is a slot or an admitted order.
 //!
-//! A head that was named to the worker, as one to obey or as a boot node, may hold all places. Other
-//! heads can hold only a part, each and together, so that their endless runs leave places free. If no
-//! head was named, each can hold all but a quarter.
+//! A head that was named to the worker, as one to obey or as a boot node, can hold all places. Other
+//! heads can hold only a part, each of them and all together, so that their endless runs leave places
+//! free. If no head was named, each can hold all but a quarter.
 //!
 //! If heads want more places than exist, they get equal shares. For a head that held a place recently,
 //! one place of its share stays reserved, so that its next order starts immediately. An order beyond a
@@ -25,11 +25,11 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Standing of a head, which determines the part of the places that it may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Named to the worker: all places.
+    /// The head was named to the worker and can hold all places.
     Named,
-    /// Unnamed, while other heads were named: a part.
+    /// The head was not named but others were. It can hold a part of the places.
     Stranger,
-    /// Unnamed, while no head was named: a part.
+    /// No head was named. The head can hold a part of the places.
     Unknown,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Shares(Arc<SharedPlaces>);
 struct SharedPlaces {
     n_places: usize,
     table: Mutex<Holders>,
-    /// Notifies one caller of an occupied place.
+    /// Notifies one caller that a place was occupied.
     taken: Notify,
-    /// Notifies of a released place.
+    /// Notifies that a place was released.
     released: Notify,
 }
 
@@ -111,7 +111,7 @@ impl Shares {
         !table.heads.is_empty()
     }
 
-    /// Waits until a place is occupied, for a single caller. Cancel-safe.
+    /// Waits until a place is occupied. Only one caller can wait at a time. Cancel-safe.
     pub(super) async fn next_taken(&self) {
         self.0.taken.notified().await;
     }
@@ -121,10 +121,10 @@ impl Shares {
         self.0.table.lock().has_room(head, standing, self.0.n_places)
     }
 
-    /// Returns how many of `n` slots `head` may use: the slots that other heads do not claim. Others
-    /// claim what they need, up to an equal share each. Strangers share their part, of which named
-    /// heads leave as much as it is used. A head may use at least one: orders of more heads than slots
-    /// take turns in the queue.
+    /// Returns how many of `n` slots `head` can use: those that other heads do not claim. Each other
+    /// head claims the slots that it needs, up to an equal share. Strangers together have a fixed part
+    /// of the slots, and the portion that they do not need is left to the other heads. Returns at least
+    /// one: if there are more heads than slots, their orders take turns in the queue.
     pub(super) fn share_of(&self, head: &PeerId, standing: Standing, n: usize) -> usize {
         let mut table = self.0.table.lock();
         table.forget_idle();
@@ -189,8 +189,8 @@ impl Shares {
         }
     }
 
-    /// Grants free places to waiting heads. Takes the guard, since a place for a head that gave up
-    /// is dropped, which locks the table again.
+    /// Grants free places to waiting heads. Takes the lock guard to release it early: dropping the place
+    /// of a head that gave up locks the table again.
     fn grant(&self, mut table: MutexGuard<'_, Holders>) {
         let mut waiting = std::mem::take(&mut table.waiting);
         let mut granted = Vec::new();
@@ -251,7 +251,7 @@ impl Holder {
     }
 }
 
-/// Returns how many of `n_places` a head can hold: at least one.
+/// Returns how many of `n_places` a head of this standing can hold: at least one.
 pub(super) fn part_of(standing: Standing, n_places: usize) -> usize {
     let part = match standing {
         Standing::Named => n_places,

@@ -1,9 +1,10 @@
 //! Access control.
 //!
-//! With a token, every request must carry it, except for health checks and, if the operator trusts them,
-//! programs on this machine. Without a token, other machines may read and use the changing endpoints of
-//! document 1. Every other change is reserved for programs on this machine, as [`web::host_names`]
-//! recognizes them. Requests without a token need a known host name.
+//! If there is a token, every request must carry it, except for health checks and, if the operator
+//! trusts them, requests from programs on this machine. Without a token, other machines can read and use
+//! the endpoints of document 1 that change something. All other changes are reserved for programs on
+//! this machine, as [`web::host_names`] recognizes them. Requests without a token need a known host
+//! name.
 
 use std::future::Future;
 use std::str::FromStr;
@@ -21,7 +22,7 @@ use super::error::RestError;
 /// Minimum length of a token, in characters. Shorter tokens can be guessed.
 const TOKEN_CHARS_MIN: usize = 8;
 
-/// Maximum length of a token, in characters. Headers are limited.
+/// Maximum length of a token, in characters, since the size of headers is limited.
 const TOKEN_CHARS_MAX: usize = 512;
 
 /// Secret that requests carry as `Authorization: Bearer <token>`.
@@ -37,8 +38,7 @@ pub struct RestToken(String);
 pub struct RestTokenError;
 
 impl RestToken {
-    /// Returns true if `text` is the token. The time does not depend on the position of a
-    /// difference.
+    /// Returns true if `text` is the token. Takes the same time wherever the texts differ.
     fn matches(&self, text: &str) -> bool {
         let pairs = self.0.bytes().zip(text.bytes().chain(std::iter::repeat(0)));
         let differing = pairs.fold(0, |differing, (ours, theirs)| differing | (ours ^ theirs));
@@ -73,7 +73,7 @@ pub(super) fn check(
     next: Next,
 ) -> impl Future<Output = Response> + use<> {
     let permitted = permitted(options, &request);
-    // With a token, a permitted request carries it or is trusted.
+    // If there is a token, a request that is permitted carries it or is trusted.
     if permitted.is_ok() && (options.token.is_some() || options.hosts.is_local(&request)) {
         request.extensions_mut().insert(ByOperator);
     }
@@ -103,13 +103,14 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), RestError> 
         return Ok(());
     }
     let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    // A page of another site cannot read the response, but could have functions run.
+    // A page from another site cannot read the response, but without this check it could have functions
+    // run.
     let is_open = is_read || (is_open(path) && !origin::is_foreign(request.headers()));
     if is_open { Ok(()) } else { Err(RestError::NOT_LOCAL) }
 }
 
-/// Returns true if anyone may use the changing endpoint `path`, by document 1, while there is no
-/// token.
+/// Returns true if, according to document 1, anyone can use the changing endpoint `path` while there is
+/// no token.
 fn is_open(path: &str) -> bool {
     [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT].contains(&path)
 }

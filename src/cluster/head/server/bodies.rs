@@ -1,4 +1,4 @@
-//! Reading request bodies, within a limit of memory for all of them.
+//! Reads request bodies within a memory limit that all of them share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use web::extract::{self, BodyError};
 use super::BODY_BYTES_MAX;
 use super::error::RestError;
 
-/// Time for a body to arrive: 3 MiB over a line of 2 Mbit/s.
+/// Time for a body to arrive: enough for 3 MiB at 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-/// Limit of memory for bodies, in KiB. Clones share it.
+/// Memory for request bodies, in KiB. Clones share the limit.
 #[derive(Debug, Clone)]
 pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        // 256 MiB, or 85 bodies of the maximum length. Further requests wait for the time limit of a
-        // body and are then refused.
+        // 256 MiB, or 85 bodies of the maximum length. Further requests wait as long as a body can take
+        // to arrive and are then refused.
         Self::with_limit(256 * 1024)
     }
 
@@ -33,7 +33,8 @@ impl Bodies {
         Self(Arc::new(Semaphore::new(limit_kib)))
     }
 
-    /// Reads a body. As for existing heads, an empty one of any type is a request without fields.
+    /// Reads a body. As in existing heads, an empty body of any media type counts as a request without
+    /// fields.
     pub(super) async fn read<T: DeserializeOwned + Default>(
         &self,
         request: Request,
@@ -51,8 +52,8 @@ impl Bodies {
     }
 }
 
-/// Returns the memory to reserve: the announced length, or the maximum if that is unknown or
-/// exceeded. A longer body is refused.
+/// Returns the amount of memory to reserve: the announced length, or the maximum if the length is
+/// unknown or too large. A longer body is refused.
 fn n_kib(headers: &HeaderMap) -> u32 {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let length = length.and_then(|text| text.parse::<usize>().ok()).unwrap_or(BODY_BYTES_MAX);
@@ -66,9 +67,9 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
     kind.trim().to_ascii_lowercase()
 }
 
-/// Parses a request. As for existing heads, null means that a field is omitted.
+/// Parses a request. As in existing heads, a field that is null counts as omitted.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RestError> {
-    // Serde would read a list as the fields in their order.
+    // Serde would accept a list and assign its elements to the fields in order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
         return Err(BodyError::json(reason).into());

@@ -22,9 +22,9 @@ use crate::network::PublishError;
 pub(super) struct RestError(StatusCode, Cow<'static, str>);
 
 impl RestError {
-    /// Unknown path. Messages that begin with a capital are the same as in existing heads.
+    /// Unknown path. Messages that begin with a capital letter are those of existing heads.
     pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
-    /// Known path, other method.
+    /// The path is known but does not support the method.
     pub(super) const METHOD_NOT_ALLOWED: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
     /// The body is not declared as JSON.
@@ -32,7 +32,7 @@ impl RestError {
         StatusCode::BAD_REQUEST,
         "could not unpack request: code=415, message=Unsupported Media Type",
     );
-    /// The id is missing.
+    /// The request does not contain an id.
     pub(super) const MISSING_ID: Self = Self::new(StatusCode::BAD_REQUEST, "missing request ID");
     /// No such execution is remembered. Existing heads respond without a body.
     pub(super) const UNKNOWN_RESULT: Self = Self::new(StatusCode::NOT_FOUND, "");
@@ -65,12 +65,12 @@ impl RestError {
         StatusCode::UNAUTHORIZED,
         "the token is missing or wrong: Authorization: Bearer …",
     );
-    /// Reserved for this machine while there is no token.
+    /// Only programs on this machine can make the request while there is no token.
     pub(super) const NOT_LOCAL: Self = Self::new(
         StatusCode::FORBIDDEN,
         "only programs on the head's machine may do this, unless the head has a token (--rest-token)",
     );
-    /// The request names a host that is not the head's.
+    /// The `Host` of the request is not a name of the head.
     pub(super) const UNKNOWN_HOST: Self = Self::new(StatusCode::FORBIDDEN, UNKNOWN_HOST);
 
     const fn new(status: StatusCode, message: &'static str) -> Self {
@@ -79,13 +79,14 @@ impl RestError {
 
     /// The body exceeds `bytes_max`, a number of whole MiB.
     pub(super) fn too_large(bytes_max: usize) -> Self {
-        // The beginning is that of existing heads.
+        // Existing heads send the same beginning.
         let limit = bytes_max >> 20;
         let message = format!("Request Entity Too Large: the body exceeds {limit} MiB");
         Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
     }
 
-    /// The body is not a valid request, for these reasons. The form is that of existing heads.
+    /// The body is not a valid request. The message lists the `reasons`, in the format of existing
+    /// heads.
     pub(super) fn invalid(reasons: &[String]) -> Self {
         let errors = if reasons.len() == 1 { "error" } else { "errors" };
         let lines: String = reasons.iter().flat_map(|reason| ["\t* ", reason, "\n"]).collect();

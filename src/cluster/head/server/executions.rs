@@ -60,7 +60,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, RestError> {
     head.executions().cancel(&id).ok_or(RestError::UNKNOWN_EXECUTION)?;
-    // The execution is canceled when its task runs next, unless the machine is overloaded.
+    // The execution ends as soon as its task is polled, unless the machine is overloaded.
     let ended = wait::until(Duration::from_secs(1), || async {
         match head.executions().find(&id) {
             Some(ExecutionStatus::InProgress) => Err("in progress"),

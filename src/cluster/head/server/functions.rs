@@ -64,7 +64,7 @@ pub(super) async fn upload(
     let method = method.map_err(|error| invalid(format!("method: {error}")))?;
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(RestError::TOO_MANY_UPLOADS)?;
-    // 260 MiB at 10 Mbit/s.
+    // Enough for 260 MiB at 10 Mbit/s.
     let bytes = timeout(Duration::from_mins(4), extract::bytes(request)).await;
     let bytes = match bytes.unwrap_or(Err(BodyError::Broken)) {
         Err(BodyError::TooLarge) => return Err(RestError::too_large(CAR_BYTES_MAX)),
@@ -157,8 +157,8 @@ fn find(head: &Head, id: &str) -> Result<Function, RestError> {
     head.0.context.functions.get(id).ok_or(RestError::UNKNOWN_FUNCTION)
 }
 
-/// Checks an installation: by a content id, or by the address of a manifest, of which the SHA-256 is
-/// then the function's id, as in b7s.
+/// Validates a request to install a function by content id or by the address of a manifest. As in b7s,
+/// the SHA-256 of that address is the function's id.
 fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup>), Vec<String>> {
     let InstallRequest { cid, uri, .. } = request;
     let mut errors = Vec::new();

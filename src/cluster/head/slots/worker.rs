@@ -1,4 +1,4 @@
-//! State of one worker at a head: its offer, orders and results so far.
+//! State of one worker, kept by a head: its offer, orders and results so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,20 +12,21 @@ use super::SlotRequest;
 use crate::attributes::{Attributes, bounded};
 use crate::message::Offer;
 
-/// Validity of an offer. Workers repeat theirs every 30 s, so one might be lost.
+/// Validity of an offer. Workers repeat their offer every 30 s, so one can be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
-/// Pause of a worker that reported it is full, doubled each time in a row. About the time until its next
-/// offer.
+/// Duration of the pause after a worker reported that it is full: about the time until its next offer.
+/// Doubled for each such report in a row.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// Pause of a worker that did not respond, doubled each time in a row. Then one order tries it.
+/// Duration of the pause after a worker did not respond, doubled for each failure in a row. After the
+/// pause, one order tests the worker.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// Maximum number of functions remembered per worker: measured ones, and functions not in its offer.
+/// Maximum number of functions remembered per worker, for run times and for `learned` functions each.
 const FUNCTIONS_MAX: usize = 256;
 
-/// Number of missed pings after which a worker gets no work until it answers.
+/// A worker that misses this many pings gets no work until it answers one.
 const PINGS_MISSED_MAX: u32 = 2;
 
 /// State of a worker.
@@ -34,16 +35,16 @@ pub(super) struct WorkerState {
     pub(super) offer: Option<KnownOffer>,
     /// Functions that it has run for this head, possibly under another id than it offers.
     pub(super) learned: BTreeSet<FunctionId>,
-    /// Orders of this head, by number of the lease.
+    /// Orders that this head gave the worker, by number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,
     /// Number of its latest lease.
     pub(super) last_turn: u64,
     run_times: BTreeMap<FunctionId, Measured>,
-    /// Results so far, by worth.
+    /// Number of results so far. Results that agreed with a majority count several times.
     n_answers: u64,
     full: Pause,
     silent: Pause,
-    /// Pings since the last sign of life.
+    /// Number of pings since the worker last responded.
     n_pings: u32,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct WorkerState {
 struct Measured {
     time: RunTime,
     at: Instant,
-    /// True for a single measurement, which might include fetching and compiling.
+    /// True if there was only one run, which might have included fetching and compiling.
     is_cold: bool,
 }
 
@@ -63,12 +64,12 @@ pub(super) struct KnownOffer {
     subgroups: BTreeSet<String>,
     attributes: Attributes,
     pub(super) n_slots: usize,
-    /// Number of slots that are not for this head.
+    /// Number of the offered slots that this head cannot use.
     n_foreign: usize,
     at: Instant,
 }
 
-/// A pause in which a worker gets no work, longer each time in a row.
+/// A pause during which a worker gets no work. It doubles each time in a row.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pause {
     n_in_row: u32,
@@ -77,7 +78,7 @@ struct Pause {
 
 impl Pause {
     fn extend(&mut self, now: Instant, first: Duration) {
-        // Maximum number of doublings of a pause, which is then 64 s.
+        // A pause is doubled at most 6 times, to 64 s.
         self.until = Some(now + first * 2_u32.pow(self.n_in_row.min(6)));
         self.n_in_row = self.n_in_row.saturating_add(1);
     }
@@ -90,7 +91,7 @@ impl Pause {
 impl KnownOffer {
     /// Reads an offer within limits, with at most `names_max` names of each kind.
     pub(super) fn read(offer: &Offer, names_max: usize, now: Instant) -> Self {
-        // Maximum number of slots that is believed: a head has no more executions in progress.
+        // Larger numbers of slots are not believed. A head has no more executions in progress.
         let n_slots = offer.slots.min(256);
         let functions = offer.functions.iter().take(names_max);
         let subgroups = offer.subgroups.iter().take(names_max);
@@ -106,21 +107,22 @@ impl KnownOffer {
 }
 
 impl WorkerState {
-    /// Returns true if the worker has a slot for this head, or will have one.
+    /// Returns true if this head can use a slot of the worker, now or when one of its orders ends.
     pub(super) fn is_of_use(&self) -> bool {
         self.n_free() > 0 || !self.running.is_empty()
     }
 
-    /// Returns how many more orders it could run.
+    /// Returns the number of additional orders that the worker could run.
     pub(super) fn n_free(&self) -> usize {
         let offered = self.offer.as_ref().map_or(0, |known| known.n_slots - known.n_foreign);
         offered.saturating_sub(self.running.len())
     }
 
-    /// Returns how many more orders it is given as a newcomer while there are trusted workers.
+    /// Returns the number of additional orders for a worker that is a newcomer while there are trusted
+    /// workers.
     pub(super) fn n_free_of_newcomer(&self) -> usize {
         let n_answers = usize::try_from(self.n_answers).unwrap_or(usize::MAX);
-        // Simultaneous orders of a newcomer before its first result, if there are trusted workers.
+        // A newcomer can have two orders before its first result, and two more for each result.
         let allowed = n_answers.saturating_mul(2).saturating_add(2);
         self.n_free().min(allowed.saturating_sub(self.running.len()))
     }
@@ -130,7 +132,7 @@ impl WorkerState {
         self.n_answers.saturating_add(1)
     }
 
-    /// Returns true if it could run the request, now or once it has a free slot.
+    /// Returns true if the worker could run the request, now or once it has a free slot.
     pub(super) fn could_run(&self, want: &SlotRequest, now: Instant) -> bool {
         let is_offered = self.offer.as_ref().is_some_and(|known| {
             now - known.at < FRESH_WITHIN
@@ -141,24 +143,26 @@ impl WorkerState {
         is_offered && !self.is_silent(now)
     }
 
-    /// Returns true if it could run the request and is not paused for being full.
+    /// Returns true if the worker could run the request and is not paused for being full.
     pub(super) fn is_fit(&self, want: &SlotRequest, now: Instant) -> bool {
         self.could_run(want, now) && self.full.is_over(now)
     }
 
-    /// Returns true if it holds `function`, as far as is known.
+    /// Returns true if the worker holds `function`, as far as is known.
     pub(super) fn has(&self, function: FunctionId) -> bool {
         self.offer.as_ref().is_some_and(|known| known.functions.contains(&function))
             || self.learned.contains(&function)
     }
 
-    /// Returns true if it is paused for not responding. After the pause, one order tries it.
+    /// Returns true if the worker is paused for not responding. After the pause, one order tests the
+    /// worker.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_tried = self.silent.n_in_row > 0 && !self.running.is_empty();
         is_tried || !self.silent.is_over(now) || self.n_pings > PINGS_MISSED_MAX
     }
 
-    /// Returns true if it runs an order for longer than `age`, or has an unanswered ping.
+    /// Returns true if the worker has been running an order for longer than `age`, or has an unanswered
+    /// ping.
     pub(super) fn is_slow(&self, age: Duration, now: Instant) -> bool {
         self.n_pings > 0 || self.running.values().any(|(_, since)| now - *since > age)
     }
@@ -174,7 +178,7 @@ impl WorkerState {
         std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
 
-    /// Returns its load for `function`.
+    /// Returns the load of the worker for `function`.
     pub(super) fn load(&self, function: FunctionId, now: Instant) -> Load {
         let mut orders = self.running.values().filter(|(of, _)| *of == function);
         let (n_slots, n_foreign) =
@@ -216,37 +220,37 @@ impl WorkerState {
         is_cold
     }
 
-    /// Records the comparison of its result: true if it agreed with the majority; `None` without a
-    /// majority.
+    /// Records how a result of the worker compared with the others: true if it agreed with the majority,
+    /// `None` if there was no majority.
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {
             None => self.n_answers.saturating_add(1),
-            // Worth of a result that agreed with the majority, in results without comparison.
+            // A result that agreed with the majority is worth this many results without a majority.
             Some(true) => self.n_answers.saturating_add(4),
-            // Divisor of the weight for a result against the majority.
+            // The number of results is divided by this if a result contradicts the majority.
             Some(false) => self.n_answers / 4,
         };
-        // Maximum number of results that count. A worker is trusted once it has given a quarter of
-        // these.
+        // Maximum number of results that count. A worker stays trusted once it has a quarter of this
+        // number.
         self.n_answers = self.n_answers.min(1024);
     }
 
-    /// Records that it is full.
+    /// Records that the worker reported that it is full.
     pub(super) fn note_full(&mut self, now: Instant) {
         self.full.extend(now, FULL_FOR);
     }
 
-    /// Records that it gave no usable response to an order.
+    /// Records that the worker gave no usable response to an order.
     pub(super) fn note_silence(&mut self, now: Instant) {
-        // Orders given at about the same time count once.
+        // If several orders given at about the same time fail, they count once.
         if self.silent.is_over(now) {
             self.silent.extend(now, SILENT_FOR);
-            // Divisor of the weight for a missing response.
+            // The number of results is divided by this if a response is missing.
             self.n_answers /= 2;
         }
     }
 
-    /// Returns the state that remains after it has disconnected: its leases.
+    /// Returns the part of the state that is kept after a disconnect: the leases.
     pub(super) fn forget(self) -> Self {
         Self { running: self.running, ..Self::default() }
     }

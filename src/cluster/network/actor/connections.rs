@@ -49,21 +49,21 @@ impl Established {
     }
 }
 
-/// Connections younger than this might belong together: both sides dialed, or one side several
-/// addresses. As long as a dial may take.
+/// Connections younger than this might belong to one attempt: both sides dialed, or one side dialed
+/// several addresses. A dial can take this long.
 const YOUNG_FOR: Duration = Duration::from_secs(10);
 
-/// Divisor for the share of all connections that the silent peers of a host may have. An honest peer
-/// sends a valid message within a few round trips.
+/// The silent peers of one host can have all connections divided by this. An honest peer sends a valid
+/// message within a few round trips.
 const SILENT_HOST_PART: usize = 10;
 
-/// Lower bound for silent connections of a host: workers that start together on one machine.
+/// Minimum limit of silent connections per host, for workers that start together on one machine.
 const SILENT_PER_HOST_MIN: usize = 256;
 
 impl ConnectionBounds {
     /// Returns the maximum number of connections of a host.
     const fn per_host_max(self) -> usize {
-        // Half of all is more than the workers of one machine usually need.
+        // More than the workers of one machine usually need.
         self.high as usize / 2
     }
 
@@ -74,20 +74,21 @@ impl ConnectionBounds {
 }
 
 impl Actor {
-    /// Returns the scope of the farthest connection to `peer`.
+    /// Returns the scope of the most distant connection to `peer`.
     pub(super) fn scope_of(&self, peer: PeerId) -> Scope {
         let of_peer = self.connections.values().filter(|established| established.peer == peer);
         of_peer.map(|established| established.scope).max().unwrap_or(Scope::Public)
     }
 
-    /// Updates the scopes of all connections, on which the allowed names and addresses depend.
+    /// Updates the scopes of all connections. They determine which host names and addresses can be
+    /// dialed.
     pub(super) fn note_scopes(&self) {
         self.names.set_connections(self.connections.values().map(|established| established.scope));
     }
 
-    /// Closes surplus connections of `host`, which has just connected, or of all hosts. Connections of
-    /// silent peers are closed first, beginning with the oldest, so that a newcomer has time to send
-    /// something. The latest of all others follow.
+    /// Closes surplus connections: of all hosts if there are too many in total, else of `host`, which
+    /// has just connected. Connections of silent peers are closed first, beginning with the oldest, so
+    /// that a newcomer has time to send something. Other connections follow, beginning with the latest.
     pub(super) fn relieve(&mut self, host: HostNetwork) {
         let Some(bounds) = self.bounds else { return };
         let n_established = self.connections.len();
@@ -110,7 +111,7 @@ impl Actor {
         }
     }
 
-    /// Returns the `n` connections to close first.
+    /// Returns the `n` connections that should be closed first.
     fn least_worth(&self, n: usize) -> Vec<ConnectionId> {
         let (silent, useful): (Vec<_>, Vec<_>) = self
             .connections
@@ -146,7 +147,7 @@ impl Actor {
 
     fn close(&mut self, connection: ConnectionId) {
         if let Some(Established { peer, .. }) = self.connections.remove(&connection) {
-            // Prevents an immediate new dial.
+            // Prevents that the peer is dialed again immediately.
             self.dialer.forget(peer, Instant::now());
             self.swarm.close_connection(connection);
         }
@@ -172,14 +173,14 @@ impl Actor {
         }
     }
 
-    /// Records that connected `peer` has the same role as this node. Disconnects it if there are
-    /// enough of these.
+    /// Records that connected `peer` has the same role as this node. Disconnects the peer if there are
+    /// enough neighbors.
     pub(super) fn take_neighbor(&mut self, peer: PeerId) {
         if self.is_named(peer) || self.neighbors.contains(&peer) {
             return;
         }
         if !self.swarm.is_connected(&peer) {
-            // It disconnected before this was known, as a peer with enough neighbors does.
+            // The peer disconnected before its role was known, as a peer with enough neighbors does.
             return self.leave_alone(peer);
         }
         // A worker looks for 16 neighbors and accepts some more that connect while the cluster starts.
@@ -192,15 +193,15 @@ impl Actor {
         self.leave_alone(peer);
     }
 
-    /// Records that the last connection to `peer` was closed. A neighbor is not dialed again: it
-    /// has enough neighbors, or reconnects itself.
+    /// Records that the last connection to `peer` was closed. A neighbor is not dialed again, since it
+    /// has enough neighbors or reconnects itself.
     pub(super) fn part_with(&mut self, peer: PeerId) {
         if self.neighbors.remove(&peer) {
             self.leave_alone(peer);
         }
     }
 
-    /// Does not dial `peer` for a while, whatever the table says.
+    /// Prevents `peer` from being dialed for a while, even if the table names it.
     pub(super) fn leave_alone(&mut self, peer: PeerId) {
         self.dialer.forget(peer, Instant::now());
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {

@@ -14,7 +14,8 @@ use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
 
 impl Actor {
-    /// Looks at all tables.
+    /// Checks all tables: applies changes of bans, dials peers that are due, and provides and looks for
+    /// topics.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         self.next_look = now + LOOK_EVERY;
@@ -53,7 +54,7 @@ impl Actor {
                 }
             }
         }
-        // An overdue look waits for a peer to query.
+        // An overdue lookup waits for a peer that can be queried, so it does not schedule a check.
         let look = self.rendezvous.next_look().filter(|at| *at > now);
         if let Some(due) = self.dialer.next_due().into_iter().chain(look).min() {
             self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
@@ -64,7 +65,7 @@ impl Actor {
     fn dial(&mut self, peer: PeerId, addresses: Option<Vec<Multiaddr>>) -> Result<(), DialError> {
         let options = DialOpts::peer_id(peer)
             .condition(PeerCondition::DisconnectedAndNotDialing)
-            // A new port, since the listening port might still hold the previous connection.
+            // Dials from a new port, since the listening port might still hold the previous connection.
             .allocate_new_port();
         self.swarm.dial(match addresses {
             Some(addresses) => options.addresses(addresses).build(),
@@ -86,15 +87,15 @@ impl Actor {
         }
     }
 
-    /// Starts to dial a peer without a connection, at the addresses that the table or others know.
+    /// Starts to dial a peer without a connection, at addresses from the table or from other behaviors.
     /// Returns true if the outcome will be reported.
     pub(super) fn reach(&mut self, peer: PeerId) -> bool {
-        // Already being dialed. The caller should try another peer.
+        // The peer is already being dialed, or is banned. The caller should try another peer.
         if self.dialer.knows(peer) || self.guard.is_banned(peer) {
             return false;
         }
         match self.dial(peer, None) {
-            // Or another dial is in progress.
+            // Another dial of the peer might be in progress.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(_) => false,
         }
@@ -114,7 +115,7 @@ impl Actor {
             for address in &addresses {
                 table.kad().add_address(&peer, address.clone());
             }
-            // A boot node or a head might have restarted without its records.
+            // The peer might have restarted without its records, so the topics are provided again.
             if is_head || self.heads.is_empty() || self.dialer.is_boot_node(peer) {
                 self.rendezvous.note_table_peer();
             }
@@ -140,7 +141,7 @@ impl Actor {
         is_head
     }
 
-    /// Updates the rendezvous and the table if a head is connected.
+    /// Tells the rendezvous and the table if a head is connected.
     pub(super) fn note_heads(&mut self) {
         let has_head = !self.heads.is_empty();
         self.rendezvous.set_has_head(has_head, Instant::now());
@@ -169,9 +170,10 @@ impl Actor {
         }
     }
 
-    /// Dials a peer of a subscribed topic, if it is wanted.
+    /// Dials a peer of a subscribed topic if more peers are wanted.
     fn invite(&mut self, peer: PeerId) {
-        // A response of the table names many peers, so peers being dialed count.
+        // A response from the table names many peers at one time, so peers that are being dialed count
+        // as connected.
         let network = self.swarm.network_info();
         let n_dialed = network.connection_counters().num_pending_outgoing() as usize;
         let is_stranger = peer != *self.swarm.local_peer_id()

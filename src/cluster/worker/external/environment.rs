@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::bls::{LIST_SEPARATOR, LIST_VARS};
 
-/// Variables of every process, independent of the node's own environment: the path of the system's
-/// commands for wrapper scripts, and an encoding that does not depend on the machine's locale.
+/// Variables of every process. They do not depend on the node's own environment: the path of the
+/// system's commands for wrapper scripts, and an encoding independent of the machine's locale.
 const FIXED: [(&str, &str); 2] =
     [("LANG", "C.UTF-8"), ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")];
 
@@ -21,7 +21,7 @@ const SHOWN_CHARS_MAX: usize = 80;
 /// A variable of a request that cannot be passed to an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::worker) enum VariableError {
-    /// Some programs might read the name differently.
+    /// The name is of a form that some programs might interpret differently.
     #[error(
         "invalid name of an environment variable: {name:?}; names consist of letters, digits and _ \
          and do not begin with a digit"
