@@ -14,14 +14,14 @@ pub struct Accounts {
 
 impl Accounts {
     /// Returns a client for the service at the address of `transport`, which must send the operator's
-    /// token. The address can end in `/api`.
+    /// token. The address may end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self { transport: transport.strip_segment("api") }
     }
 
-    /// Returns the key with the SHA-256 `key_hash` (64 hexadecimal digits). `None` if there is no such
-    /// valid key.
+    /// Returns the key whose SHA-256 is `key_hash` (64 hexadecimal digits), or `None` if there is no
+    /// such valid key.
     ///
     /// # Errors
     /// [`ClientError`] if the call fails.
@@ -29,7 +29,7 @@ impl Accounts {
         self.ask(&VerifyRequest { key_hash: Some(key_hash), ..VerifyRequest::default() }).await
     }
 
-    /// Returns the key with this id. `None` if it does not exist or is revoked.
+    /// Returns the key with this id, or `None` if it does not exist or is revoked.
     ///
     /// # Errors
     /// [`ClientError`] if the call fails.

@@ -28,7 +28,7 @@ use crate::transport::{Request, Transport, parse};
 
 /// A dataset service, or several replicas behind one address. Cheap to clone.
 ///
-/// Every read includes all commits that this client and its clones have seen before, even behind a load
+/// Every read includes all commits that this client and its clones have already seen, even behind a load
 /// balancer.
 #[derive(Debug, Clone)]
 pub struct Datasets {
@@ -74,12 +74,12 @@ pub struct RowsQuery {
     pub dataset: DatasetId,
     /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
-    /// First timestamp. `None` for the earliest that the service allows.
+    /// Lower bound of the timestamps. `None` for the earliest that the service allows.
     pub start: Option<Timestamp>,
-    /// Last timestamp. `None` for now.
+    /// Upper bound of the timestamps. `None` for the current time.
     pub end: Option<Timestamp>,
-    /// Timestamp after which the page starts in the direction of `order`, exclusive: [`RowsPage::next`]
-    /// of the previous page.
+    /// Timestamp after which the page starts in the direction of `order`, exclusive: the value of
+    /// [`RowsPage::next`] of the previous page.
     pub after: Option<Timestamp>,
     /// Maximum number of rows.
     pub limit: Limit,
@@ -112,7 +112,7 @@ pub enum Rows {
 pub struct RowsPage {
     /// Rows in the requested order.
     pub rows: Rows,
-    /// Value of [`RowsQuery::after`] for the next page. `None` on the last page.
+    /// Value of [`RowsQuery::after`] that selects the next page. `None` on the last page.
     pub next: Option<Timestamp>,
     /// Number of matching rows on all pages. `None` if the service did not count, for example because of
     /// [`RowsQuery::after`].
@@ -129,7 +129,7 @@ pub enum Acquired {
 }
 
 impl Datasets {
-    /// Returns a client for the service at the address of `transport`, which can end in `/api`.
+    /// Returns a client for the service at the address of `transport`, which may end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self { transport: transport.strip_segment("api"), seen: SeenRevisions::default() }
@@ -152,8 +152,8 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
-    /// Lists datasets whose metadata field `field` has the value `value`, after skipping the first
-    /// `offset`. Cancel-safe.
+    /// Lists datasets whose metadata field `field` has the value `value`, after skipping `offset` of
+    /// them. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -196,8 +196,8 @@ impl Datasets {
         self.rows_of(query, &[]).await
     }
 
-    /// Reads a page of rows or buckets with these columns, all if empty. Buckets with selected columns
-    /// or additions are returned as [`Rows::Raw`]. Cancel-safe.
+    /// Reads a page of rows or buckets with the named columns, or with all columns if `columns` is
+    /// empty. Buckets with selected columns or additions are returned as [`Rows::Raw`]. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::rows`]. Also if a column does not exist.
@@ -227,7 +227,7 @@ impl Datasets {
         Ok(RowsPage { rows, next, count })
     }
 
-    /// Reads the latest rows, starting with the very latest. Cancel-safe.
+    /// Reads the latest rows, latest first. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::rows`].
@@ -239,7 +239,8 @@ impl Datasets {
         self.newest_of(dataset, &[], limit).await
     }
 
-    /// Reads the latest rows with these columns, all if empty, latest first. Cancel-safe.
+    /// Reads the latest rows with the named columns, or with all columns if `columns` is empty, latest
+    /// first. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::rows_of`].
@@ -276,7 +277,7 @@ impl Datasets {
     /// Creates a dataset that the key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 409 if the name exists.
+    /// [`ClientError::Refused`] with status 409 if the key already owns a dataset of this name.
     pub async fn create(&self, dataset: &CreateDataset) -> Result<Dataset, ClientError> {
         self.transport
             .post(paths::DATASETS)
@@ -345,7 +346,7 @@ impl RowsQuery {
 }
 
 impl Rows {
-    /// Returns the raw rows, or an empty list if these are buckets.
+    /// Returns the raw rows, or an empty list if the page has buckets.
     #[must_use]
     pub fn into_raw(self) -> Vec<NamedRow> {
         match self {
@@ -370,12 +371,12 @@ impl TryFrom<FlatRow> for NamedRow {
     }
 }
 
-/// Returns the parameter that selects `columns`, `None` for all.
+/// Returns the parameter that selects `columns`, or `None` for all columns.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
     (!columns.is_empty()).then(|| columns.join(","))
 }
 
-/// Returns the parameters that ask for additions to buckets.
+/// Returns the parameters that request additions to buckets.
 pub(crate) fn extra_pairs(extras: BucketExtras) -> impl Iterator<Item = (&'static str, String)> {
     let fill = (extras.fill != Fill::None).then(|| ("fill", extras.fill.to_string()));
     fill.into_iter().chain(extras.complete.then(|| (COMPLETE, "true".to_owned())))
@@ -402,7 +403,7 @@ fn named_of(at: &str, values: BTreeMap<String, ValueBody>) -> Result<NamedRow, C
     Ok(NamedRow { timestamp, values })
 }
 
-/// Converts all `bodies`. Errors call them `what`.
+/// Converts all `bodies`. `what` names the response in errors.
 fn convert<B, T>(bodies: Vec<B>, what: &'static str) -> Result<Vec<T>, ClientError>
 where
     B: DeserializeOwned,

@@ -1,14 +1,14 @@
-//! Errors of calls to services, with their cause and with advice.
+//! Errors of calls to services, with their causes and advice.
 
 use std::error::Error as _;
 use std::time::Duration;
 
-/// A failed call to a service. Contains no secrets, since it has neither the headers nor the body of the
-/// request.
+/// A failed call to a service. The error contains no secrets, since it includes neither the headers nor
+/// the body of the request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The text is not the address of a service.
+    /// The text is not a valid address of a service.
     #[error("invalid address `{text}`, expected one such as http://127.0.0.1:8080")]
     Address {
         /// The text, shortened.
@@ -19,10 +19,10 @@ pub enum ClientError {
         "address of a service contains a user or password: set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
     )]
     Credentials,
-    /// The text is not a token.
+    /// The text cannot be used as a token.
     #[error("token contains unprintable characters")]
     Token,
-    /// The system lacks something that HTTP needs.
+    /// HTTP cannot be used, since the system lacks something.
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The service cannot be reached, or the connection was lost.
@@ -144,7 +144,7 @@ impl ClientError {
         }
     }
 
-    /// Creates an error for a response that is not of the form `what`.
+    /// Creates an error for a response that does not have the expected form `what`.
     pub(crate) fn shape(
         what: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! Asynchronous executions, and the stream of a cluster's events.
+//! Asynchronous executions, and the stream of events of a cluster.
 
 use std::convert::Infallible;
 
@@ -13,15 +13,15 @@ use crate::functions::Functions;
 use crate::stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect};
 use crate::transport::parse;
 
-/// The `code` in a head's response for an execution in progress.
+/// Value of `code` in a head's response about an execution in progress.
 pub const CODE_UNDER_WAY: &str = "202";
 
 /// An event of a cluster's stream.
 pub type ClusterStreamEvent = StreamEvent<ClusterEvent>;
 
 impl Functions {
-    /// Starts an execution. Immediately returns its request id, which can be passed to [`Self::result`]
-    /// and [`Self::execution`].
+    /// Starts an execution. Returns its request id without waiting for results. The id can be passed to
+    /// [`Self::result`] and [`Self::execution`].
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, [`ClientError::Shape`] if the head does not
@@ -46,7 +46,7 @@ impl Functions {
     /// complete. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
+    /// [`ClientError::Refused`] with status 404 if the head no longer remembers the execution.
     pub async fn result(&self, id: &str) -> Result<ExecuteResponse, ClientError> {
         let request = ResultRequest { id: id.to_owned() };
         self.transport
@@ -75,12 +75,12 @@ impl Functions {
         self.transport.get(&path).json("an execution").await
     }
 
-    /// Cancels execution `id`, also on its workers. Returns its state. No effect on a complete
+    /// Cancels execution `id`, also on its workers. Returns its state. Has no effect on a complete
     /// execution.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not remember the execution, 401 or 403
-    /// if it requires a token.
+    /// [`ClientError::Refused`] with status 404 if the head no longer remembers the execution, 401 or
+    /// 403 if it requires a token.
     pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
         let path = paths::EXECUTION.replace("{id}", id);
         self.transport.delete(&path).json("an execution").await
@@ -96,8 +96,8 @@ impl Functions {
     }
 }
 
-/// Sends the events of a head's cluster to `events` until the receiver of `events` is dropped.
-/// Reconnects if necessary.
+/// Sends the events of a head's cluster to `events` until the receiver is dropped. Reconnects if
+/// necessary.
 ///
 /// If the queue is full, this function waits, and the head then closes the connection. Dropping the
 /// future also closes the connection.
@@ -118,7 +118,7 @@ impl Follow for Functions {
         let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
         loop {
             let event = line.next(SILENCE_MAX).await?;
-            // Ignored, since a later version of the head can send other kinds of events.
+            // An event of another kind is ignored, since a later version of the head may send new kinds.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;
             };

@@ -14,7 +14,7 @@ use crate::error::ClientError;
 use crate::transport::Transport;
 
 /// Time limit of an execution. A head waits up to five minutes until workers have compiled the function,
-/// and less than two for everything else. It reports its own timeout before this one.
+/// and less than two minutes for everything else. It reports its own timeout before this one expires.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
 /// Time limit for changing a node, in addition to the requested wait. The head writes the change to
@@ -24,13 +24,13 @@ const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 /// Time limit of an eviction. The head waits up to 30 s for its workers.
 const EVICT_WITHIN: Duration = Duration::from_secs(40);
 
-/// Time limit of an upload, enough for 260 MiB at 10 Mbit/s and the time to store them.
+/// Time limit of an upload. It is enough to send 260 MiB at 10 Mbit/s and to store them.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
 
 /// Media type of a function's blocks.
 const CAR: &str = "application/vnd.ipld.car";
 
-/// The `code` in a head's response for success.
+/// Value of `code` in a head's response that reports success.
 pub const CODE_OK: &str = "200";
 
 /// A head of a function cluster. Cheap to clone.
@@ -64,7 +64,8 @@ impl Functions {
         call.body(request).json("the result of an execution").await
     }
 
-    /// Lists the nodes that the head knows: first the head itself, then the others by id. Cancel-safe.
+    /// Lists the nodes that the head knows: first the head itself, then the others sorted by id.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
@@ -73,7 +74,7 @@ impl Functions {
         Ok(list.nodes)
     }
 
-    /// Returns node `id` with the work orders of this head that it executes. Cancel-safe.
+    /// Returns node `id` with the work orders of this head that it is executing. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head does not know the node.
@@ -82,14 +83,14 @@ impl Functions {
         self.transport.get(&path).json("a node").await
     }
 
-    /// Changes the operator's settings of node `id`, then waits for at most `wait` until the node
+    /// Changes the operator's settings for node `id`. Then waits for at most `wait` until the node
     /// executes no work order of this head. Returns the node with its remaining work orders. Heads wait
     /// for at most a minute, in whole seconds. The settings apply only to this head.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not know the node (unless it is
-    /// approved or refused in advance), 409 for the head itself, 401 or 403 if the head requires a
-    /// token.
+    /// [`ClientError::Refused`] with status 404 if the head does not know the node (unless the change
+    /// approves or refuses it in advance), 409 if the node is the head itself, 401 or 403 if the head
+    /// requires a token.
     pub async fn change_node(
         &self,
         id: &str,
@@ -112,7 +113,7 @@ impl Functions {
     }
 
     /// Installs a function at the head, so that its cluster can execute it. Returns the function's
-    /// description. `car` contains the function's blocks as a CAR with one root.
+    /// description. `car` contains the function's blocks as a CAR file with one root.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with status 400 if the blocks are not a valid function, 401 or 403 if

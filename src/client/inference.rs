@@ -17,7 +17,7 @@ use wire::paths;
 use crate::error::ClientError;
 use crate::transport::{Request, Transport};
 
-/// Name for a topic's latest bundle in errors.
+/// Name of a topic's latest bundle in error messages.
 const LATEST: &str = "the newest inferences of a topic";
 
 /// An inference service. Cheap to clone.
@@ -48,7 +48,7 @@ impl Inference {
         self.get(paths::LATEST_NETWORK_INFERENCES, topic).json(LATEST).await
     }
 
-    /// Returns the latest bundle of a topic without its outliers. Cancel-safe.
+    /// Returns the latest bundle of a topic, computed without outliers. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::latest`].
@@ -92,8 +92,8 @@ impl Inference {
     }
 
     /// Returns the actors of a topic's past epochs with their values, weights and losses, and the ground
-    /// truth. Includes at most the latest `limit` epochs whose nonce is in `nonces`, oldest first. If
-    /// `actor` is given, includes only the actor with this address or name. Cancel-safe.
+    /// truth. Includes at most the latest `limit` epochs with nonces in the range `nonces`, oldest
+    /// first. If `actor` is given, includes only the actor with this address or name. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::topics`].
@@ -153,8 +153,8 @@ impl Inference {
         self.call(Method::DELETE, paths::TOPIC_SETTINGS, topic).done().await
     }
 
-    /// Makes the service read the ground truth of epoch `from` and later ones again, and compute their
-    /// losses and regrets again. If the future is dropped, this might still happen.
+    /// Makes the service read the ground truth of epoch `from` and later epochs again, and compute their
+    /// losses and regrets again. If the future is dropped, the service may do so nevertheless.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if another key owns the topic, or some of these epochs were deleted.
@@ -168,7 +168,7 @@ impl Inference {
         call.json("what a topic learned again").await
     }
 
-    /// Starts or stops the opening of epochs of a topic that this key owns.
+    /// Sets if the topic, which this key must own, opens new epochs.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if another key owns the topic.
@@ -211,7 +211,8 @@ impl Inference {
         topic_of(self.call(method, &pattern, topic)).await
     }
 
-    /// Submits values for an epoch, by default the open one. The values are stored when this returns.
+    /// Submits values for an epoch, by default for the open epoch. The values are stored when this
+    /// returns.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if no window is open, the worker has already submitted other values, or
@@ -258,7 +259,7 @@ impl Inference {
         self.transport.get(paths::HEALTH).done().await
     }
 
-    /// Prepares a GET request for the path `pattern` with the id of `topic`.
+    /// Prepares a GET request. The path is `pattern` with the id of `topic` inserted.
     fn get(&self, pattern: &str, topic: TopicId) -> Request<'_> {
         self.call(Method::GET, pattern, topic)
     }
@@ -269,7 +270,7 @@ impl Inference {
     }
 }
 
-/// Makes a call whose response contains a topic, and returns this topic.
+/// Makes a call whose response contains a topic. Returns the topic.
 async fn topic_of(call: Request<'_>) -> Result<TopicBody, ClientError> {
     let body: TopicResponse = call.json("a topic").await?;
     Ok(body.topic)

@@ -1,8 +1,8 @@
-//! Server-sent events: bounded reading, detection of silent connections, reconnecting.
+//! Server-sent events: limits on their size, detection of silent connections, reconnecting.
 //!
-//! A dataset service sends `connected`, then the latest hundred rows again (the replay), then live rows
-//! with a heartbeat twice a minute. A connection that is silent for one and a half heartbeat intervals
-//! counts as lost. [`resume`] follows a dataset over such connections.
+//! A dataset service sends `connected`, then the latest hundred rows (the replay), then new rows, with a
+//! heartbeat twice a minute. A connection that is silent for one and a half heartbeat intervals counts
+//! as lost. [`resume`] follows a dataset over such connections.
 
 pub mod resume;
 
@@ -26,27 +26,27 @@ use crate::datasets::NamedRow;
 use crate::error::ClientError;
 use crate::transport::{Request, parse};
 
-/// Maximum time for which a connection can be silent: one and a half intervals of heartbeats, which are
-/// sent every 30 s.
+/// Maximum time for which a connection can be silent. It is one and a half times the interval of
+/// heartbeats, which is 30 s.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 /// Maximum number of rows in a batch.
 const BATCH_ROWS_MAX: usize = 1_000;
 
-/// Number of delivered rows that are remembered to detect duplicates: enough for the replay and for late
-/// rows.
+/// Number of delivered rows that are remembered to detect duplicates. It is enough for the replay and
+/// for late rows.
 const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 
-/// Maximum size of an event: 20 times that of a row with a thousand columns.
+/// Maximum size of an event: 20 times the size of a row with a thousand columns.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// First pause before reconnecting.
+/// Pause before the first attempt to reconnect.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 
 /// Maximum pause before reconnecting.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Reason for the end of a stream.
+/// Reason why a connection is closed.
 pub(crate) enum Lost {
     /// The receiver was dropped.
     Reader,
@@ -66,25 +66,26 @@ impl<T> From<mpsc::error::SendError<T>> for Lost {
     }
 }
 
-/// An event of a stream that reconnects. `E` is the error of a lost connection.
+/// An event of a stream that reconnects. `E` is the type of the error of a lost connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent<T, E = ClientError> {
     /// Connected. A replay of the latest items can follow.
     Connected,
     /// New items in the order of arrival.
     Item(T),
-    /// The service does not know the last event, so late items might be missing.
+    /// The service no longer knows the last event id, so late items may be missing.
     Reset,
-    /// The connection works, but there was no recent item.
+    /// The connection works, but there was no new item for a while.
     Heartbeat,
-    /// The connection was lost. Items can be missed until the next attempt to connect, after `retry_in`.
+    /// The connection was lost. Items may be missed until the next attempt to connect, which follows
+    /// after `retry_in`.
     Lost {
         /// Error of the connection.
         why: E,
         /// Time until the next attempt.
         retry_in: Duration,
     },
-    /// The service does not have this stream. This is the last event.
+    /// The service does not have this stream. No further event follows.
     NotServed,
 }
 
@@ -111,7 +112,7 @@ pub(crate) trait Follow {
     /// Item of the stream.
     type Item;
 
-    /// HTTP statuses with which a service responds if it does not have the stream.
+    /// HTTP statuses that mean that the service does not have the stream.
     const NOT_SERVED: &'static [u16];
 
     /// Connects, then sends events until the connection is lost or the receiver is dropped. Resets
@@ -123,7 +124,7 @@ pub(crate) trait Follow {
     ) -> Result<Infallible, Lost>;
 }
 
-/// Connects `stream` again whenever its connection is lost, until the receiver of `events` is dropped.
+/// Reconnects `stream` whenever its connection is lost, until the receiver of `events` is dropped.
 /// Cancel-safe: dropping the future closes the connection.
 pub(crate) async fn reconnect<F: Follow>(
     mut stream: F,
@@ -134,7 +135,7 @@ pub(crate) async fn reconnect<F: Follow>(
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
         let Lost::Line(why) = lost else { return };
         if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
-            // Fails only if the receiver was dropped.
+            // An error means that the receiver was dropped, which is fine.
             events.send(StreamEvent::NotServed).await.unwrap_or_default();
             return;
         }
@@ -163,8 +164,8 @@ impl Line {
             ClientError::TimedOut { address, within: SILENCE_MAX }
         })??;
 
-        // Number of bytes since the last complete event. It is limited, because the parser buffers these
-        // bytes.
+        // Number of bytes since the last complete event. It must be limited, because the parser buffers
+        // these bytes.
         let limit = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&limit);
         let chunks = response.bytes_stream().map(move |chunk| {
@@ -197,8 +198,8 @@ impl Line {
 struct RecentRows(BTreeMap<Timestamp, BTreeMap<String, Value>>);
 
 impl RecentRows {
-    /// Remembers `row`. Returns false if the same row was delivered before. A row with other values for
-    /// the same timestamp is a correction, so this returns true for it.
+    /// Remembers `row`. Returns false if the same row was already delivered. Returns true for a row with
+    /// other values at the same timestamp, which is a correction.
     fn add(&mut self, row: &NamedRow) -> bool {
         if self.0.get(&row.timestamp) == Some(&row.values) {
             return false;

@@ -23,19 +23,19 @@ use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 use crate::datasets::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 
-/// Time limit for connecting, enough to retransmit a lost packet.
+/// Time limit for connecting. It is enough to retransmit a lost packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Default time limit until a response is complete.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Time limit until the response to an insert is complete. The service gives up before.
+/// Time limit until the response to an insert is complete. The service gives up earlier.
 pub(crate) const INSERT_WITHIN: Duration = Duration::from_mins(2);
 
-/// Maximum size of a response: ten times that of a page of 10 000 rows with a dozen columns.
+/// Maximum size of a response: ten times the size of a page of 10 000 rows with a dozen columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum length of a refusal's message that is displayed, in characters.
+/// Maximum number of characters of an error message from a service that are displayed.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// Connection to one service. Clones share the underlying connections.
@@ -67,16 +67,17 @@ impl FromStr for Token {
 pub(crate) struct Request<'a> {
     pub(crate) transport: &'a Transport,
     builder: RequestBuilder,
-    /// Time limit; `None` for a stream, which has no end.
+    /// Time limit; `None` for a stream, which is endless.
     within: Option<Duration>,
-    /// Last seen commits, which the request sends and its response updates, and the dataset that it
-    /// reads.
+    /// Revisions seen so far and the dataset that the request reads. The request sends the latest
+    /// revision, and the response updates it.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 
-/// Installs ring as the process's default cryptography provider, unless one is already installed.
+/// Installs ring as the default cryptography provider of the process, unless a provider is already
+/// installed.
 ///
-/// [`Transport::new`] calls this. Programs can call it earlier, and repeatedly.
+/// [`Transport::new`] calls this. Programs may call it earlier, and repeatedly.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && rustls::crypto::ring::default_provider().install_default().is_err()
@@ -86,7 +87,7 @@ pub fn install_crypto() {
 }
 
 impl Transport {
-    /// Returns a connection to the service at `base`, which can end in `/`. Every call sends `key`.
+    /// Returns a connection to the service at `base`, which may end in `/`. Every call sends `key`.
     ///
     /// Connects with the first call. Redirects are not followed, since the key is only for this address.
     ///
@@ -116,18 +117,18 @@ impl Transport {
             .tcp_nodelay(true)
             .user_agent("triptych");
         if is_loopback(&url) {
-            // A proxy named in the environment cannot connect to loopback addresses of this machine.
+            // A proxy from the environment cannot connect to loopback addresses of this machine.
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {
-            // Reading the system's certificates is slow, and plain HTTP does not use them.
+            // Reading the system's certificates is slow, and plain HTTP does not need them.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
         Ok(Self { http, base: url, key, token: None })
     }
 
-    /// Returns this transport with `token` sent by every call.
+    /// Returns this transport with `token`, which every call then sends.
     #[must_use]
     pub fn with_token(self, token: Option<Token>) -> Self {
         Self { token, ..self }
@@ -169,7 +170,7 @@ impl Transport {
         self.call(Method::DELETE, path)
     }
 
-    /// Prepares a call of `path` with the key and the token.
+    /// Prepares a request to `path` with the key and the token.
     pub(crate) fn call(&self, method: Method, path: &str) -> Request<'_> {
         let mut builder = self.http.request(method, format!("{}{path}", self.address()));
         if let Some(key) = &self.key
@@ -190,7 +191,7 @@ impl Transport {
         Request { transport: self, builder, within: Some(ANSWER_WITHIN), seeing: None }
     }
 
-    /// Reads a response completely, if it has at most [`BODY_BYTES_MAX`] bytes.
+    /// Reads a complete response of at most [`BODY_BYTES_MAX`] bytes.
     async fn read_body(
         &self,
         response: Response,
@@ -208,7 +209,7 @@ impl Transport {
         Ok(body)
     }
 
-    /// Converts an error of the HTTP library, for a call with the time limit `within`.
+    /// Converts an error of the HTTP library, which occurred in a call with the time limit `within`.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();
         if source.is_timeout() && !source.is_connect() {
@@ -225,38 +226,38 @@ impl<'a> Request<'a> {
         Self { builder: self.builder.query(query), ..self }
     }
 
-    /// Sends `body` as JSON.
+    /// Sets `body` as JSON.
     pub(crate) fn body(self, body: &impl Serialize) -> Self {
         Self { builder: self.builder.json(body), ..self }
     }
 
-    /// Sends `body` with the media type `media_type`.
+    /// Sets `body` with the media type `media_type`.
     pub(crate) fn bytes_body(self, media_type: &'static str, body: Vec<u8>) -> Self {
         Self { builder: self.builder.header(CONTENT_TYPE, media_type).body(body), ..self }
     }
 
     /// Adds an idempotency key, by which the service recognizes a repeated request.
     pub(crate) fn named(self, key: &IdempotencyKey) -> Self {
-        // Quoted, since the draft of this header requires it.
+        // The key is quoted, as the draft of this header requires.
         let builder = self.builder.header(IDEMPOTENCY_KEY_HEADER, format!("\"{key}\""));
         Self { builder, ..self }
     }
 
-    /// Requests the events of a stream that follow the one with this `id`.
+    /// Requests the events of a stream that follow the event with this `id`.
     pub(crate) fn after_event(self, id: &str) -> Self {
         // An id that cannot be sent in a header is ignored.
         let Ok(id) = HeaderValue::from_str(id) else { return self };
         Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
     }
 
-    /// Requests a response that includes the last commit of `dataset` in `seen`. The response then
-    /// updates `seen`.
+    /// Makes the request send the latest revision of `dataset` in `seen`, so that the response includes
+    /// it. The response then updates `seen`.
     pub(crate) fn seeing(self, seen: &'a SeenRevisions, dataset: DatasetId) -> Self {
         let seeing = Some((seen, dataset));
         Self { builder: seen.ask(self.builder, dataset), seeing, ..self }
     }
 
-    /// Sets the time limit. `None` for a stream.
+    /// Sets the time limit; `None` for a stream.
     pub(crate) fn within(self, within: Option<Duration>) -> Self {
         Self { within, ..self }
     }
@@ -286,7 +287,7 @@ impl<'a> Request<'a> {
         transport.read_body(self.open().await?, within).await
     }
 
-    /// Sends the request and parses the response as JSON. Errors call the response `what`.
+    /// Sends the request and parses the response as JSON. `what` names the response in errors.
     pub(crate) async fn json<T: DeserializeOwned>(
         self,
         what: &'static str,
@@ -320,7 +321,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Parses `body` as JSON. Errors call it `what`.
+/// Parses `body` as JSON. `what` names it in errors.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],
     what: &'static str,
@@ -328,13 +329,13 @@ pub(crate) fn parse<T: DeserializeOwned>(
     serde_json::from_slice(body).map_err(|source| ClientError::shape(what, source))
 }
 
-/// Returns the seconds in `Retry-After`. Its other form, a date, is ignored.
+/// Returns the number of seconds in `Retry-After`. The other form of the header, a date, is ignored.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Creates an error from an error body of any of the three services.
+/// Creates an error from the error body of any of the three services.
 fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
     let message = message_of(body)
         .map(|message| without_reason(message, status))
@@ -356,7 +357,7 @@ fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Cl
     }
 }
 
-/// Parses the index of each rejected row of an insert, with the reason.
+/// Parses the index of each rejected row of an insert, and the reason for its rejection.
 fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     let error = serde_json::from_slice::<DatasetsError>(body).ok();
     let details = error.and_then(|error| error.details).unwrap_or_default();

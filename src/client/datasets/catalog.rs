@@ -15,11 +15,11 @@ use wire::paths;
 use super::{Datasets, DatasetsQuery};
 use crate::error::ClientError;
 
-/// Page size of a search for a dataset's name. An exact match is the first result.
+/// Page size when a dataset is searched by name. An exact match is the first result.
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {
-    /// Returns the dataset called `name`. `None` if the key sees no such dataset. Cancel-safe.
+    /// Returns the dataset called `name`, or `None` if the key cannot see such a dataset. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -33,7 +33,7 @@ impl Datasets {
         Ok(page.datasets.into_iter().find(|dataset| dataset.name == name))
     }
 
-    /// Lists all tags. Cancel-safe.
+    /// Lists all tags that the key knows. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::list`].
@@ -96,7 +96,8 @@ impl Datasets {
     /// Removes a tag from a dataset.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset or it does not have the tag.
+    /// [`ClientError::Refused`] if the key does not own the dataset, or the dataset does not have the
+    /// tag.
     pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
         let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag));
         self.transport.delete(&path).done().await
@@ -120,8 +121,8 @@ impl Datasets {
     /// Renames a column and returns it.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, the column does not exist, or the
-    /// new name exists.
+    /// [`ClientError::Refused`] if the key does not own the dataset, the column does not exist, or a
+    /// column already has the new name.
     pub async fn rename_column(
         &self,
         dataset: DatasetId,
@@ -143,7 +144,7 @@ impl Datasets {
         self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
-    /// Sets metadata fields of a dataset, and removes those with the value `None`. Other fields are
+    /// Sets metadata fields of a dataset, and removes the fields whose value is `None`. Other fields are
     /// unchanged. Returns the updated dataset.
     ///
     /// # Errors
@@ -158,7 +159,7 @@ impl Datasets {
         self.transport.patch(&path).body(&body).json_as::<DatasetBody, _>("a dataset").await
     }
 
-    /// Copies the description and the metadata fields of `like` to `dataset`.
+    /// Copies the description and the metadata fields of the dataset `like` to `dataset`.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own `dataset`.
@@ -193,7 +194,7 @@ impl Datasets {
         Ok(call.json::<RowsDeleted>("a number of rows").await?.deleted)
     }
 
-    /// Returns the access that the key has to a dataset: to read it, or also to write.
+    /// Returns the access that the key has to a dataset. Checks for write access if `require_write` is true.
     ///
     /// # Errors
     /// Same as [`Self::list`].

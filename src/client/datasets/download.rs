@@ -16,11 +16,12 @@ use super::{Datasets, comma_separated, extra_pairs};
 use crate::error::ClientError;
 use crate::transport::Transport;
 
-/// Maximum time until the response begins. Clients of the upstream service wait this long for a complete
-/// response.
+/// Maximum time until the response begins. Clients of the upstream service wait this long for the
+/// complete response.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);
 
-/// Maximum time between two parts of a response: twice as long as our service waits for a slow reader.
+/// Maximum time between two parts of a response. It is twice as long as our service waits for a slow
+/// reader.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Parameters of a download.
@@ -30,12 +31,12 @@ pub struct DownloadQuery {
     pub dataset: DatasetId,
     /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
-    /// First timestamp. `None` for the earliest that the service allows.
+    /// Lower bound of the timestamps. `None` for the earliest that the service allows.
     pub start: Option<Timestamp>,
-    /// Last timestamp, inclusive for rows and exclusive for buckets.
+    /// Upper bound of the timestamps, inclusive for rows and exclusive for buckets.
     pub end: Option<Timestamp>,
-    /// Name of the format: `json` and `csv` as in the upstream dataset service, others if the service
-    /// supports them.
+    /// Name of the format: `json` and `csv` as in the upstream dataset service, or another format that
+    /// the service supports.
     pub output: &'static str,
     /// Names of the columns. Empty for all.
     pub columns: Vec<String>,
@@ -90,7 +91,7 @@ impl Download {
         self.n_rows
     }
 
-    /// Returns the next part of the response, `None` at its end. Cancel-safe.
+    /// Returns the next part of the response, or `None` at its end. Cancel-safe.
     ///
     /// # Errors
     /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] if the next part

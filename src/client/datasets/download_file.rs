@@ -1,4 +1,4 @@
-//! A file for a download, which gets its name when the download is complete.
+//! A file for a download, which is renamed to its final name when the download is complete.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::spawn_blocking;
 
-/// A temporary file, which is removed unless it gets its final name by [`Self::finish`].
+/// A temporary file. It is removed unless [`Self::finish`] gives it its final name.
 #[derive(Debug)]
 pub struct DownloadFile {
     file: File,
@@ -16,8 +16,8 @@ pub struct DownloadFile {
 }
 
 impl DownloadFile {
-    /// Creates a temporary file in the directory of `path`. A file at `path` is unchanged until
-    /// [`Self::finish`].
+    /// Creates a temporary file in the directory of `path`. An existing file at `path` is unchanged
+    /// until [`Self::finish`].
     ///
     /// # Errors
     /// If `path` is a directory, or its directory is not writable.

@@ -1,6 +1,6 @@
-//! Splits a long JSON array or a sequence of JSON objects into elements as its bytes arrive.
+//! Splits a long JSON array, or a sequence of JSON objects, into its objects while the bytes arrive.
 
-/// Maximum size of an object: 20 times that of a row with a thousand columns.
+/// Maximum size of an object: 20 times the size of a row with a thousand columns.
 const ELEMENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Error in a text that should consist of JSON objects.
@@ -21,7 +21,7 @@ pub enum ElementsError {
 /// Finds the top-level objects of a text: the elements of an array, or a sequence of objects.
 #[derive(Debug, Default)]
 pub struct Elements {
-    /// First part of an unfinished object, from the texts so far.
+    /// Beginning of an incomplete object, from the previous parts of the text.
     begun: Vec<u8>,
     depth: usize,
     is_in_string: bool,
@@ -31,7 +31,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Processes the next part of the text. Passes each object that it completes to `take`.
+    /// Processes the next part of the text. Passes each object to `take` once it is complete.
     ///
     /// # Errors
     /// [`ElementsError`], or any error of `take`.
@@ -40,7 +40,7 @@ impl Elements {
         text: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Start of the unfinished object in `text`. If it started in an earlier text, its first part is
+        // Start of the incomplete object in `text`. If it started in a previous part, its beginning is
         // in `begun`.
         let mut begin = 0;
         for (at, byte) in text.iter().enumerate() {
@@ -89,7 +89,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Processes a byte within an object. Returns true if it ends the object.
+    /// Processes a byte within an object. Returns true if it is the last byte of the object.
     const fn within(&mut self, byte: u8) -> bool {
         if self.is_in_string {
             if self.is_escaped {
@@ -115,7 +115,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// Splits `text` into objects when it arrives in parts of `n_bytes`.
+    /// Returns the objects that are found if `text` arrives in parts of `n_bytes`.
     fn objects(text: &str, n_bytes: usize) -> Result<Vec<String>, ElementsError> {
         let mut elements = Elements::default();
         let mut found = Vec::new();

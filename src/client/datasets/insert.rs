@@ -1,4 +1,5 @@
-//! Bodies of inserts, serialized to the JSON of the dataset service without intermediate values.
+//! Bodies of inserts. Rows are serialized directly to the JSON of the dataset service, without
+//! intermediate values.
 
 use model::dataset::{DatasetId, TIMESTAMP};
 use model::idempotency::IdempotencyKey;
@@ -17,7 +18,7 @@ use crate::transport::INSERT_WITHIN;
 /// Media type of JSON.
 const JSON: &str = "application/json";
 
-/// Maximum number of rows of an insert with [`InsertMode::Merge`], which the service enforces.
+/// Maximum number of rows of an insert with [`InsertMode::Merge`]. The service enforces it.
 pub const MERGE_ROWS_MAX: usize = 10_000;
 
 /// Effect of an inserted row on the stored row with the same timestamp.
@@ -26,12 +27,12 @@ pub enum InsertMode {
     /// Replaces the whole row.
     #[default]
     Replace,
-    /// Replaces only the values that the inserted row has. Such an insert can have at most
-    /// [`MERGE_ROWS_MAX`] rows.
+    /// Replaces only those values of the stored row that the inserted row has. Such an insert can have
+    /// at most [`MERGE_ROWS_MAX`] rows.
     Merge,
 }
 
-/// Serialized rows of a dataset, with an idempotency key. Because of the key, the rows are stored only
+/// Serialized rows of a dataset with an idempotency key. Because of the key, the rows are stored only
 /// once even if they are sent repeatedly.
 #[derive(Debug, Clone)]
 pub struct InsertBody {
@@ -62,10 +63,10 @@ impl InsertBody {
 }
 
 /// Serializes rows as flat JSON objects, one per line, with members in alphabetical order. Services
-/// write rows in the same form.
+/// return rows in the same form.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
-    /// Sorted member names, with the index of each column in a row. `timestamp` has no index.
+    /// Sorted member names, each with the index of its column in a row. `timestamp` has no index.
     members: Vec<(String, Option<usize>)>,
 }
 
@@ -86,7 +87,7 @@ impl FlatLines {
     }
 }
 
-/// Values of a row by column name, without missing values.
+/// Values of a row by column name. Missing values are omitted.
 struct Values<'a> {
     names: &'a [String],
     row: &'a Row,
@@ -101,7 +102,7 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// A row with its timestamp among its values.
+/// A flat row: its timestamp is a sibling of its values.
 struct FlatLine<'a> {
     members: &'a [(String, Option<usize>)],
     row: &'a Row,
@@ -126,7 +127,7 @@ enum Member<'a> {
 impl Serialize for Member<'_> {
     /// Serializes whole numbers without `.0`, as services do.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Whole numbers below this limit are represented exactly.
+        /// Whole numbers below this limit are represented exactly by floats.
         const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
         match self {
             Self::Timestamp(timestamp) => serializer.collect_str(timestamp),
@@ -151,7 +152,7 @@ impl Serialize for Member<'_> {
 impl Datasets {
     /// Inserts rows with the given effect on stored rows. Returns the number of stored rows.
     ///
-    /// If the response was lost, the same body can be sent again without storing the rows twice.
+    /// If the response is lost, the same body can be sent again without storing the rows twice.
     ///
     /// # Errors
     /// [`ClientError::Rows`] if rows do not match the columns, [`ClientError::Refused`] if the key

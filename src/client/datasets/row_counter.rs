@@ -1,4 +1,4 @@
-//! Counts the rows of a download while it arrives. Line feeds and braces within strings do not count.
+//! Counts the rows of a download while it arrives. Line feeds and braces within strings are ignored.
 
 use super::elements::{Elements, ElementsError};
 
@@ -8,13 +8,13 @@ pub struct RowCounter(Seen);
 
 #[derive(Debug)]
 enum Seen {
-    /// CSV: lines that are not within quotes. The first one is the header.
+    /// CSV: counts line feeds outside of quotes. The first line is the header.
     Csv { n_lines: u64, is_quoted: bool },
-    /// NDJSON: lines, since strings do not contain line feeds.
+    /// NDJSON: counts line feeds, which strings cannot contain.
     Ndjson { n_lines: u64 },
-    /// JSON: objects of an array.
+    /// JSON: counts the objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// A format with rows that cannot be counted.
+    /// A format whose rows cannot be counted.
     Unseen,
 }
 
@@ -30,7 +30,7 @@ impl RowCounter {
         })
     }
 
-    /// Returns the number of rows so far. `None` if they cannot be counted.
+    /// Returns the number of rows so far, or `None` if they cannot be counted.
     #[must_use]
     pub const fn n_rows(&self) -> Option<u64> {
         match &self.0 {
@@ -41,7 +41,7 @@ impl RowCounter {
         }
     }
 
-    /// Counts the rows that end in `bytes`, the next part of the download.
+    /// Counts the rows whose last byte is in `bytes`, the next part of the download.
     pub fn count(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Seen::Csv { n_lines, is_quoted } => {
@@ -72,7 +72,7 @@ impl RowCounter {
 mod tests {
     use super::*;
 
-    /// Checks that the count is the same however the bytes are split.
+    /// Checks that the count does not depend on how the bytes are split.
     #[track_caller]
     fn check(output: &str, text: &str, want: u64) {
         for length in 1..=text.len() {

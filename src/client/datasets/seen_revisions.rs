@@ -1,5 +1,5 @@
-//! The last commit of each dataset that a client has seen. Its requests contain the commit's number,
-//! since a service behind a load balancer could otherwise read a copy of the database that is older than
+//! The latest revision of each dataset that a client has seen. Its requests contain this revision, since
+//! a service behind a load balancer could otherwise read a replica of the database that is older than
 //! the previous response.
 
 use std::num::NonZeroUsize;
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response};
 use wire::paths::REVISION_HEADER;
 
-/// Maximum number of datasets with a remembered last commit. The least recently used one is forgotten.
+/// Maximum number of datasets whose revision is remembered. The least recently used one is forgotten.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Last seen commits. Clones share them.
+/// Latest revisions that were seen. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenRevisions(Arc<Mutex<LruCache<DatasetId, u64>>>);
 
@@ -25,7 +25,7 @@ impl Default for SeenRevisions {
 }
 
 impl SeenRevisions {
-    /// Makes `request` ask for a response that includes the last seen commit of a dataset.
+    /// Adds the latest seen revision of a dataset to `request`, so that the response includes it.
     pub(crate) fn ask(&self, request: RequestBuilder, dataset: DatasetId) -> RequestBuilder {
         match self.0.lock().get(&dataset) {
             Some(revision) => request.header(REVISION_HEADER, *revision),
@@ -33,7 +33,7 @@ impl SeenRevisions {
         }
     }
 
-    /// Records the last commit that a response includes, if the response names it.
+    /// Records the revision that a response includes, if its header contains one.
     pub(crate) fn note(&self, response: &Response, dataset: DatasetId) {
         let revision = response.headers().get(REVISION_HEADER);
         let Some(revision) = revision.and_then(|revision| revision.to_str().ok()?.parse().ok())

@@ -34,7 +34,7 @@ fn dataset(number: i64, name: &str) -> Json_ {
     })
 }
 
-/// Responds with a dataset that has as its description the query of the request.
+/// Responds with a dataset whose description is the query string of the request.
 async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
     let mut body = dataset(1, "echo");
     body["description"] = json!(format!("{query:?}"));
@@ -127,7 +127,7 @@ async fn dataset_is_created() {
 async fn reads_include_commits_seen_before() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
-    // The second of these responses comes from a service with older data.
+    // The second response comes from a replica with older data.
     let revisions = Arc::new(Mutex::new(vec![12, 11, 1, 5, 9, 7]));
     let serve = move |headers: HeaderMap| {
         let seen = headers.get(REVISION_HEADER).map(|seen| seen.to_str().unwrap().to_owned());

@@ -1,7 +1,7 @@
 //! Stream of a topic's new bundles, which reconnects after failures.
 //!
-//! The chain's API does not have this stream. A service that does not have it is distinguished from an
-//! unavailable one, so that the caller can poll instead.
+//! The chain's API does not have this stream. A service without the stream is distinguished from an
+//! unavailable service, so that the caller can poll instead.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::stream::{Follow, Line, Lost, StreamEvent, reconnect};
 use crate::transport::parse;
 
 /// Maximum time without an event on a connection. An epoch can last an hour, and heartbeats between
-/// bundles are not events.
+/// bundles do not count as events.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
 /// Name of the event of a new bundle.
 const EVENT_BUNDLE: &str = "bundle";
 
-/// An event of a stream of bundles. After each connection, the latest bundle is sent.
+/// An event of a stream of bundles. The service sends the latest bundle after each connect.
 pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
-/// Sends the bundles of `topic` to `events` until the receiver of `events` is dropped.
+/// Sends the bundles of `topic` to `events` until the receiver is dropped.
 ///
-/// If the queue is full, this function waits, and the service then skips to its latest bundle. Dropping
-/// the future closes the connection.
+/// If the queue is full, this function waits, and the service then skips bundles up to its latest one.
+/// Dropping the future closes the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
     reconnect(BundleStream { service, topic }, events).await;
 }
@@ -99,8 +99,7 @@ mod tests {
         }
     }
 
-    /// Checks the first events that are received from a service that sends `lines(n)` on its `n`th
-    /// connection.
+    /// Checks the first events from a service that sends `lines(n)` on its `n`th connection.
     async fn check(
         lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static,
         want: &[&str],

@@ -1,9 +1,9 @@
 //! Follows a dataset without gaps or duplicates, even if connections are lost.
 //!
-//! If the service sends event ids, the stream resumes after the last one, including late and corrected
+//! If the service sends event ids, the stream resumes after the latest id, including late and corrected
 //! rows. Otherwise, or if the service no longer knows the id, the rows between the latest delivered row
-//! and the start of the replay are read by pages. Late rows that arrived while the connection was lost
-//! are then missed.
+//! and the start of the replay are read in pages. In this case, late rows that arrived while the
+//! connection was lost are missed.
 
 use model::dataset::DatasetId;
 use model::page::{Limit, REPLAY_ROWS, ROWS_MAX};
@@ -29,40 +29,41 @@ const STEP: Duration = Duration::from_micros(1);
 /// State of a reader, from which its stream resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResumeFrom {
-    /// Latest timestamp that the reader has. All later rows are delivered, even those before the replay.
+    /// Latest timestamp that the reader has. All later rows are delivered, even rows before the replay.
     /// `None` to start with the replay.
     pub newest: Option<Timestamp>,
     /// Id of the last event that the reader received.
     pub last_event_id: Option<String>,
-    /// Treatment of rows in the first replay that are not later than `newest`.
+    /// Treatment of rows in the first replay that are at or before `newest`.
     pub repeats: Repeats,
-    /// Names of the columns that are read. Empty for all.
+    /// Names of the columns to read. Empty for all.
     pub columns: Vec<String>,
 }
 
-/// Treatment of rows that the reader might already have.
+/// Treatment of rows that the reader may already have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
     /// The rows are omitted.
     #[default]
     Skip,
-    /// The rows are delivered, since they might have been corrected. The reader replaces its own.
+    /// The rows are delivered, since they may have been corrected. The reader replaces its own rows with
+    /// them.
     Give,
 }
 
-/// Rows of a dataset that is followed, with the state from which a stream resumes after them.
+/// Rows of a dataset that is being followed, and the event id from which a stream resumes after them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowBatch {
-    /// Rows in the order of arrival. Rows read by pages are in the order of their timestamps.
+    /// Rows in the order of arrival. Rows that were read in pages are in the order of their timestamps.
     pub rows: Vec<NamedRow>,
     /// Event id of the last row, if the service sends ids.
     pub last_event_id: Option<String>,
 }
 
-/// An event of a dataset that is followed.
+/// An event of a dataset that is being followed.
 pub type RowEvent = StreamEvent<RowBatch>;
 
-/// Sends the rows of `dataset` after `resume_from` to `events` until the receiver of `events` is
+/// Sends the rows of `dataset` that follow the state `resume_from` to `events`, until the receiver is
 /// dropped.
 ///
 /// If the queue is full, this function waits, and so does the service. Dropping the future closes the
@@ -84,7 +85,7 @@ struct Reader {
     recent: RecentRows,
 }
 
-/// State of a connection while its first events are received.
+/// State of a connection while its first rows are received.
 struct LineStart {
     /// True if the connection resumed after the last event, so that it has no replay.
     is_resumed: bool,
@@ -96,7 +97,8 @@ struct LineStart {
 impl Follow for Reader {
     type Item = RowBatch;
 
-    // Empty, so that every status is retried: the dataset may still be created and access be granted.
+    // Empty, so that the connection is retried after every status: the dataset may be created or become
+    // visible later.
     const NOT_SERVED: &'static [u16] = &[];
 
     async fn follow_once(
@@ -128,7 +130,7 @@ impl Follow for Reader {
                     Err(why) => end = Err(why.into()),
                 }
             }
-            // Deliver the rows that arrived before the connection was lost.
+            // Delivers the rows that arrived before the connection was lost.
             self.give(rows, events).await?;
             end?;
             match event.as_ref().map(|event| event.event.as_str()) {
@@ -149,8 +151,7 @@ impl Follow for Reader {
 }
 
 impl Reader {
-    /// Handles a row. If it is the first one of a connection, first reads the rows that are missing
-    /// before it.
+    /// Handles a row. Before the first row of a connection, reads the rows that are missing.
     async fn take(
         &mut self,
         event: &Sse,
@@ -178,7 +179,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads and delivers the rows after `newest` and before `end`.
+    /// Reads and delivers the rows that are later than `newest` and earlier than `end`.
     async fn fill(
         &mut self,
         newest: Timestamp,
@@ -212,7 +213,7 @@ impl Reader {
 }
 
 impl LineStart {
-    /// Counts a row. Returns true if the row can belong to the replay, whose rows are ascending and few.
+    /// Counts a row. Returns true if the row may belong to the replay, whose rows are ascending and few.
     fn is_replay(&mut self, timestamp: Timestamp) -> bool {
         self.n_rows = self.n_rows.saturating_add(1);
         let ascends = self.last.is_none_or(|last| last < timestamp);
@@ -224,7 +225,7 @@ impl LineStart {
     }
 }
 
-/// Returns the next event if it has already arrived, without waiting.
+/// Returns the next event if it has already arrived. Does not wait.
 async fn ready(line: &mut Line) -> Result<Option<Sse>, ClientError> {
     match timeout(Duration::ZERO, line.next(SILENCE_MAX)).await {
         Ok(event) => event.map(Some),

@@ -16,7 +16,7 @@ use crate::datasets::Datasets;
 use crate::tests::fake::Fake;
 use crate::transport::Transport;
 
-/// Longer than any step of these tests.
+/// Time limit of each step. No step takes as long.
 const SOON: Duration = Duration::from_secs(20);
 
 fn row(minute: u32, close: f64) -> sse::Event {
@@ -76,8 +76,8 @@ impl Watch {
         }
     }
 
-    /// Checks the next events. Rows can arrive in several batches, so the last event must not be a
-    /// batch.
+    /// Checks the next events. Rows may be split into batches differently, so the last expected event
+    /// must not be a batch.
     async fn check(&mut self, want: &[&str]) {
         let mut seen: Vec<String> = Vec::new();
         while seen.len() < want.len() {

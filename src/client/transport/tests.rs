@@ -7,8 +7,8 @@ use crate::tests::fake::Fake;
 
 const KEY: &str = "UP-0123456789abcdef01234567";
 
-/// Returns the error of a call to a service that responds to every call with `status`, `wait` as
-/// `Retry-After`, and `body`.
+/// Returns the error of a call to a service that always responds with `status`, with `wait` as
+/// `Retry-After`, and with `body`.
 async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) -> ClientError {
     let answer = move || async move {
         let mut headers = HeaderMap::new();

@@ -17,7 +17,7 @@ use super::*;
 use crate::tests::fake::Fake;
 use crate::transport::Transport;
 
-/// Longer than any step of these tests.
+/// Time limit of each step. No step takes as long.
 const SOON: Duration = Duration::from_secs(20);
 
 fn at(minute: usize) -> String {
@@ -39,7 +39,7 @@ fn answer(events: Vec<sse::Event>) -> Response {
     Events::new(futures::stream::iter(events)).into_response()
 }
 
-/// Pages of a dataset that has one row per minute, up to minute 100.
+/// Returns a page of a dataset that has one row per minute, up to minute 100.
 async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json::Value> {
     let timestamp = |name: &str| query[name].parse::<Timestamp>().unwrap();
     let (after, end) = (timestamp("after"), timestamp("end"));
@@ -62,8 +62,8 @@ struct Watch {
     _fake: Fake,
 }
 
-/// Follows a service that sends `lines(n, id)` on its `n`th connection, where `id` is the last event id
-/// that it received.
+/// Follows a service that sends `lines(n, id)` on its `n`th connection. `id` is the last event id that
+/// the client sent.
 async fn watch(
     resume_from: ResumeFrom,
     lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
@@ -84,8 +84,8 @@ async fn watch(
 }
 
 impl Watch {
-    /// Returns the minutes of all rows until the connection is lost for the `n`th time, and true if
-    /// there was a reset.
+    /// Collects the minutes of all rows until the connection is lost for the `n`th time. Also returns
+    /// true if there was a reset.
     async fn minutes(&mut self, n: usize) -> (Vec<i64>, bool) {
         let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
         while n_lost < n {
@@ -140,6 +140,6 @@ async fn reconnect_resumes_after_last_event_id() {
     };
     let mut watch = watch(ResumeFrom::default(), lines).await;
     assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
-    // The service does not know the event id, so the rows after the latest one are read by pages.
+    // The service does not know the event id, so the rows after the latest one are read in pages.
     assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));
 }
