@@ -1,7 +1,7 @@
 //! Checkpoints: small JSON files from which a stopped transfer resumes.
 //!
-//! A checkpoint is written after the rows are stored, never before. It may lag behind what is
-//! stored, since rows that are sent twice are stored once.
+//! A checkpoint is written after the rows are stored, never before. It may lag behind the stored rows,
+//! since rows that are sent twice are stored once.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use task::file::{FileMode, write_atomic};
 
-/// Returns the name of the file for a transfer, which `identity` distinguishes from others.
+/// Returns the name of the checkpoint file for the transfer with this identity.
 pub(crate) fn name(identity: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     identity.hash(&mut hasher);
@@ -24,7 +24,7 @@ pub(crate) fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Writes the checkpoint at `path` and creates a missing directory.
+/// Writes the checkpoint at `path`. Creates the directory if it is missing.
 ///
 /// # Errors
 /// If it cannot be written, so that a stopped transfer would start over.

@@ -7,16 +7,16 @@ pub trait Reporter: Debug + Send + Sync {
     /// Shows a message to the user.
     fn note(&self, text: &str);
 
-    /// Shows the progress of work such as `importing a.csv`. `n_rows` were stored by an earlier run.
-    /// They count toward the total, but not toward the rate.
+    /// Starts to show the progress of work such as `importing a.csv`. `n_rows` were stored by an earlier
+    /// run. They count toward the total, but not toward the rate.
     fn begin(&self, work: String, n_rows: u64) -> Box<dyn Work>;
 }
 
-/// Work in progress. Dropping it without a call of [`Self::finish`] means that the work failed.
+/// Work in progress. If it is dropped without a call of [`Self::finish`], the work has failed.
 pub trait Work: Send {
     /// Updates the number of rows and the completed share of the work, from 0 to 1, if it is known.
     fn update(&mut self, n_rows: u64, share: Option<f64>);
 
-    /// Finishes: `did` describes the work, which processed `n_rows` in total.
+    /// Finishes the work, which processed `n_rows` in total. `did` describes it in the past tense.
     fn finish(self: Box<Self>, n_rows: u64, did: &str);
 }

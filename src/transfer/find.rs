@@ -10,23 +10,23 @@ use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-/// Datasets per page.
+/// Number of datasets per page.
 const PAGE_DATASETS: usize = 250;
 
-/// Status of a response about a dataset that does not exist, or that the key cannot see.
+/// HTTP status for a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
 
 /// Filter of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetFilter {
-    /// Name or description contains the text. Empty for all.
+    /// The name or the description contains the text. Empty for all datasets.
     Search(String),
-    /// Metadata field has the value.
+    /// The metadata field has the value.
     Field(String, String),
 }
 
 impl DatasetFilter {
-    /// Returns the filter of a field and its value if given, or else of a text.
+    /// Returns the filter for a metadata field and its value if given, otherwise the filter for a text.
     #[must_use]
     pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
         match field {
@@ -36,10 +36,10 @@ impl DatasetFilter {
     }
 }
 
-/// Finds the dataset of this name or id.
+/// Finds the dataset with this name or id.
 ///
 /// # Errors
-/// An error if the key does not see it.
+/// An error if it is not visible to the key.
 pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
     match look_up_dataset(service, name).await? {
         Some(dataset) => Ok(dataset),
@@ -51,7 +51,7 @@ pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Data
     }
 }
 
-/// Finds the dataset of this name or id. Returns `None` if the key does not see it.
+/// Finds the dataset with this name or id. Returns `None` if it is not visible to the key.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.
@@ -65,7 +65,7 @@ pub(crate) async fn look_up_dataset(
     };
     match service.dataset(id).await {
         Ok(dataset) => Ok(Some(dataset)),
-        // The name may be a number.
+        // The number may be the name of a dataset.
         Err(error) if error.status() == Some(NOT_FOUND) => {
             service.find_by_name(name).await.with_context(failed)
         }
@@ -73,7 +73,7 @@ pub(crate) async fn look_up_dataset(
     }
 }
 
-/// Returns the first `limit` matching datasets and the number of further matches.
+/// Returns the first `limit` matching datasets, and the number of matches beyond them.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.
@@ -109,7 +109,7 @@ pub async fn list_datasets(
     }
 }
 
-/// Reads all rows of a dataset in `span`, in ascending order. `name` is for errors.
+/// Reads all rows of a dataset in `span`, in ascending order. `name` names the dataset in errors.
 ///
 /// # Errors
 /// An error if the service refuses.
@@ -122,7 +122,7 @@ pub async fn read_rows(
     let (start, end) = span.into_inner();
     let mut query = RowsQuery {
         end: Some(end),
-        // A cursor before the first row. Without a cursor, services limit the length of the range.
+        // A cursor just before the first row. Without a cursor, services limit the length of the range.
         after: Some(start - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
     };
@@ -145,7 +145,7 @@ pub async fn read_range(
     dataset: DatasetId,
 ) -> anyhow::Result<Option<(Timestamp, Timestamp)>> {
     let query = RowsQuery {
-        // A cursor before the first row, since the length of a span is only limited without one.
+        // A cursor before all rows. Without a cursor, services limit the length of the range.
         after: Some(Timestamp::MIN),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };

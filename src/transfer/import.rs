@@ -33,31 +33,31 @@ use crate::event::Reporter;
 pub struct ImportOptions {
     /// Files or directories of files. `-` is standard input, which requires `columns`.
     pub paths: Vec<PathBuf>,
-    /// Id or name of the dataset, or a template of it. `None` to use the name in the path.
+    /// Id or name of the dataset, or a template for it. `None` to derive the name from the path.
     pub dataset: Option<String>,
-    /// Format of all files, or `None` to use the suffix of each.
+    /// Format of all files, or `None` to use the extension of each file.
     pub format: Option<Format>,
-    /// Delimiter of CSV, or `None` to detect it from the header.
+    /// Delimiter of CSV fields, or `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first line of CSV has names, or `None` to detect it from its texts.
+    /// True if the first line of a CSV file has the column names, or `None` to detect it from the data.
     pub has_header: Option<bool>,
-    /// Number of lines of CSV before the header or the data.
+    /// Number of lines of a CSV file to skip before the header or the data.
     pub skip_lines: u64,
     /// Mapping of fields to columns.
     pub columns: ColumnOptions,
-    /// Effect of a row on the stored row of its timestamp.
+    /// Effect of a row on the stored row with the same timestamp.
     pub mode: InsertMode,
-    /// True to skip invalid rows. Otherwise the first one stops the import.
+    /// True to skip invalid rows. Otherwise the first invalid row stops the import.
     pub skips_bad: bool,
-    /// Number of rows of a request.
+    /// Number of rows per request.
     pub batch_rows: usize,
     /// Maximum number of concurrent requests.
     pub n_in_flight: usize,
-    /// True to only read the files.
+    /// True to only read the files, without storing rows.
     pub is_dry_run: bool,
     /// True to ignore checkpoints of earlier imports.
     pub is_again: bool,
-    /// Description, metadata and tags of a new dataset.
+    /// Description, metadata and tags of datasets that the import creates.
     pub template: CreateDataset,
     /// Directory of the checkpoints. `None` disables them.
     pub checkpoints: Option<PathBuf>,
@@ -74,15 +74,15 @@ pub struct ColumnOptions {
     pub first_hour: Option<i8>,
     /// Interpretation of texts as timestamps.
     pub time_texts: TimeTexts,
-    /// Fields with the names of their columns, if they differ.
+    /// Pairs of a field and its column, for fields whose column has a different name.
     pub names: Vec<(String, String)>,
-    /// Types of columns.
+    /// Pairs of a column and its type.
     pub types: Vec<(String, Dtype)>,
     /// Decimal mark of numbers in texts, or `None` to detect it.
     pub decimal: Option<Decimal>,
     /// Texts that represent a missing value.
     pub nulls: Vec<String>,
-    /// Fields to leave out.
+    /// Fields that are not imported.
     pub leave_out: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct ColumnOptions {
 pub struct Imported {
     /// Display name of the file.
     pub file: String,
-    /// Dataset of the rows. `None` in a dry run if it does not exist.
+    /// Dataset of the rows. `None` if it does not exist in a dry run.
     pub dataset: Option<DatasetId>,
     /// Counts of the rows.
     pub report: ImportReport,
@@ -113,7 +113,7 @@ pub struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    /// Finds the files and the checkpoint of an earlier import of them.
+    /// Finds the files, and the checkpoint of an earlier import of these files.
     ///
     /// # Errors
     /// An error if a file does not exist, or its format or dataset is unknown.
@@ -145,15 +145,15 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Imports files up to the next one with rows to send. Returns `None` after the last file.
+    /// Imports files up to the next file that has rows to send. Returns `None` after the last file.
     ///
     /// # Errors
     /// An error if a file cannot be read, a row is invalid, or the service refuses. Rows that were
-    /// stored remain. The same import continues after them.
+    /// stored before remain. A repeated import continues after them.
     pub async fn next_file(&mut self) -> anyhow::Result<Option<Imported>> {
         while let Some(file) = self.files.next() {
             let one = self.import(&file).await;
-            // One empty file of many does not stop the import.
+            // An empty file among several does not stop the import.
             if self.n_files > 1 && one.as_ref().is_err_and(is_empty) {
                 let name = file.display_name();
                 self.reporter.note(&format!("{name} has no rows, and is skipped"));
@@ -195,7 +195,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Imports a file, or only reads it in a dry run. Returns `None` if it is stored already.
+    /// Imports a file, or only reads it in a dry run. Returns `None` if all of it is already stored.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;
@@ -210,7 +210,7 @@ impl<'a> Import<'a> {
         let mut dataset = plan.dataset();
         if !options.is_dry_run {
             let prepared = plan.prepare_dataset(service, &options.template, file).await?;
-            // A new dataset has no rows of an earlier one with the same id.
+            // The checkpoint of an earlier dataset with the same id does not apply to a new dataset.
             if dataset.is_none() {
                 checkpoint.forget(prepared);
             }

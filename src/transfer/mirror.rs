@@ -1,4 +1,4 @@
-//! Mirror: copies datasets of another service with the same API and updates the copies continuously.
+//! Mirror: copies datasets from another service with the same API and keeps the copies up to date.
 //!
 //! Timestamps are unique, so that a row that is received twice is stored once.
 
@@ -23,7 +23,7 @@ use crate::checkpoint;
 use crate::event::Reporter;
 use crate::find::{DatasetFilter, find_dataset, list_datasets};
 
-/// Maximum number of datasets that are updated continuously. Each needs a connection on both sides.
+/// Maximum number of datasets that are kept up to date. Each needs a connection to both services.
 const FOLLOWED_MAX: usize = 500;
 
 /// Maximum number of datasets that are downloaded concurrently.
@@ -32,11 +32,11 @@ const DOWNLOADS_MAX: usize = 4;
 /// Options of a mirror.
 #[derive(Debug)]
 pub struct MirrorOptions {
-    /// Ids or names of the datasets, or empty to use `filter`.
+    /// Ids or names of the datasets. Empty to use `filter`.
     pub chosen: Vec<String>,
     /// Filter of the datasets, used if `chosen` is empty.
     pub filter: DatasetFilter,
-    /// Tag that the datasets must have, which is acquired first. `None` to acquire the public tag and
+    /// Tag that the datasets must have. It is acquired first. `None` to acquire the public tag and to
     /// copy datasets with any tags.
     pub tag: Option<String>,
     /// Maximum number of datasets.
@@ -58,15 +58,15 @@ struct Mirror {
     source: Datasets,
     target: Datasets,
     reporter: Box<dyn Reporter>,
-    /// Directory of the checkpoints of this source and this target.
+    /// Directory of the checkpoints for this source and this target.
     folder: PathBuf,
     options: MirrorOptions,
 }
 
-/// Copies datasets of `source` to `target` and keeps them up to date with tasks of `group`.
+/// Copies datasets from `source` to `target` and keeps them up to date with tasks of `group`.
 ///
 /// # Errors
-/// An error if there are no datasets to copy or a dataset could not be copied.
+/// An error if there are no datasets to copy, or a dataset could not be copied.
 pub async fn run(
     options: MirrorOptions,
     source: Datasets,
@@ -107,7 +107,7 @@ pub async fn run(
     mirror.run(datasets, group).await
 }
 
-/// Returns the datasets to copy.
+/// Returns the datasets of the source that are to be copied.
 async fn choose_datasets(
     options: &MirrorOptions,
     source: &Datasets,
@@ -163,14 +163,14 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // The channel never has a message. It closes when the last copy finishes.
+            // No message is ever sent. The channel is closed when the last copy finishes.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();
         if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies the existing rows of a dataset.
+    /// Copies the rows that a dataset has now.
     async fn copy(self: &Arc<Self>, dataset: Dataset, group: &Group) -> anyhow::Result<Copy> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
         if let Some(n_rows) = copy.download(group).await? {

@@ -1,4 +1,4 @@
-//! Retries of requests to a dataset service.
+//! Repeats requests to a dataset service that fail temporarily.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use client::error::ClientError;
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-/// Maximum number of attempts of a request, about a minute.
+/// Maximum number of attempts of a request. They take about a minute.
 const TRIES_MAX: u32 = 8;
 
-/// Shortest and longest wait before a retry.
+/// Minimum and maximum wait before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Retries a request that may succeed later, with exponential backoff.
+/// Repeats a request while it may succeed later, with exponential backoff.
 pub(crate) async fn retry_transient<T, A>(mut send: impl FnMut() -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<T, ClientError>>,

@@ -1,6 +1,6 @@
 //! The checkpoint of an import, from which the same command resumes.
 //!
-//! A file counts as unchanged as long as its size and modification time are the same.
+//! A file counts as unchanged if its size and modification time are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::files::ImportFile;
 use crate::checkpoint;
 
-/// Shortest time between writes, so that their cost is negligible.
+/// Minimum time between two writes, so that their cost is negligible.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
 /// Point at which the import of a file resumes.
@@ -23,8 +23,8 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
-    /// Number of rows after `place` that are stored, in the order of their timestamps, if the rest
-    /// of the file is sorted.
+    /// Number of rows after `place` that are already stored, if the rest of the file is sorted and sent
+    /// in the order of timestamps.
     pub(super) n_sorted: u64,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct ResumePoint {
 pub(super) struct ImportCheckpoint {
     /// `None` if there is no directory to write to.
     path: Option<PathBuf>,
-    /// Progress by the absolute path of each file.
+    /// Progress of each file, keyed by its absolute path.
     files: BTreeMap<String, FileProgress>,
     written: Option<Instant>,
 }
 
-/// Stored progress of a file.
+/// Progress of a file as it is stored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FileProgress {
@@ -46,19 +46,19 @@ struct FileProgress {
     dataset: i64,
     rows: u64,
     place: [u64; 3],
-    /// Not named `sorted`, since an earlier version stored another count under that name.
+    /// The field is not called `sorted`, since an earlier version stored another count under that name.
     sorted_in_parts: u64,
     done: bool,
 }
 
-/// Identity of the content of a file: size, modification time in microseconds since 1970, and dataset of
-/// its rows.
+/// Values that identify the content of a file: its size, its modification time in microseconds since
+/// 1970, and the dataset of its rows.
 type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
-    /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets. It
-    /// must have had the same options (`reading`), since other options read other rows. Ignores the
-    /// checkpoint if `again` is true.
+    /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets.
+    /// Checkpoints of imports with other options (`reading`) do not apply, since these read other rows.
+    /// Ignores the checkpoint if `again` is true.
     pub(super) fn open(
         folder: Option<&Path>,
         address_and_reading: (&str, &str),
@@ -78,7 +78,7 @@ impl ImportCheckpoint {
         self.progress(file, dataset).is_some_and(|progress| progress.done)
     }
 
-    /// Removes the progress of a dataset with this id.
+    /// Removes the progress of files whose dataset has this id.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.files.retain(|_, progress| progress.dataset != dataset.get());
     }
@@ -119,7 +119,7 @@ impl ImportCheckpoint {
         self.files.insert(name, progress);
     }
 
-    /// Writes the checkpoint. If that fails, a stopped import starts over.
+    /// Writes the checkpoint. If that fails, an import that is stopped later starts over.
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };

@@ -1,4 +1,4 @@
-//! Mapping of the fields of a file to columns: from the options, the columns of the dataset, or the
+//! Maps the fields of a file to columns, according to the options, the columns of the dataset, and the
 //! values of the fields.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use super::ColumnOptions;
 use super::files::ImportFile;
 use crate::find::look_up_dataset;
 
-/// Maximum number of columns in a preview, which fill a screen.
+/// Maximum number of columns in a preview. That many fill a screen.
 const PREVIEWED_COLUMNS: usize = 40;
 
 /// Plan of the import of a file.
@@ -29,15 +29,15 @@ pub(super) struct ImportPlan {
     /// Fields with the timestamp.
     time: TimeFields,
     decimal: Decimal,
-    /// True if columns are named by numbers, since the first record is data.
+    /// True if columns are named by numbers because the file has no header.
     is_numbered: bool,
-    /// Fields that become columns: name, place of the column and first value.
+    /// Fields that become columns: the name, the index of the column, and the first value.
     fields: Vec<(String, usize, Option<String>)>,
-    /// The dataset and the places of missing columns. `None` if the dataset is to be created.
+    /// The dataset, and the indices of the columns that it lacks. `None` if the dataset must be created.
     exists: Option<(Dataset, Vec<usize>)>,
 }
 
-/// Reads the head of a file and the columns of its dataset. Maps the fields to columns.
+/// Reads the beginning of a file and the columns of its dataset. Maps the fields to columns.
 ///
 /// # Errors
 /// An error if the file cannot be read, or does not match the options.
@@ -69,7 +69,7 @@ pub(super) async fn plan_import(
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
-        // A field that is also a part of the path has the same value in every row.
+        // A field whose name is also in the path has the same value in every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
             plan.leave_out(&field.name);
             continue;
@@ -108,7 +108,7 @@ pub(super) async fn plan_import(
     Ok(ImportPlan { plan, time, decimal, is_numbered, fields, exists })
 }
 
-/// Reads the head of a file, or describes standard input by the options.
+/// Examines the beginning of a file. Standard input is described by the options instead.
 async fn survey_file(
     flags: &ColumnOptions,
     file: &ImportFile,
@@ -121,7 +121,7 @@ async fn survey_file(
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
-/// Returns the first value of a field, with a hint if it is the text of a number.
+/// Returns the first value of a field. If the field has numbers as texts, adds a hint.
 fn example(field: &Field, dtype: Dtype) -> Option<String> {
     let example = field.example.as_ref()?;
     if dtype == Dtype::String && field.has_number_texts {
@@ -131,15 +131,16 @@ fn example(field: &Field, dtype: Dtype) -> Option<String> {
     Some(example.clone())
 }
 
-/// Returns the column of bars that matches a field except for its case, since buckets and charts use
-/// `open` for `Open`. Returns `None` if several fields match.
+/// Returns the name of the column for a field that is called like a column of bars except for case, for
+/// example `open` for `Open`, since buckets and charts use the lowercase names. Returns `None` if
+/// several fields match.
 fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
     let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
     let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
     (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
-/// Describes standard input, which can be read only once, by the options.
+/// Describes the fields of standard input according to the options, since it can be read only once.
 fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
         bail!("unknown time column of standard input\nhint: name it with --time-column")
@@ -155,7 +156,7 @@ fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     Ok(SniffedFields::declare(time, types))
 }
 
-/// Checks that the fields of the options exist.
+/// Checks that the fields that the options name exist.
 fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
     let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
@@ -169,7 +170,7 @@ fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Resul
     Ok(())
 }
 
-/// Checks that each field can become a column, or is left out.
+/// Checks that each field can become a column or is left out.
 fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let kept = surveyed.fields.iter().filter(|field| !flags.leave_out.contains(&field.name));
     let unfit = kept.filter_map(|field| Some((escape_line(&field.name), field.unfit.as_ref()?)));
@@ -183,7 +184,7 @@ fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<
     }
 }
 
-/// Checks that the options set the types of existing columns.
+/// Checks that the options only set types of columns that exist.
 fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
@@ -195,7 +196,7 @@ fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()
     Ok(())
 }
 
-/// Checks that no column has the name of the timestamps.
+/// Checks that no column has the reserved name of the timestamps.
 fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
     if plan.columns().iter().any(|column| column.name == TIMESTAMP) {
         bail!(
@@ -207,7 +208,7 @@ fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
 }
 
 impl ImportPlan {
-    /// Returns the dataset, if it existed already.
+    /// Returns the dataset, if it already exists.
     pub(super) fn dataset(&self) -> Option<DatasetId> {
         self.exists.as_ref().map(|(dataset, _)| dataset.id)
     }

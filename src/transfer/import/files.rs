@@ -12,24 +12,24 @@ use super::ImportOptions;
 /// The path that means standard input.
 const STDIN: &str = "-";
 
-/// Maximum depth of directories. More are a mistake or a cycle.
+/// Maximum depth of nested directories. A deeper nesting is a mistake or a cycle.
 const DEPTH_MAX: usize = 16;
 
-/// A file and the dataset of its rows.
+/// A file to import, and the dataset of its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ImportFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
     /// Id or name of the dataset.
     pub(super) dataset: String,
-    /// True if the user passed the dataset, which may be an id. Otherwise it is a name.
+    /// True if the user specified the dataset, which may be an id. Otherwise it is a name.
     pub(super) is_named: bool,
-    /// Parts of its path of the form `name=value`.
+    /// Parts of the path of the form `name=value`.
     pub(super) parts: BTreeMap<String, String>,
 }
 
 impl ImportFile {
-    /// Returns the path for messages.
+    /// Returns the path as messages show it.
     pub(super) fn display_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
@@ -45,7 +45,7 @@ impl ImportFile {
     }
 }
 
-/// Finds the files of `paths`. The files of a directory are in the order of their names.
+/// Finds the files in `paths`. The files of a directory are sorted by name.
 ///
 /// # Errors
 /// An error if a file does not exist, or its format or dataset is unknown.
@@ -107,7 +107,7 @@ fn describe_file(
     let name = if let Some(template) = dataset {
         fill_template(template, &path, &parts)?
     } else {
-        // A part such as dt=… is a time, not the name of the series.
+        // A part such as dt=… is a time, not the name of the dataset.
         let named = parts.iter().find(|(name, _)| !is_time_part(name));
         match named.map(|(_, value)| value.clone()).or_else(|| stem(&path)) {
             Some(name) => name,
@@ -136,7 +136,7 @@ fn parts(path: &Path) -> BTreeMap<String, String> {
     parts
 }
 
-/// Returns the name without its suffixes, or `None` for standard input.
+/// Returns the file name without extensions, or `None` for standard input.
 fn stem(path: &Path) -> Option<String> {
     let stem = read::stem(path)?;
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())

@@ -1,5 +1,5 @@
-//! Report of the import of a file: numbers of rows that were read, stored, replaced, skipped and
-//! cut, with examples.
+//! Report about the import of a file: numbers of rows that were read, stored, replaced, skipped and
+//! truncated, with examples.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::stored::FoundRows;
 
-/// Maximum number of examples of each kind: enough to find the pattern.
+/// Maximum number of examples of each kind. That many are enough to recognize a pattern.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of remembered timestamps to detect repetitions: 128 MiB.
+/// Maximum number of timestamps that are remembered to detect repetitions. They need 128 MiB.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
 /// Numbers of rows of a file.
@@ -25,18 +25,18 @@ pub struct ImportReport {
     is_dry_run: bool,
     /// Display names of the fields with the timestamp.
     time_column: String,
-    /// First timestamp in the file with its interpretation.
+    /// First timestamp in the file, as written and as interpreted.
     pub(super) example: Option<(String, Timestamp)>,
     /// Earliest and latest timestamp.
     span: Option<(Timestamp, Timestamp)>,
-    /// True if rows were out of order and were sorted.
+    /// True if rows were not in order and were sorted.
     pub(super) is_sorted: bool,
     /// Number of rows that an earlier, stopped import has stored.
     pub(super) n_before: u64,
     /// Number of rows read, including skipped rows.
     n_read: u64,
     replaced: Examples,
-    /// Rows that replaced rows from before the import.
+    /// Rows that replaced rows that were stored before the import.
     replaced_earlier: Examples,
     pub(super) skipped: Examples,
     cut: Examples,
@@ -46,9 +46,9 @@ pub struct ImportReport {
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
-    /// True if the number is a lower bound.
+    /// True if the actual number may be higher.
     is_least: bool,
-    /// Line and description of the first rows.
+    /// Line and description of each example.
     first: Vec<(u64, String)>,
 }
 
@@ -64,7 +64,7 @@ impl Examples {
         self.first.iter().map(|(line, text)| json!({"line": line, what: text})).collect()
     }
 
-    /// Returns a line with the examples.
+    /// Returns a line of the report with the number and the examples. `what` describes the kind.
     fn line(&self, what: &str) -> Option<String> {
         let first: Vec<_> =
             self.first.iter().map(|(line, text)| format!("line {line} ({text})")).collect();
@@ -78,8 +78,8 @@ impl ImportReport {
         Self { is_dry_run, time_column, n_before, ..Self::default() }
     }
 
-    /// Counts a row of `origin` that was stored at the timestamp `at`. `stored` are rows that the
-    /// dataset had before.
+    /// Counts the row from `origin` that was stored at the timestamp `at`. `stored` are the rows that
+    /// the dataset had before.
     pub(super) fn record_accepted(
         &mut self,
         origin: Origin,
@@ -108,17 +108,19 @@ impl ImportReport {
         self.skipped.add(line, &reason);
     }
 
-    /// Returns the number of rows that the service accepted, including rows of a stopped import.
+    /// Returns the number of rows that the service accepted, including rows of an earlier import that
+    /// was stopped.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }
 
-    /// Returns the number of rows of the import in the dataset.
+    /// Returns the number of rows of the import that the dataset has. Rows that replace others of the
+    /// import count once.
     pub(super) const fn n_stored(&self) -> u64 {
         self.n_taken() - self.replaced.n_rows
     }
 
-    /// Returns the counts and examples as text. `shown` is the file.
+    /// Returns the counts and examples as text. `shown` is the name of the file.
     #[must_use]
     pub fn text(&self, shown: &str) -> String {
         let at_least = |is_least| if is_least { "at least " } else { "" };
@@ -187,28 +189,28 @@ impl ImportReport {
     }
 }
 
-/// Origin of a row.
+/// Origin of a row in a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    /// Line on which it begins.
+    /// Line on which the row begins.
     pub(super) line: u64,
-    /// True if its timestamp was cut to microseconds.
+    /// True if its timestamp was truncated to microseconds.
     pub(super) is_cut: bool,
 }
 
-/// Finds timestamps that an import sends to a dataset twice.
+/// Finds timestamps that an import sends to the same dataset twice.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// Dataset with its timestamps in `seen`.
+    /// Dataset to which the timestamps in `seen` belong.
     dataset: String,
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,
     n_remembered: usize,
-    /// True if earlier timestamps were dropped, so that their repeats are not found.
+    /// True if earlier timestamps were dropped, so that their repetitions are not found.
     has_forgotten: bool,
 }
 
-/// Timestamps of a dataset. Most are in ascending order and found by binary search.
+/// Timestamps of a dataset. Most of them are appended in ascending order and found by binary search.
 #[derive(Debug, Default)]
 struct SeenTimestamps {
     ascending: Vec<Timestamp>,
@@ -216,7 +218,7 @@ struct SeenTimestamps {
 }
 
 impl Repeats {
-    /// Continues with rows of `dataset`.
+    /// Switches to `dataset`, unless it is the current dataset.
     pub(super) fn of_dataset(&mut self, dataset: &str) -> &mut Self {
         if self.dataset != dataset {
             let seen = self.others.remove(dataset).unwrap_or_default();
@@ -226,7 +228,7 @@ impl Repeats {
         self
     }
 
-    /// Returns true if a row at `at` was sent before. Remembers it otherwise.
+    /// Returns true if a row at `at` was already sent. Otherwise remembers the timestamp.
     fn is_repeated(&mut self, at: Timestamp) -> bool {
         if self.n_remembered >= TIMESTAMPS_MAX {
             self.others.clear();

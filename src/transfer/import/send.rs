@@ -1,4 +1,4 @@
-//! Sends the rows of a file: reads ahead, sends several batches concurrently, and acknowledges them
+//! Sends the rows of a file: reads ahead, sends several batches concurrently, and records their progress
 //! in order.
 
 use std::collections::HashMap;
@@ -31,17 +31,17 @@ use crate::retry::retry_transient;
 /// Number of batches that are read ahead.
 const BATCHES_AHEAD: usize = 4;
 
-/// Maximum number of values of a batch, which limits its rows if there are many columns.
+/// Maximum number of values of a batch. It limits the number of rows if there are many columns.
 const BATCH_VALUES_MAX: usize = 500_000;
 
-/// Maximum number of skipped rows that are reported one by one.
+/// Maximum number of skipped rows for which a message is shown.
 const BAD_SHOWN_MAX: u64 = 20;
 
-/// Advice after an invalid row.
+/// Advice in the error for an invalid row.
 const SKIP_HINT: &str = "\nhint: correct it, pass --type or --null for how to read it, or skip such rows with --skip-bad";
 
-/// Maximum size of rows that are sorted together: some million rows of a few numbers. Of a longer
-/// file, later parts are stored as late rows.
+/// Maximum size of rows that are sorted together: some million rows with a few numbers. In a longer
+/// file, rows of a later part that precede rows of an earlier part are stored as late rows.
 const SORT_BYTES: usize = 256 * 1024 * 1024;
 
 /// Consecutive rows of a file, or of the sorted rows.
@@ -53,9 +53,9 @@ struct Batch {
     /// `None` in a dry run.
     body: Option<InsertBody>,
     bad: Vec<BadRow>,
-    /// Rows that the dataset had before at the same timestamps.
+    /// Rows that the dataset already had at the same timestamps.
     found: FoundRows,
-    /// First timestamp in the file with its interpretation.
+    /// First timestamp in the file, as written and as interpreted.
     example: Option<(String, Timestamp)>,
     /// True if the rows were sorted.
     is_sorted: bool,
@@ -65,10 +65,10 @@ struct Batch {
     share: Option<f64>,
 }
 
-/// Destination of the rows of a file.
+/// Dataset to which the rows of a file are sent, and the rows that it had before.
 pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
-    /// `None` in a dry run if the dataset does not exist.
+    /// `None` if the dataset does not exist in a dry run.
     pub(super) dataset: Option<DatasetId>,
     pub(super) file: &'a ImportFile,
     pub(super) options: &'a ImportOptions,
@@ -85,11 +85,12 @@ pub(super) struct SendState<'a> {
     pub(super) repeats: &'a mut Repeats,
 }
 
-/// Sends the rows of a file after `resume`, read by `options` and mapped by `plan`.
+/// Sends the rows of a file that follow the point `resume`. The file is read according to `options` and
+/// mapped by `plan`.
 ///
 /// # Errors
-/// An error if a row is invalid, the file is truncated, or the service refuses. Rows that were
-/// stored before are recorded.
+/// An error if a row is invalid, the file is truncated, or the service refuses. The rows that were
+/// stored before the error are recorded.
 pub(super) async fn send(
     target: ImportTarget<'_>,
     options: ReadOptions,
@@ -100,7 +101,7 @@ pub(super) async fn send(
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let ImportOptions { mode, batch_rows, skips_bad, is_dry_run, .. } = *target.options;
     let (path, dataset) = (target.file.path.clone(), target.dataset.filter(|_| !is_dry_run));
-    // Standard input is not sorted, since it may never end.
+    // Standard input is not sorted, since it may be endless.
     let sorts = !target.file.is_stdin();
     let name = target.file.display_name();
     let reader = spawn_blocking(move || {
@@ -133,7 +134,7 @@ pub(super) async fn send(
             reader.run()
         };
         if let Err(error) = read() {
-            // The import may have stopped.
+            // The receiver is gone if the import was stopped.
             drop(ended.blocking_send(Err(error)));
         }
     });
@@ -150,8 +151,8 @@ pub(super) async fn send(
     Ok(state.report)
 }
 
-/// Sends batches, concurrently if each begins after the one before. Of two rows with the same timestamp
-/// the later one must win. A store is fastest with ordered rows.
+/// Sends batches, concurrently as long as each batch begins after the end of the previous one. Of two
+/// rows with the same timestamp, the later one must be stored. A store is fastest with ordered rows.
 async fn send_batches(
     target: &ImportTarget<'_>,
     mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
@@ -184,8 +185,7 @@ async fn send_batches(
     }
 }
 
-/// Stores a batch, with retries. Leaves out rows that the service rejects if invalid rows are
-/// skipped.
+/// Stores a batch, with retries. If invalid rows are skipped, omits the rows that the service rejects.
 async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Result<Batch> {
     if let Some(stored) = &target.stored {
         batch.found = stored.find(&batch.rows).await;
@@ -219,7 +219,7 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
     Ok(batch)
 }
 
-/// Returns the error of an invalid row of the file called `name`.
+/// Returns the error for an invalid row in the file called `name`.
 fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error {
     anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
 }
@@ -283,7 +283,7 @@ struct Pending {
 /// Reads batches on a separate thread.
 struct Reader {
     rows: Rows,
-    /// Display name of the file.
+    /// Name of the file in messages.
     name: String,
     names: Arc<[String]>,
     /// `None` in a dry run.
@@ -291,23 +291,23 @@ struct Reader {
     /// Maximum number of rows of a batch. At least 1.
     n_rows_max: usize,
     skips_bad: bool,
-    /// True to sort rows that are out of order.
+    /// True to sort rows if they are not in order.
     sorts: bool,
     at: ResumePoint,
-    /// Number of rows read, including rows after `at`.
+    /// Number of rows read so far, including rows after `at`.
     n_rows: u64,
-    /// Values of `at` and `n_rows` after the last sent batch.
+    /// Values of `at` and `n_rows` after the latest batch that was sent.
     sent: (ResumePoint, u64),
-    /// Timestamp of the row before.
+    /// Timestamp of the previous row.
     last: Option<Timestamp>,
     pending: Pending,
-    /// True once rows are sorted.
+    /// True once rows are being sorted.
     is_sorted: bool,
     sender: mpsc::Sender<anyhow::Result<Box<Batch>>>,
 }
 
 impl Reader {
-    /// Sends the rows in the order of the file. Sorts them from the first unordered row on.
+    /// Sends the rows in the order of the file. Once a row is out of order, sorts the remaining rows.
     fn run(mut self) -> anyhow::Result<()> {
         if self.at.n_sorted > 0 {
             return self.send_sorted(None);
@@ -322,7 +322,7 @@ impl Reader {
                 Ok(Some(Err(row))) if self.skips_bad => self.pending.bad.push(row),
                 Ok(Some(Err(row))) => break Err(bad_row_error(&self.name, &row)),
                 Ok(None) => break Ok(()),
-                // The rows before the error are valid.
+                // The rows before the error are valid, so they are sent.
                 Err(error) => break Err(error.into()),
             }
         };
@@ -348,18 +348,19 @@ impl Reader {
         }
     }
 
-    /// Sends the remaining rows, beginning with `first`, in sorted parts of [`SORT_BYTES`]. Rows that a
-    /// stopped import has stored are not sent again.
+    /// Sends the remaining rows, beginning with `first`, in parts of up to [`SORT_BYTES`], each of which
+    /// is sorted. Omits rows that an earlier, stopped import has stored.
     fn send_sorted(mut self, first: Option<PlacedRow>) -> anyhow::Result<()> {
-        // If the pending rows were stored first, the latest of them could make all others late.
+        // The pending rows are sorted, too. If they were stored first, the latest of them could make all
+        // other rows late.
         let Pending { rows, origins, .. } = &mut self.pending;
         let mut part: Vec<(Row, Origin)> =
             mem::take(rows).into_iter().zip(mem::take(origins)).collect();
         let mut n_bytes: usize = part.iter().map(|(row, _)| row_bytes(row)).sum();
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
-        // An import that resumes at an earlier row must sort the rows after it again, including those
-        // already sent.
+        // An import that resumes at an earlier row must sort the rows that follow it again, including
+        // rows that were already sent.
         let is_resumable = self.at.n_rows == n_sent_rows;
         let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
         self.is_sorted = true;
@@ -383,7 +384,8 @@ impl Reader {
             if next.is_some() && n_bytes < SORT_BYTES {
                 continue;
             }
-            // The sort is stable, since the later one of two equal rows must win.
+            // The sort is stable, since of two rows with the same timestamp the later one must be
+            // stored.
             part.sort_by_key(|(row, _)| row.timestamp);
             for (row, origin) in part.drain(..) {
                 n_sorted += 1;
@@ -407,7 +409,7 @@ impl Reader {
         }
     }
 
-    /// Sends the pending rows. Returns false if the import has stopped.
+    /// Sends the pending rows. Returns false if the import was stopped.
     fn send_batch(&mut self) -> bool {
         let Pending { rows, origins, bad } = mem::take(&mut self.pending);
         let (n_read, n_all) = self.rows.progress_bytes();

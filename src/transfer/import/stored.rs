@@ -1,4 +1,4 @@
-//! Rows that a dataset had before an import, which replaces rows at the same timestamps.
+//! Finds rows that a dataset had before an import, which replaces rows at the same timestamps.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use model::timestamp::Timestamp;
 
 use crate::retry::retry_transient;
 
-/// Maximum number of pages that are read for a batch. A few rows far apart, in a dataset with many
-/// in between, would need a page each. Then the count is a lower bound.
+/// Maximum number of pages that are read for a batch. A few rows that are far apart, with many stored
+/// rows in between, would need a page each. If there are more pages, the count is a lower bound.
 const PAGES_MAX: usize = 20;
 
 /// Finds rows of a dataset at given timestamps.
@@ -21,7 +21,7 @@ const PAGES_MAX: usize = 20;
 pub(super) struct StoredRows<'a> {
     service: &'a Datasets,
     dataset: DatasetId,
-    /// Latest timestamp before the import.
+    /// Latest timestamp of the dataset before the import.
     newest: Timestamp,
 }
 
@@ -29,20 +29,20 @@ pub(super) struct StoredRows<'a> {
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
-    /// True if there may be more.
+    /// True if there may be more than were found.
     pub(super) is_least: bool,
 }
 
 impl<'a> StoredRows<'a> {
-    /// Finds the latest row of `dataset`. Returns `None` if it has none.
+    /// Reads the latest row of `dataset`. Returns `None` if the dataset has no rows.
     pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
         let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
-        // A key that can write but not read gets no count.
+        // If the key can write but not read, no rows are counted as replaced.
         let newest = newest.ok()?.first()?.timestamp;
         Some(Self { service, dataset, newest })
     }
 
-    /// Returns those timestamps of `rows` at which the dataset already has rows.
+    /// Returns the timestamps of `rows` at which the dataset already has rows.
     pub(super) async fn find(&self, rows: &[Row]) -> FoundRows {
         let mut found = FoundRows::default();
         let mut times: Vec<Timestamp> = rows.iter().map(|row| row.timestamp).collect();

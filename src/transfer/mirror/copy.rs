@@ -1,8 +1,8 @@
 //! A dataset that is being copied: first by bulk downloads, then by the stream of the source.
 //!
 //! Rows are downloaded in ascending order and stored as they arrive, so that a failed or interrupted
-//! download continues after the last stored row. The position in the stream is recorded before the
-//! download, so that the stream delivers every row that is inserted during the download, too.
+//! download continues after the latest stored row. The position in the stream is recorded before the
+//! download, so that the stream also delivers every row that is inserted during the download.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,32 +36,32 @@ use crate::event::Work;
 use crate::find::read_range;
 use crate::retry::{is_transient, retry_transient};
 
-/// Longest time range of a download, the same as in the public service's own clients.
+/// Maximum time range of a download, the same as in the public service's own clients.
 const SPAN_MAX: Duration = Duration::from_hours(14 * 24);
 
-/// Shortest time range that is halved.
+/// Minimum time range that is still halved.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Failures before the time range is halved, the same as in the public service's own clients.
+/// Number of failures after which the time range is halved, the same as in the public service's own
+/// clients.
 const TRIES_MAX: u32 = 3;
 
 /// Number of failures without progress after which the copy of a dataset fails.
 const FAILURES_MAX: u32 = 24;
 
-/// Shortest and longest wait before a retry.
+/// Minimum and maximum wait before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Number of rows of an insert.
+/// Number of rows per insert.
 const INSERT_ROWS: usize = 5_000;
 
-/// Smallest step between two timestamps.
+/// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Maximum number of batches of rows that wait to be stored. Once it is reached, the source is slowed
-/// down.
+/// Maximum number of batches that wait to be stored. When it is reached, the source is slowed down.
 const EVENTS_CAPACITY: usize = 8;
 
-/// Time limit of the first row of the stream of a dataset with rows.
+/// Time limit for the first row of the stream, if the dataset has rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A dataset that is being copied.
@@ -74,19 +74,19 @@ pub(super) struct Copy {
     checkpoint: CopyCheckpoint,
 }
 
-/// Progress of a copy, in a file for each copy.
+/// Progress of a copy, stored in a file per copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct CopyCheckpoint {
-    /// Id of the dataset at the target. The checkpoint is void for another one.
+    /// Id of the dataset at the target. The checkpoint does not apply to a dataset with another id.
     target: i64,
-    /// Timestamp in microseconds before which rows were not copied. `None` for no bound.
+    /// Timestamp in microseconds at which the copy starts. `None` if all rows are copied.
     start: Option<i64>,
-    /// Timestamp in microseconds up to which an unfinished download is stored.
+    /// Timestamp in microseconds up to which the rows of an unfinished download are stored.
     through: Option<i64>,
-    /// True once a download is complete.
+    /// True once a download was completed.
     is_whole: bool,
-    /// Event of the source's stream after which it delivers all rows that are not stored.
+    /// Id of the event of the source's stream after which all rows follow that are not stored yet.
     last_event_id: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Copy {
     /// Finds the copy of `dataset`, or creates it, with all columns.
     ///
     /// # Errors
-    /// An error if the target refuses, or has a dataset of another key in its place.
+    /// An error if the target refuses, or if a dataset of another key has the name of the copy.
     pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
         let columns = read_columns(&mirror.source, dataset.id).await?;
         let name = format!("{}{}", mirror.options.prefix, dataset.name);
@@ -119,7 +119,7 @@ impl Copy {
         };
         let start = mirror.options.start.map(Timestamp::micros);
         let mut checkpoint: CopyCheckpoint = checkpoint::read(&mirror.checkpoint_path(dataset.id));
-        // An earlier mirror may have left out rows that are requested now.
+        // An earlier mirror may have omitted rows that are requested now.
         if checkpoint.target != target.get() || start < checkpoint.start {
             checkpoint = CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() };
         }
@@ -132,7 +132,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Returns its display name.
+    /// Returns the name of the copy in messages.
     pub(super) fn name(&self) -> String {
         escape_line(&self.dataset.name).into()
     }
@@ -141,7 +141,7 @@ impl Copy {
         self.mirror.reporter.note(text);
     }
 
-    /// Adds missing columns to the target.
+    /// Adds columns that the copy lacks.
     async fn add_columns(&self) -> anyhow::Result<()> {
         let target = &self.mirror.target;
         let existing = read_columns(target, self.target).await?;
@@ -160,11 +160,11 @@ impl Copy {
         Ok(())
     }
 
-    /// Downloads the rows that exist now. Returns their number, `None` if the stream delivers all
+    /// Downloads the rows that exist now. Returns their number, or `None` if the stream delivers all
     /// missing rows.
     ///
     /// # Errors
-    /// An error if rows cannot be fetched or stored. Rows that were stored remain.
+    /// An error if rows cannot be fetched or stored. Rows that were stored before remain.
     pub(super) async fn download(&mut self, group: &Group) -> anyhow::Result<Option<u64>> {
         let is_live = self.mirror.options.is_live;
         if is_live && self.checkpoint.is_whole && self.checkpoint.last_event_id.is_some() {
@@ -182,7 +182,8 @@ impl Copy {
                 ));
             }
         }
-        // Read after the position, since the stream does not deliver rows before it.
+        // The range is read after the position in the stream, since the stream does not deliver rows
+        // before that position.
         let range = read_range(&self.mirror.source, self.dataset.id).await;
         let range = range.context("cannot read the first and the latest row")?;
         let mut n_rows = 0;
@@ -198,13 +199,13 @@ impl Copy {
         Ok(Some(n_rows))
     }
 
-    /// Returns the timestamp from which rows are downloaded. `None` for the first row.
+    /// Returns the timestamp at which the download starts, or `None` to start with the first row.
     async fn first_missing(&self) -> anyhow::Result<Option<Timestamp>> {
         let start = self.mirror.options.start;
         if let Some(through) = self.checkpoint.through {
             return Ok(Some(Timestamp::from_micros(through) + STEP));
         }
-        // With an explicit start, late and corrected rows are copied, too.
+        // If the user specified a start, late and corrected rows after it are copied, too.
         if !self.checkpoint.is_whole || (start.is_some() && !self.mirror.options.is_live) {
             return Ok(start);
         }
@@ -212,7 +213,7 @@ impl Copy {
         Ok(newest.map(|newest| newest + STEP).max(start))
     }
 
-    /// Downloads and stores the rows from `start` to `newest`. Returns their number.
+    /// Downloads and stores the rows from `start` to `newest`. Returns the number of rows.
     async fn download_range(
         &mut self,
         mut start: Timestamp,
@@ -238,7 +239,7 @@ impl Copy {
                 let is_empty = self.checkpoint.through == before;
                 start = end + STEP;
                 if is_empty && start <= newest {
-                    // Rows can be years apart.
+                    // Consecutive rows can be years apart, so empty ranges are skipped.
                     let next =
                         next_timestamp(&self.mirror.source, self.dataset.id, end, newest).await?;
                     start = next.unwrap_or(newest).max(start);
@@ -273,8 +274,8 @@ impl Copy {
         Ok(n_rows)
     }
 
-    /// Downloads and stores the rows from `start` to `end`, adds their number to `n_rows` and records
-    /// the last one.
+    /// Downloads and stores the rows from `start` to `end`. Adds their number to `n_rows` and records
+    /// the latest timestamp.
     async fn download_span(
         &mut self,
         plan: &ColumnMapping,
@@ -308,7 +309,7 @@ impl Copy {
                     continue;
                 }
             }
-            // Rows before a failure are valid.
+            // The rows before a failure are valid.
             if let Some(last) = rows.last() {
                 let through = last.timestamp.micros();
                 self.insert(&rows).await?;
@@ -323,8 +324,8 @@ impl Copy {
         }
     }
 
-    /// Returns the id of an event of the source's stream after which it delivers all future rows. `None`
-    /// if the stream has no event ids or the dataset has no rows.
+    /// Returns the id of an event of the source's stream after which all future rows follow. Returns
+    /// `None` if the stream has no event ids or the dataset has no rows.
     async fn find_position(&self, group: &Group, has_rows: bool) -> anyhow::Result<Option<String>> {
         let (group, mut events) = self.follow(group, ResumeFrom::default());
         let deadline = Instant::now() + BEGINS_WITHIN;
@@ -352,7 +353,7 @@ impl Copy {
         (group, events)
     }
 
-    /// Stores the rows of the stream until the source refuses permanently.
+    /// Stores the rows of the stream until the source permanently refuses to serve it.
     pub(super) async fn run(mut self, group: Group) {
         if let Err(error) = self.store_stream(&group).await {
             self.note(&format!("{} is no longer updated: {error:#}", self.name()));
@@ -361,7 +362,7 @@ impl Copy {
 
     async fn store_stream(&mut self, group: &Group) -> anyhow::Result<()> {
         let newest = newest_timestamp(&self.mirror.target, self.target).await?;
-        // Without an event id, rows after this timestamp are read by pages.
+        // Without an event id, rows after this timestamp are read in pages.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
         let last_event_id = self.checkpoint.last_event_id.clone();
         let (newest, repeats) = (Some(newest), Repeats::Give);
@@ -406,7 +407,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Stores rows of the stream and records that they are stored.
+    /// Stores rows of the stream and records the progress.
     async fn store_batch(&mut self, batch: RowBatch) -> anyhow::Result<()> {
         let RowBatch { mut rows, last_event_id } = batch;
         let start = self.mirror.options.start;
@@ -439,7 +440,7 @@ impl Copy {
         inserted.context("cannot store rows in the copy").map(drop)
     }
 
-    /// Writes the checkpoint, after the rows are stored.
+    /// Writes the checkpoint. Must be called after the rows are stored.
     fn write_checkpoint(&self) -> anyhow::Result<()> {
         let path: PathBuf = self.mirror.checkpoint_path(self.dataset.id);
         checkpoint::write(&path, &self.checkpoint)
@@ -460,7 +461,7 @@ enum CopyFailure {
 }
 
 fn failure(error: &anyhow::Error) -> CopyFailure {
-    /// Part of a service's error message for a range that is too wide.
+    /// Part of the error message with which a service rejects a time range.
     const TOO_WIDE: &str = "time range exceeds maximum";
     match error.downcast_ref::<ClientError>() {
         Some(ClientError::Limited { retry_after, .. }) => {
@@ -475,12 +476,12 @@ fn failure(error: &anyhow::Error) -> CopyFailure {
     }
 }
 
-/// Returns true if the stream cannot be opened by a retry.
+/// Returns true if retrying cannot open the stream.
 fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403 | 404))
 }
 
-/// Returns the timestamp of the first row after `time` and not after `last`.
+/// Returns the timestamp of the first row that is later than `time` and not later than `last`.
 async fn next_timestamp(
     service: &Datasets,
     dataset: DatasetId,
