@@ -16,40 +16,41 @@ use crate::format::{self, Step};
 /// Maximum time to wait while another process finishes its write, which usually takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// [`Schema::open_wait`] of a file that is opened with [`retry_while_busy`].
+/// Value of [`Schema::open_wait`] for a file that is opened with [`retry_while_busy`].
 pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
-/// Number of attempts to open a file while another process sets it up. They take some seconds, far
-/// longer than needed.
+/// Maximum number of attempts to open a file while another process sets it up. They take some seconds,
+/// far longer than needed.
 const OPEN_TRIES: u32 = 50;
 
-/// Pause between attempts to open a file.
+/// Pause between two attempts to open a file.
 const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
-/// Capacity of a connection's cache of prepared statements, which exceeds the number of statements of
-/// any store.
+/// Capacity of a connection's cache of prepared statements. It exceeds the number of statements of any
+/// store.
 const STATEMENTS_MAX: usize = 128;
 
-/// Statements that use a megabyte of the disk and free it again, each in its own transaction. They are a
-/// better test than a small write, which often fits even if another write has found no space.
+/// Statements that use a megabyte of the disk and free it again, each in its own transaction. They test
+/// if there is space. A small write is no test, since it often fits even if another write has found no
+/// space.
 pub const TRY_SPACE: [&str; 2] = [
     "DROP TABLE IF EXISTS space_trial;
      CREATE TABLE space_trial AS SELECT randomblob(1048576) AS body",
     "DROP TABLE IF EXISTS space_trial",
 ];
 
-/// Tables of a file, with the pragmas of the connections to it.
+/// Tables of a file, and the pragmas of connections to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the file in errors, such as `accounts file`.
     pub name: &'static str,
     /// Number of the format of the tables, stored in SQLite's `user_version`.
     pub version: i64,
-    /// Upgrades from older formats, in order. The last one leads to [`Self::version`].
+    /// Upgrades from older formats, in order. The last one results in [`Self::version`].
     pub steps: &'static [Step],
     /// Statements that create the tables in an empty file.
     pub tables: &'static str,
-    /// Pragmas of connections that write, in addition to those of every connection.
+    /// Pragmas of connections that write, in addition to the pragmas of every connection.
     pub pragmas: &'static str,
     /// Maximum time to wait while another process sets up or recovers the file.
     pub open_wait: Duration,
@@ -90,7 +91,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns true if another process had the file locked, so that a retry may succeed.
+    /// Returns true if another process had locked the file, so that a retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. } if source.is_busy())
@@ -139,7 +140,7 @@ impl Schema {
     /// Logs an upgrade. Does not write to a file whose tables are current.
     ///
     /// # Errors
-    /// [`OpenError`] if this fails, or the format of the file cannot be upgraded. The file is then
+    /// [`OpenError`] if this fails, or if the format of the file cannot be upgraded. The file is then
     /// unchanged.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
@@ -149,7 +150,8 @@ impl Schema {
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // Read again, since another process may have created or upgraded the tables in the meantime.
+        // The version is read again, since another process may have created or upgraded the tables in
+        // the meantime.
         let found = read_version(&write).map_err(failed)?;
         if found == 0 {
             write.execute_batch(tables).map_err(failed)?;
@@ -167,8 +169,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Checks that the file has the format of this schema. In a transaction that writes, this detects
-    /// that another process has upgraded the file.
+    /// Checks that the file has the format of this schema. If it is called in a transaction that writes,
+    /// it detects that another process has upgraded the file.
     ///
     /// # Errors
     /// [`OpenError::Version`] if it has another format.
@@ -183,7 +185,7 @@ impl Schema {
     }
 }
 
-/// Repeats `open` for some seconds while it fails because another process has the file locked.
+/// Repeats `open` for some seconds while it fails because another process has locked the file.
 /// Cancel-safe if `open` is.
 ///
 /// # Errors
@@ -207,7 +209,8 @@ where
 /// Applies the settings of every connection.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise, plans may depend on the bound values, and cached statements are prepared again.
+    // Otherwise query plans may depend on the bound values, and cached statements would be prepared
+    // again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
@@ -217,8 +220,8 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
-/// Preserves the write-ahead log when `connection` is closed, for a file that was replaced. The log at
-/// its path then belongs to the new file, and the last connection that closes would delete it.
+/// Preserves the write-ahead log when `connection` is closed. Needed if the file was replaced: the log
+/// at its path then belongs to the new file, and the last connection that closes would delete it.
 pub fn keep_log_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         error!(%error, "failed to close a replaced database without a checkpoint");
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "test file cannot be opened");
     }
 
-    /// The schema after two changes: a new column, and then a value for it.
+    /// The schema after two changes: a new column is added, then filled with a value.
     const CHANGED: Schema = Schema {
         version: 5,
         steps: &[

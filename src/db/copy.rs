@@ -1,8 +1,8 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
 //! Both have the same tables, each with a primary key. All rows are copied in one transaction, in the
-//! order of their keys and from one snapshot of the source. A copy that is stopped has no effect. At the
-//! end, every row of the copy is compared with its source.
+//! order of their keys and from one snapshot of the source. A copy that is stopped has no effect.
+//! Finally, every row of the copy is compared with its source.
 
 mod engine;
 mod table;
@@ -36,15 +36,15 @@ const INSERT_BYTES: usize = 4 << 20;
 pub struct CopiedTables {
     /// Schema of a file with these tables.
     pub file: Schema,
-    /// Schema of a database with the same tables, and others that are not copied.
+    /// Schema of a database with the same tables. It may have other tables, which are not copied.
     pub database: SharedSchema,
-    /// Statements that run in a database after its rows were copied.
+    /// Statements that are run in a database after its rows were copied.
     pub finish: &'static str,
-    /// True if a service that has a file open locks `FILE.lock`, so that it can be detected.
+    /// True if a service locks `FILE.lock` while it has a file open, so that open files can be detected.
     pub is_locked: bool,
 }
 
-/// Place where the tables are stored.
+/// File or database that contains the tables.
 #[derive(Debug, Clone)]
 pub enum CopyPlace {
     /// A file at this path.
@@ -89,7 +89,7 @@ pub enum CopyError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The destination has rows that differ from those of the source. They were not changed.
+    /// The destination has rows that differ from the rows of the source. They were not changed.
     #[error("table {table} of the destination has other rows; copy to an empty store")]
     NotEmpty {
         /// Name of the table.
@@ -156,7 +156,7 @@ pub async fn copy(
     Ok(n_rows)
 }
 
-/// Locks a file, so that no service opens it during the copy.
+/// Locks a file, so that no service can open it during the copy.
 fn lock_file(
     tables: &CopiedTables,
     place: &CopyPlace,
@@ -184,7 +184,7 @@ async fn is_empty(end: &mut End, tables: &[Table]) -> Result<bool, EndError> {
     Ok(true)
 }
 
-/// Compares the rows of a table in both stores. Returns their number, or `None` if they differ.
+/// Compares the rows of a table in both stores. Returns the number of rows, or `None` if they differ.
 async fn compare(
     source: &mut End,
     copied: &mut End,

@@ -1,4 +1,4 @@
-//! Classification of SQLite's errors, with a sentence about each for human readers.
+//! Classifies SQLite's errors and describes each in a sentence for human readers.
 
 use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
 use rusqlite::{Error, ErrorCode};
@@ -7,7 +7,8 @@ use rusqlite::{Error, ErrorCode};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DatabaseFault {
-    /// `None` if the error did not come from SQLite itself, for example if a value had another type.
+    /// `None` if the error did not come from SQLite itself, for example if a value had an unexpected
+    /// type.
     code: Option<ffi::Error>,
     text: String,
 }
@@ -42,7 +43,7 @@ impl DatabaseFault {
     /// Returns true if a write failed for lack of space.
     ///
     /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but an exceeded quota (`EDQUOT`) or limit of the file
-    /// size (`EFBIG`) as a failed write. On broken disks, it is a sync that fails.
+    /// size (`EFBIG`) as a failed write. If the disk is broken, a sync fails instead.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind() == Some(ErrorCode::DiskFull)
@@ -51,7 +52,7 @@ impl DatabaseFault {
             })
     }
 
-    /// Returns true if another process had the file locked, so that a retry may succeed.
+    /// Returns true if another process had locked the file, so that a retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.kind() == Some(ErrorCode::DatabaseBusy)

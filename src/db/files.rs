@@ -1,7 +1,7 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
-//! A deleted file stays open and accepts writes that no one will ever read, which SQLite does not
-//! notice. So the files must be checked before a write is acknowledged.
+//! A deleted file stays open and accepts writes, which are lost. SQLite does not notice this, so the
+//! files must be checked before a write is acknowledged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use tracing::error;
 /// Suffix of SQLite's write-ahead log.
 const LOG: &str = "-wal";
 
-/// Suffix of the index of the log, which SQLite can rebuild.
+/// Suffix of the index of the log. SQLite can rebuild it.
 const LOG_INDEX: &str = "-shm";
 
-/// Suffix of a log that was moved away. SQLite would recover a log into whichever file has the matching
-/// name, and thereby ruin a file that the log does not belong to.
+/// Suffix of a log that was moved away. SQLite would apply a log to any file with the matching name, and
+/// thereby ruin a file to which the log does not belong.
 const LOG_ASIDE: &str = "-wal.replaced";
 
 /// Files of an open database: the main file and its log.
@@ -36,8 +36,8 @@ struct OpenFile {
 }
 
 impl DatabaseFiles {
-    /// Returns the files of the database at `path`, which was just opened and read, so that its log
-    /// exists.
+    /// Returns the files of the database at `path`. It must have just been opened and read, so that its
+    /// log exists.
     ///
     /// # Errors
     /// An I/O error if the main file cannot be found.
@@ -50,8 +50,8 @@ impl DatabaseFiles {
         Ok(Self { main, log, is_replaced: AtomicBool::new(false) })
     }
 
-    /// Returns true unless an earlier [`Self::check`] found the files replaced. The cost is one atomic
-    /// load.
+    /// Returns false if an earlier [`Self::check`] found that the files were replaced. The cost is one
+    /// atomic load.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         !self.is_replaced.load(Ordering::Acquire)
@@ -59,9 +59,9 @@ impl DatabaseFiles {
 
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// Once they are not, this is logged and the result stays false: the service must be restarted. A
-    /// log that is left next to another main file is renamed, so that SQLite does not recover it into
-    /// that file.
+    /// If they are not, logs this. The result then stays false, and the service must be restarted. A log
+    /// that was left next to another main file is renamed, so that SQLite does not apply it to that
+    /// file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
@@ -104,7 +104,7 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, for example of a network file system, do not show whether the file was
+            // Other errors, for example of a network file system, do not mean that the file was
             // replaced.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -126,7 +126,7 @@ const fn identity(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Returns the path next to `path` that has `ending` appended to the file name.
+/// Returns `path` with `ending` appended to the file name.
 #[must_use]
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
-        // The old files stay open, so that their inodes are not used for the new files.
+        // The old files stay open, so that the new files get other inodes.
         let open = ["", LOG].map(|ending| fs::File::open(beside(&path, ending)).unwrap());
         fs::remove_file(beside(&path, LOG)).unwrap();
         fs::remove_file(&path).unwrap();

@@ -2,8 +2,8 @@
 //! of the tables.
 //!
 //! A store of an older format is upgraded in one transaction when it is opened for writing. A service
-//! that already has it open reads the format in each of its writing transactions, and fails them from
-//! then on. A store that is newer than the program, or older than the first upgrade, is rejected.
+//! that already has it open checks the format in each of its writing transactions, which then fail. A
+//! store that is newer than the program, or older than the first upgrade, is rejected.
 
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use rusqlite::Connection;
 pub enum Step {
     /// SQL statements.
     Sql(&'static str),
-    /// A function, for a change that statements cannot express, such as that of an encoding.
+    /// A function, for a change that statements cannot express, such as a change of an encoding.
     Code(fn(&Connection) -> rusqlite::Result<()>),
 }
 
@@ -25,14 +25,14 @@ impl Step {
     }
 }
 
-/// Returns those of `steps` that lead from format `found` to format `known`, which the last step reaches.
-/// Returns `None` if there are no such steps.
+/// Returns the part of `steps` that upgrades from format `found` to format `known`, which is the result
+/// of the last step. Returns `None` if there are no such steps.
 pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
     let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
     steps.get(steps.len().checked_sub(n_missing)?..)
 }
 
-/// Returns advice about a store in format `found`, which a program with format `known` rejects.
+/// Returns advice for a store in format `found`, which a program with format `known` rejects.
 #[must_use]
 pub const fn advice(found: i64, known: i64) -> &'static str {
     if found > known {

@@ -1,7 +1,7 @@
 //! PostgreSQL, as all stores of this program use it: one database, with a schema for each store.
 //!
-//! [`Connections`](connections::Connections) are few and bounded in time,
-//! [`Schema`](schema::Schema) creates tables once even if several services start, and
+//! [`Connections`](connections::Connections) limits the number of connections and the time of
+//! transactions, [`Schema`](schema::Schema) creates tables once even if several services start, and
 //! [`Fault`](fault::Fault) classifies errors.
 
 pub mod connections;
@@ -20,8 +20,8 @@ use self::fault::timed_out;
 
 /// Address of a database, such as `postgres://user@host:5432/name`.
 ///
-/// Missing parts are taken from the environment variables and the password file that `psql` uses.
-/// `Debug` and `Display` hide the password.
+/// Missing parts come from the environment variables and the password file that `psql` uses. `Debug` and
+/// `Display` hide the password.
 #[derive(Clone, derive_more::Debug, derive_more::Display)]
 #[debug("{self}")]
 #[display(
@@ -46,7 +46,7 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// Returns the options of a new connection, with the current password of the password file. The
+    /// Returns the options of a new connection, with the current password from the password file. The
     /// number of float digits is not set, since poolers reject this option, and the default is exact.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
@@ -54,8 +54,8 @@ impl DatabaseUrl {
     }
 }
 
-/// A text is not the address of a database. The error does not contain the text, which may have a
-/// password.
+/// Error for a text that is not the address of a database. It does not contain the text, which may
+/// include a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the address of a database, such as postgres://user@host:5432/name")]
 pub struct DatabaseUrlError;
@@ -73,8 +73,8 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Opens a connection to the database at `url`, to find out why a pool fails to connect. Times out after
-/// 5 s.
+/// Opens a connection to the database at `url`, to find the reason why a pool cannot connect. Times out
+/// after 5 s.
 ///
 /// # Errors
 /// The error of the server or of the connection.

@@ -73,7 +73,7 @@ impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
     /// Returns the number in column `idx`, or `None` for null.
     ///
     /// # Errors
-    /// As [`Self::get`], or if the number is negative or too large.
+    /// The same as for [`Self::get`], or if the number is negative or too large.
     pub fn get_unsigned<T: TryFrom<i64>>(&self, idx: usize) -> Result<Option<T>, E> {
         Ok(self.get::<Option<i64>>(idx)?.map(unsigned).transpose()?)
     }

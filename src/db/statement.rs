@@ -25,7 +25,7 @@ pub trait Statements {
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>>;
 
-    /// Returns the first column of the first row, which must exist, as for a count.
+    /// Returns the first column of the first row. The statement must return a row, as a count does.
     fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T>;
 }
 

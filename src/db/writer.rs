@@ -1,10 +1,10 @@
-//! The thread that writes to a file, which combines the commits of several writers.
+//! The thread that writes to a file and combines the commits of several writers.
 //!
-//! Jobs run one after another in the same transaction. When no more are queued, or enough have run, the
-//! transaction is committed and all of them get their results. So jobs that are queued together share
-//! one sync of the disk. The changes of a failed job are rolled back. If it was the first job, the whole
-//! transaction is rolled back. Every later job has a savepoint, which makes SQLite copy each page that
-//! it changes.
+//! Jobs run one after another in the same transaction. When no more jobs are queued, or enough have run,
+//! the transaction is committed and all callers get their results. Thus jobs that are queued together
+//! share one sync of the disk. The changes of a failed job are rolled back. If it was the first job, the
+//! whole transaction is rolled back. Every later job has a savepoint, which makes SQLite copy each page
+//! that the job changes.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const QUEUE_CAPACITY: usize = 256;
 /// Maximum number of jobs per commit, so that the first job does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
-/// Failure of a commit, which several jobs can share.
+/// Failure of a commit. All jobs that share the commit get it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -70,7 +70,8 @@ pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static
     fn is_full(&self) -> bool;
 }
 
-/// A job. It runs in the open transaction, or only reports the error if there is no transaction.
+/// A job. It runs in the open transaction. If there is no transaction, it only reports the error to its
+/// caller.
 type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 
 /// Position of a job in the open transaction.
@@ -82,14 +83,14 @@ enum Turn<'a> {
     Later(&'a Connection),
 }
 
-/// A job that has run.
+/// Outcome of a job that has run.
 struct Done {
     answer: Answer,
     has_failed: bool,
     is_full: bool,
 }
 
-/// Sends the result of a job to its caller once the outcome of the commit is known.
+/// Sends the result of a job to its caller. Called once the outcome of the commit is known.
 type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 
 /// The jobs that share a commit.
@@ -107,7 +108,8 @@ impl Commit {
     }
 }
 
-/// Handle to the writing thread, which exits when this is dropped. `E` is the error type of the store.
+/// Handle to the writing thread, which exits when the handle is dropped. `E` is the error type of the
+/// store.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
@@ -124,14 +126,15 @@ struct Worker {
     schema: &'static Schema,
     connection: Connection,
     files: Arc<DatabaseFiles>,
-    /// True if a commit has found no space and no check has found space since.
+    /// True if a commit has found no space and no later check has found space.
     is_full: Arc<AtomicBool>,
-    /// Format of the file, once a newer version of the program is found to have upgraded it.
+    /// Format of the file, set when the thread finds that a newer version of the program has upgraded
+    /// the file.
     upgraded: Arc<OnceLock<i64>>,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread. It owns `connection`, which is open to the file of `schema`.
+    /// Starts the thread. It owns `connection`, which must be a connection to the file of `schema`.
     ///
     /// # Errors
     /// An I/O error if the thread cannot be started.
@@ -160,7 +163,7 @@ impl<E: WriteError> Writer<E> {
     /// fails, its changes are rolled back.
     ///
     /// `on_commit` is called before this returns, in the order of the commits. Dropping the future does
-    /// not stop queued work.
+    /// not cancel queued work.
     ///
     /// # Errors
     /// The error of `work`, or a [`CommitError`].
@@ -183,7 +186,7 @@ impl<E: WriteError> Writer<E> {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        // Not `Handle::block_on`, which would panic within the async function of a test.
+        // `Handle::block_on` is not used, since it would panic within the async function of a test.
         futures::executor::block_on(self.run(work, |_| {}))
     }
 
@@ -193,7 +196,7 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Checks that the file accepts writes: it has not been removed or replaced, has the format of this
+    /// Checks that the file accepts writes: it was not removed or replaced, has the format of this
     /// program, and its disk has space. If a commit has found no space, also writes a megabyte and
     /// removes it.
     ///
@@ -240,7 +243,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
                 (_, Err(error)) => Err(error),
                 (Err(error), Ok(_)) => Err(error.into()),
             };
-            // Fails if the caller has stopped waiting. The work is done anyway.
+            // An error means that the caller has stopped waiting. The work is done nevertheless.
             drop(sender.send(result));
         });
         Done { answer, has_failed, is_full }
@@ -254,8 +257,8 @@ fn run_in_savepoint<T, E: WriteError>(
 ) -> Result<T, E> {
     connection.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = work(connection);
-    // After some errors, such as a full disk, SQLite has rolled back the whole transaction, including
-    // the savepoint.
+    // After some errors, such as a full disk, SQLite has already rolled back the whole transaction,
+    // including the savepoint.
     if connection.is_autocommit() {
         return result;
     }
@@ -280,8 +283,8 @@ impl Worker {
         }
     }
 
-    /// Runs `first`, and jobs that are queued after it, in one transaction. If it succeeds, the changes
-    /// are durable in the file that is at the path.
+    /// Runs `first`, and the jobs that are queued after it, in one transaction. If it succeeds, their
+    /// changes are durable, and the file is still in place at its path.
     fn commit(
         &mut self,
         first: Job,
@@ -307,7 +310,7 @@ impl Worker {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
         }
         match failure {
-            // A job that finds no space may roll back the changes of all jobs.
+            // A job that found no space may have rolled back the changes of all jobs.
             Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
@@ -334,11 +337,12 @@ fn transact(
     let done = first(Ok(Turn::First(&transaction)));
     let has_failed = done.has_failed;
     commit.add(done);
-    // After some errors, such as a full disk, SQLite has rolled back the whole transaction.
+    // After some errors, such as a full disk, SQLite has already rolled back the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // Without a transaction, another job would commit separately and then be reported as failed.
+    // If there is no transaction any more, another job would be committed separately and then be
+    // reported as failed.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()

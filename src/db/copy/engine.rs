@@ -1,4 +1,4 @@
-//! One end of a copy, a store in either engine.
+//! The source or the destination of a copy, a store in either engine.
 
 use std::error::Error;
 
@@ -13,10 +13,10 @@ use super::table::{Kind, Row, Table};
 use super::{CopiedTables, CopyPlace};
 use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction};
 
-/// Failure of an end of a copy.
+/// Failure of the source or the destination.
 pub(super) type EndError = Box<dyn Error + Send + Sync>;
 
-/// Access to one end of a copy: reading for the source, writing for the destination.
+/// Access to a store: read for the source, write for the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -50,8 +50,8 @@ impl End {
             }
             (CopyPlace::Database(url), _) => {
                 let schema = tables.database;
-                // Two connections, since a connection behind a pooler might be replaced before it is
-                // closed.
+                // Two connections are allowed, since a connection that is replaced because of a pooler
+                // may still be open.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options, Handle::current());
                 connections.open_tables(schema).await?;
@@ -59,7 +59,7 @@ impl End {
                     Access::Read => connections.begin_read().await?,
                     Access::Write => connections.begin_write().await?,
                 };
-                // The transaction may be idle for long, since the other end may be slow.
+                // The transaction may be idle for a long time, since the other store may be slow.
                 let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
                 sqlx::raw_sql(sql).execute(&mut *transaction).await?;
                 Ok(Self::Database(transaction))
@@ -67,7 +67,7 @@ impl End {
         }
     }
 
-    /// Returns the next `n_rows` rows of a table in the order of the key, starting after the row
+    /// Returns the next `n_rows` rows of a table in the order of the key, beginning after the row
     /// `after`.
     pub(super) async fn page(
         &mut self,
@@ -137,7 +137,7 @@ impl End {
         }
     }
 
-    /// Makes the table generate keys above `n`.
+    /// Sets the highest generated key of the table to `n`, so that it generates higher keys.
     pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EndError> {
         match self {
             Self::File(file) => {
@@ -158,7 +158,7 @@ impl End {
         Ok(())
     }
 
-    /// Runs `statements` if this is a database.
+    /// Runs `statements` if this store is a database.
     pub(super) async fn run(&mut self, statements: &'static str) -> Result<(), EndError> {
         if let Self::Database(c) = self {
             sqlx::raw_sql(statements).execute(&mut **c).await?;

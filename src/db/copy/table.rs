@@ -18,7 +18,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Columns of the key in the key's order, then the other columns.
+    /// Columns of the key in the order of the key, then the other columns.
     pub(super) columns: Vec<(String, Kind)>,
     /// Number of columns in the key.
     pub(super) n_key: usize,
@@ -27,7 +27,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Returns the tables that `sql` creates, ordered so that each table refers only to earlier ones.
+    /// Returns the tables that `sql` creates. Each table refers only to tables before it.
     pub(super) fn all(sql: &str) -> Result<Vec<Self>> {
         let file = Connection::open_in_memory()?;
         file.execute_batch(sql)?;
@@ -60,8 +60,8 @@ impl Table {
     }
 
     /// Returns a statement that selects the next `n_rows` rows in the order of the key: from the start,
-    /// or after a key that is passed as parameters. Texts are ordered by their bytes, which is not the
-    /// default of a database.
+    /// or after a key that is passed as parameters. Texts are ordered by their bytes, which a database
+    /// does not do by default.
     pub(super) fn select(&self, is_after: bool, n_rows: usize, is_database: bool) -> String {
         let ordered = |(name, kind): &(String, Kind)| match kind {
             Kind::Text if is_database => format!("{name} COLLATE \"C\""),
@@ -83,7 +83,8 @@ impl Table {
         format!("INSERT INTO {} ({}) VALUES ({values})", self.name, self.names())
     }
 
-    /// Returns a statement that inserts rows in a database, given one list of values for each column.
+    /// Returns a statement that inserts rows in a database. Its parameters are a list of values for each
+    /// column.
     pub(super) fn insert_lists(&self) -> String {
         let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| match kind {
             Kind::Integer => format!("${n}::bigint[]"),

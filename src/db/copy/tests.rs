@@ -39,8 +39,8 @@ CREATE TABLE n_people (n bigint PRIMARY KEY);
     is_locked: true,
 };
 
-/// Creates a file with people and things. The person with the highest key is deleted. The names of the
-/// things are in an order that no language uses.
+/// Creates a file with people and things. The person with the highest key is deleted, so that the
+/// counter exceeds all keys. No language sorts the names of the things in the order of their bytes.
 fn create_source(folder: &TempDir) -> CopyPlace {
     let path = folder.path().join("from.db");
     let file = TABLES.file.open(&path).unwrap();

@@ -1,11 +1,11 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
-//! A connection that is lost while idle is replaced silently. A connection that is lost during a
-//! transaction makes the transaction fail and is not used again.
+//! A connection that is lost while idle is replaced silently. If a connection is lost during a
+//! transaction, the transaction fails and the connection is not used again.
 //!
 //! A pooler such as `PgBouncer` may send each transaction to another connection of the server. Poolers
 //! are detected because they reject or drop a startup option. Behind a pooler, all statements run in
-//! transactions that apply the settings themselves and do not use statements prepared before.
+//! transactions that apply the settings themselves and do not use prepared statements.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,27 +29,29 @@ use super::fault::{
 };
 use super::schema::{Schema, SchemaError};
 
-/// Maximum time to wait for a connection: longer than a busy service needs, shorter than a client waits.
+/// Maximum time to wait for a connection. It is longer than a busy service needs and shorter than a
+/// client waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a whole transaction. It is less than a client waits, so that the client learns the
-/// reason. The server cancels statements sooner, so this limit only affects servers that do not respond
-/// at all. A commit may then have been made. Its writer finds this out by sending it again.
+/// Time limit of a whole transaction. It is shorter than the time that a client waits, so that the
+/// client learns the reason. The server cancels statements earlier, so this limit only matters if the
+/// server does not respond at all. A commit may have been made in that case. The writer learns this when
+/// it sends the batch again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 
-/// Time limit of a check that writes are accepted. Its caller can try other servers.
+/// Time limit of a check that writes are accepted. The caller of the check can try other servers.
 const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of an attempt to connect that only serves to find out why the pool cannot.
+/// Time limit of an attempt to connect that only serves to find the reason why the pool cannot connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Time after which idle connections are closed, so that quiet services leave room for others.
+/// Time after which idle connections are closed, so that quiet services leave connections for others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
-/// Settings of a connection, with times in milliseconds: limits of a statement, of the wait for a lock,
-/// and of an idle transaction, which holds the locks of a service that is paused or lost. Plans are
-/// generic and not compiled, since every statement finds its rows by an index whatever its parameters
-/// are. Planning again or compiling would take longer than running it.
+/// Settings of a connection, with times in milliseconds: the limits of a statement, of the wait for a
+/// lock, and of an idle transaction, which would hold locks while its service is paused or lost. Plans
+/// are generic and not compiled, since every statement finds its rows by an index, whatever its
+/// parameters are. Planning or compiling each time would take longer than running the statement.
 const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
@@ -58,7 +60,8 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// A setting that means nothing to the server. It reaches the server only on direct connections.
+/// A setting that has no meaning for the server. It reaches the server only on direct connections,
+/// without a pooler.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
 /// Statement that selects true if [`DIRECT`] reached the server.
@@ -91,18 +94,18 @@ struct Shared {
     url: DatabaseUrl,
     options: ConnectionsOptions,
     runtime: Handle,
-    /// Permits for connections that write.
+    /// Permits for writing.
     writers: Arc<Semaphore>,
-    /// True once a pooler has been found between this service and the server.
+    /// True once a pooler was found between this service and the server.
     is_pooled: Arc<AtomicBool>,
     /// Statements that are appended to the start of a transaction behind a pooler. They apply the
     /// settings and disable prepared statements.
     local_settings: String,
-    /// Format of the opened tables, and a statement that reads it. Every transaction that writes starts
-    /// with this statement, whose lock on the table preserves the format until the end of the
+    /// Format of the opened tables, and a statement that reads it. Every writing transaction starts with
+    /// this statement, which locks the table, so that the format stays the same until the end of the
     /// transaction.
     known: OnceLock<(i32, String)>,
-    /// True if a write has found the server's disk full and no check has found space since.
+    /// True if a write has found the server's disk full and no later check has found space.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
@@ -113,13 +116,13 @@ struct Shared {
 /// Options of the connections of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionsOptions {
-    /// Schema in which statements find tables whose names they do not qualify.
+    /// Schema in which statements look up tables with unqualified names.
     pub schema: &'static str,
     /// Maximum number of connections. By default, a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. Writers are stuck while no standby confirms commits.
-    /// The other connections then remain available for reads.
+    /// Maximum number of connections that write. If no standby confirms commits, writers block. The
+    /// other connections then remain available for reads.
     pub n_writers: usize,
 }
 
@@ -151,7 +154,7 @@ pub enum Snapshot {
 /// An open transaction. If it is dropped before [`Self::finish`], its connection is closed.
 #[derive(Debug)]
 pub struct Transaction {
-    /// `None` only while it is dropped.
+    /// `None` only while this is being dropped.
     connection: Option<PoolConnection<Postgres>>,
     shared: Arc<Shared>,
     /// False if a single statement runs without an explicit transaction.
@@ -163,7 +166,7 @@ pub struct Transaction {
     writer: Option<OwnedSemaphorePermit>,
 }
 
-/// Counts a caller as waiting until dropped.
+/// Counts a caller as waiting until this is dropped.
 struct Waiting<'s>(&'s AtomicUsize);
 
 impl<'s> Waiting<'s> {
@@ -180,8 +183,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Connections {
-    /// Returns a handle to the database at `url`, whose connections are opened when needed. Their tasks
-    /// run on `runtime`.
+    /// Returns a handle to the database at `url`. Connections are opened when needed. Their tasks run on
+    /// `runtime`.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
         let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
@@ -205,10 +208,10 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
-            // Not logged by the pool, since waits and timeouts are counted here.
+            // The pool does not log waits, since they and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
-            // A lost connection is detected by its first statement, without another round trip.
+            // A lost connection is detected by its first statement, which saves a round trip.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 let is_pooled = Arc::clone(&is_pooled);
@@ -226,7 +229,7 @@ impl Connections {
         Self { pool, shared: Arc::new(shared) }
     }
 
-    /// Runs `work`, which only reads. If a connection was lost, runs it again on another one.
+    /// Runs `work`, which only reads. If a connection was lost, runs `work` again on another one.
     ///
     /// # Errors
     /// The error of `work` or of the database.
@@ -257,7 +260,7 @@ impl Connections {
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
-    /// the commit, this fails although the writes may have been made.
+    /// the commit, this fails although the writes may be durable.
     ///
     /// # Errors
     /// The error of `work` or of the database.
@@ -273,8 +276,8 @@ impl Connections {
         self.within(DONE_WITHIN, done).await
     }
 
-    /// Creates or upgrades the tables of `schema`. Returns the random number that identifies them. From
-    /// then on, writes fail once a newer version of the program has upgraded the tables.
+    /// Creates or upgrades the tables of `schema`. Returns the random number that identifies the tables.
+    /// From then on, writes fail once a newer version of the program has upgraded the tables.
     ///
     /// # Errors
     /// The same as for [`Schema::open`].
@@ -303,8 +306,8 @@ impl Connections {
         self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Checks that the database accepts writes by running `sql`, which must have no effect. If a write
-    /// has found the disk full, also writes a megabyte and rolls it back.
+    /// Checks that the database accepts writes by running `sql`, which must have no effect. If an
+    /// earlier write has found the disk full, also writes a megabyte and rolls it back.
     ///
     /// # Errors
     /// The error of the database.
@@ -331,7 +334,7 @@ impl Connections {
     /// Returns the output of `done` if it completes within `limit`.
     ///
     /// # Errors
-    /// The error of `done`, or [`Fault::Unreachable`] after `limit`.
+    /// The error of `done`, or [`Fault::Unreachable`] if the limit is exceeded.
     pub async fn within<T, E: From<sqlx::Error>>(
         &self,
         limit: Duration,
@@ -356,8 +359,8 @@ impl Connections {
         }
     }
 
-    /// Starts a transaction with the statement `sql`. If that is `None`, prepares for a single statement
-    /// without a transaction. Replaces connections that were lost while idle.
+    /// Starts a transaction with the statement `sql`. If `sql` is `None`, returns a connection for a
+    /// single statement without a transaction. Replaces connections that were lost while idle.
     fn begin(
         &self,
         sql: Option<&'static str>,
@@ -409,8 +412,8 @@ impl Connections {
         .boxed()
     }
 
-    /// Returns a connection of the pool. Connects again with other options if a pooler is found, or with
-    /// the current password if the server rejected the login.
+    /// Returns a connection from the pool. Connects again with other options if a pooler is found, or
+    /// with the current password if the server rejected the login.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let was_pooled = self.shared.is_pooled();
@@ -447,7 +450,7 @@ impl Connections {
     }
 
     /// Returns the reason why the pool has no connection. The pool itself retries until its time limit
-    /// without reporting failures.
+    /// and does not report failures.
     async fn explain_timeout(&self) -> sqlx::Error {
         if self.pool.size() >= self.shared.options.n_max {
             return sqlx::Error::PoolTimedOut;
@@ -517,8 +520,8 @@ impl Transaction {
         let end = match &result {
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
-            // Not used again even if the server only stopped accepting writes: the next connection may
-            // reach another server.
+            // The connection is not used again even if the server only stopped accepting writes, since
+            // the next connection may reach another server.
             Err(error) if error.unreachable_cause().is_some() => return result,
             Err(error) => {
                 if error.is_full() {

@@ -1,4 +1,4 @@
-//! Classification of the database's errors.
+//! Classifies the errors of a database.
 
 use std::error::Error as StdError;
 use std::io;
@@ -8,8 +8,8 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use task::causes::chain;
 
-/// Codes of temporary errors: the server stops, starts, has too many connections, or rejects writes
-/// because another server is the leader. The same request may succeed later.
+/// Codes of temporary errors: the server is stopping or starting, has too many connections, or rejects
+/// writes because another server is the leader. The same request may succeed later.
 const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
     "25P03", // the transaction was idle for too long
@@ -42,9 +42,9 @@ pub enum Fault {
     Statement,
 }
 
-/// Error that work on a connection can have.
+/// Type of errors that work on a connection can return.
 pub trait WorkError: From<sqlx::Error> + Send {
-    /// Returns the error of the database if its class is [`Fault::Unreachable`].
+    /// Returns the underlying error of the database if its class is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 
     /// Returns true if the class of the error is [`Fault::Full`].
@@ -74,7 +74,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(cause) => {
             let is_unconnected =
                 matches!(cause.get_ref(), Some(cause) if cause.is::<NoConnection>());
-            // A server that did not respond in time does not get more time.
+            // The server did not respond in time, so it is not asked again.
             cause.kind() != io::ErrorKind::TimedOut && !is_unconnected
         }
         sqlx::Error::Protocol(_) => true,
@@ -98,13 +98,13 @@ fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
     code.is_some_and(|code| code.starts_with(start))
 }
 
-/// Returns true if the database named in the address does not exist.
+/// Returns true if the database in the address does not exist.
 #[must_use]
 pub fn is_no_database(error: &sqlx::Error) -> bool {
     has_code_of(error, "3D000")
 }
 
-/// Describes an error in the server's own words. Omits the location in the server's source code.
+/// Describes an error in the server's own words. Omits the location in the source code of the server.
 fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
@@ -118,13 +118,13 @@ fn describe(error: &sqlx::Error) -> String {
 #[error("cannot connect: {}; `triptych doctor --store` says more", describe(.0))]
 struct NoConnection(sqlx::Error);
 
-/// Returns the error of a pool that could not connect because of `cause`. It does not count as a lost
-/// connection.
+/// Returns the error of a pool that could not connect because of `cause`. This error does not count as a
+/// lost connection.
 pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }
 
-/// An error that is permanent, such as that of a statement that the server rejected.
+/// A permanent error, for example a statement that the server rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
 pub struct Refused(sqlx::Error);
@@ -143,30 +143,30 @@ pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     next_step_after(error.as_database_error()?.code().as_deref()?)
 }
 
-/// Returns an error followed by its causes.
+/// Iterates over an error and its causes.
 fn causes<'e>(
     error: &'e (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     successors(Some(error), |&error| error.source())
 }
 
-/// A fault of a server, with advice about it.
+/// A fault of a server, with advice for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The fault, in the words of the server or of the system.
     pub text: String,
-    /// What to do about the fault.
+    /// Advice: the next step to correct the fault.
     pub next: &'static str,
 }
 
-/// Advice for a server that cannot be reached.
+/// Advice if a server cannot be reached.
 const CHECK_PLACE: &str = "check that it runs, and its host and port";
 
-/// Advice for a failed TLS handshake.
+/// Advice if a TLS handshake failed.
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
 
-/// Returns the fault of the database that caused `error`, or `None` if no database error is among its
+/// Returns the fault of a database that caused `error`, or `None` if no error of a database is among its
 /// causes.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
@@ -197,7 +197,7 @@ fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
     }
 }
 
-/// Returns what to do about an error with this code.
+/// Returns the advice for an error with this code.
 fn next_step_after(code: &str) -> Option<&'static str> {
     Some(match code {
         "3D000" => "create it with `createdb NAME`, or correct the name at the end of the address",
@@ -233,7 +233,7 @@ impl From<&sqlx::Error> for Fault {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
                 // Codes of class 28 mean that the login was rejected, which the operator of the service
-                // can fix.
+                // can correct.
                 Some(code)
                     if PASSING.contains(&code)
                         || code.starts_with("08")

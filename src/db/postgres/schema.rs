@@ -1,4 +1,4 @@
-//! Tables of a store in a schema of their own, and the number of their format.
+//! Tables of a store in a schema of their own, with the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;
@@ -6,7 +6,7 @@ use tracing::info;
 use super::fault::{Fault, WorkError};
 use crate::format;
 
-/// Key of the lock that a service holds while it creates or upgrades the tables. The number is
+/// Key of the advisory lock that a service holds while it creates or upgrades the tables. The number is
 /// arbitrary: it spells `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
@@ -20,8 +20,8 @@ pub struct Schema {
     pub name: &'static str,
     /// Number of the format, stored in a table `format` of the schema.
     pub version: i32,
-    /// Statements that upgrade from older formats, in order. The last one leads to [`Self::version`].
-    /// The names of their tables are qualified.
+    /// Statements that upgrade from older formats, in order. The last one results in [`Self::version`].
+    /// Table names are qualified.
     pub steps: &'static [&'static str],
     /// Statements that create the tables in an empty schema.
     pub tables: &'static str,
@@ -94,19 +94,19 @@ impl SchemaError {
 
 impl Schema {
     /// Creates missing tables, or upgrades tables of an older format, in the transaction of
-    /// `connection`. Returns the random number that identifies these tables.
+    /// `connection`. Returns the random number that identifies the tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails or has another encoding, or the format of the tables cannot
-    /// be upgraded.
+    /// [`SchemaError`] if the database fails, if it has another encoding, or if the format of the tables
+    /// cannot be upgraded.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // Tables and their format are created together. If they exist, no lock is taken, so a service
-        // does not wait for another one that is opening them and may be paused.
+        // Tables and their format are created together. If they exist, no lock is taken, so that a
+        // service does not wait for another service that is opening them and may be paused.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
@@ -115,20 +115,21 @@ impl Schema {
             Err(SchemaError::Version { .. }) => {}
             checked => return checked,
         }
-        // Releases the lock that the read took, since another service that upgrades would wait for it.
+        // Releases the lock that the read acquired, since another service that upgrades would wait for
+        // it.
         sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
         self.upgrade(connection).await?;
         self.check(connection).await
     }
 
-    /// Upgrades tables of an older format. Waits for open transactions that have read the format, as
-    /// every one that writes does. Later transactions see the new format.
+    /// Upgrades tables of an older format. Waits for open writing transactions, since each of them has
+    /// read the format. Later transactions see the new format.
     async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
         self.take_turn(connection).await?;
         let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        // Read again, since another service may have upgraded the tables in the meantime.
+        // The format is read again, since another service may have upgraded the tables in the meantime.
         let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
@@ -150,10 +151,10 @@ impl Schema {
     }
 
     /// Checks the format of the tables without changing anything, for a read-only server. Returns the
-    /// random number that identifies them.
+    /// random number that identifies the tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails, or the tables have another format.
+    /// [`SchemaError`] if the database fails, or if the tables have another format.
     pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let (found, era) = self.read_format(connection).await?;
         if found != self.version {
@@ -162,7 +163,7 @@ impl Schema {
         Ok(era)
     }
 
-    /// Looks for the tables without changing anything. Returns their state.
+    /// Determines the state of the tables without changing anything.
     ///
     /// # Errors
     /// The error of the database.
@@ -181,16 +182,16 @@ impl Schema {
         Ok(SchemaSeen::Missing { can_create })
     }
 
-    /// Returns true if the tables exist. Reads the catalog, since `to_regclass` may not see them yet in
-    /// a transaction that has waited for their creation.
+    /// Returns true if the tables exist. Reads the catalog, since `to_regclass` may not see the tables
+    /// yet in a transaction that has waited for their creation.
     async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
-    /// Waits for other services that create or upgrade tables, and keeps them waiting until the end of
-    /// the transaction.
+    /// Acquires the lock for creating or upgrading tables until the end of the transaction. Waits for
+    /// other services that hold it.
     async fn take_turn(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         sqlx::query(lock).bind(CREATE_LOCK).execute(connection).await.map(drop)

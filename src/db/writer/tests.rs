@@ -76,7 +76,7 @@ fn check_names(path: &Path, want: &[&str]) {
 async fn failed_job_is_undone_alone() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
-    // The first job runs until the others are queued, so that all three share a commit.
+    // The first job runs until the other jobs are queued, so that all three share a commit.
     let first = writer.run(
         move |connection| {
             wait.recv().unwrap();

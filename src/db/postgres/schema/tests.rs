@@ -15,7 +15,7 @@ const OLDER: Schema = Schema {
     tables: "CREATE TABLE things.things (id bigint PRIMARY KEY)",
 };
 
-/// Tables after two changes: a new column, and then a value for it.
+/// Tables after two changes: a new column is added, then filled with a value.
 const NEWER: Schema = Schema {
     version: 5,
     steps: &[
@@ -63,7 +63,7 @@ async fn concurrent_services_upgrade_once_and_older_ones_stop_writing() {
     assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
 }
 
-/// An upgrade waits for a writing transaction that is open, whose write is preserved.
+/// An upgrade waits for an open writing transaction. The write of the transaction is preserved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upgrade_waits_for_writes_of_the_older_format() {
     let Some(url) = new_database() else { return };
