@@ -66,7 +66,7 @@ impl Retention {
 
 /// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // A wrong clock at the start must not delete rows.
+    // If the clock is wrong at the start, no rows may be deleted.
     let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());

@@ -20,7 +20,7 @@ use crate::error::{OperationError, Result};
 use crate::query::Bounds;
 use crate::{Datasets, run_blocking};
 
-/// Number of rows from which the size of a download is estimated.
+/// Number of rows in the sample from which the size of a download is estimated.
 const SAMPLE_ROWS: usize = 2000;
 
 /// Query for the coverage of a range of raw rows.
@@ -35,13 +35,13 @@ pub(crate) struct CoverageQuery {
 }
 
 impl Datasets {
-    /// Counts the rows of a range and of its first days with rows. Also returns the day
-    /// after these, if there are more.
+    /// Counts the rows of a range, and the rows of each of its first days that have rows. Also returns
+    /// the day at which the next page starts, if there are more.
     ///
-    /// The rows of a batch are only read if they are of several days.
+    /// The rows of a batch are only read if they span several days.
     ///
     /// # Errors
-    /// As [`Self::rows`].
+    /// The same as for [`Self::rows`].
     pub(crate) async fn coverage(
         &self,
         key: KeyId,
@@ -74,7 +74,7 @@ impl Datasets {
     }
 }
 
-/// Rows of each day, in order.
+/// Number of rows of each day, in order.
 #[derive(Debug, Default)]
 struct Days {
     counts: Vec<(Timestamp, u64)>,
@@ -82,7 +82,7 @@ struct Days {
     limit: usize,
     /// First day beyond the limit.
     next: Option<Timestamp>,
-    /// Number of rows, including those beyond the limit.
+    /// Number of all rows, including rows of days beyond the limit.
     n_rows: u64,
 }
 
@@ -123,7 +123,7 @@ impl Days {
     }
 }
 
-/// Estimates the uncompressed size of a download of `n_rows` rows like those of a sample.
+/// Estimates the uncompressed size of a download of `n_rows` rows that resemble the rows of a sample.
 fn estimate_bytes(
     dataset: DatasetId,
     columns: &[Column],

@@ -1,8 +1,8 @@
 //! Fills gaps between buckets, for a page or a download.
 //!
-//! A filled range has a bucket at every step from its first stored bucket to its last one, so that the
-//! place of each is known without reading the others. Only the buckets of a page are read and computed,
-//! whatever the length of a gap.
+//! A filled range has a bucket at every step from its first to its last stored bucket. Thus the position
+//! of each bucket is known without reading other buckets. Only the buckets of a page are read and
+//! computed, whatever the length of a gap.
 
 use model::block::Rows;
 use model::dataset::{Column, DatasetId};
@@ -23,11 +23,11 @@ const PIECE_BUCKETS: i64 = 4096;
 pub(crate) struct Grid {
     /// Start of the first stored bucket.
     first: i64,
-    /// Number of buckets, including those in gaps.
+    /// Number of buckets, including buckets in gaps.
     pub(crate) n_buckets: u64,
     /// Length of a bucket, in microseconds.
     step: i64,
-    /// Last commit that both ends include.
+    /// Latest revision at which both the first and the last bucket were read.
     revision: u64,
 }
 
@@ -54,7 +54,7 @@ impl Grid {
         })
     }
 
-    /// Returns the time of a bucket, or of the last one if there are fewer.
+    /// Returns the start of bucket `idx`, or of the last bucket if there are fewer.
     fn time(&self, idx: u64) -> Timestamp {
         let idx = i64::try_from(idx.min(self.n_buckets.saturating_sub(1))).unwrap_or(0);
         Timestamp::from_micros(self.first + idx * self.step)
@@ -107,7 +107,7 @@ pub(super) fn read_page<'a>(
         Order::Descending => grid.n_buckets - n_skipped - n_shown,
     };
     let times = (grid.time(first_idx), grid.time(first_idx + n_shown - 1));
-    // The stored buckets of the page and the nearest ones around it.
+    // Reads the stored buckets of the page and the nearest stored buckets around it.
     let spans = [
         (Span { last: times.0, ..span }, Order::Descending, 1),
         (Span { first: times.0, last: times.1 }, Order::Ascending, query.limit.get()),
@@ -148,8 +148,8 @@ impl Filler {
         Self { fill, resolution, last: None }
     }
 
-    /// Passes the next buckets and those in the gaps before them to `write`, in pieces, as long as it
-    /// returns true. Returns its last result.
+    /// Passes the next buckets, and buckets for the gaps before them, to `write` in pieces, until it
+    /// returns false. Returns its last result.
     pub(crate) fn feed(
         &mut self,
         buckets: &[Bucket],
@@ -175,8 +175,8 @@ impl Filler {
     }
 }
 
-/// Returns a bucket for each step from the first to the second time: the known one or, in a gap, one
-/// derived from its neighbors.
+/// Returns a bucket for each step from the first to the second time: the stored bucket or, in a gap, a
+/// bucket derived from its neighbors.
 fn fill(
     known: &[Bucket],
     (first, last): (Timestamp, Timestamp),
@@ -200,7 +200,7 @@ fn fill(
     filled
 }
 
-/// Returns the bucket of a gap between two buckets.
+/// Returns the bucket for a step in the gap between two buckets.
 fn inserted(
     before: Option<&Bucket>,
     after: Option<&Bucket>,

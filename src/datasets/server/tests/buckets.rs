@@ -1,8 +1,9 @@
-//! Additions to buckets: filled gaps and whether a bucket has ended.
+//! Tests of additions to buckets: filled gaps, and if a bucket is complete.
 
 use super::*;
 
-/// A service with bars in minutes 0, 1, 20 and 31, of 5-minute buckets 0, 20 and 30.
+/// Starts a service with bars in minutes 0, 1, 20 and 31, which are in the 5-minute buckets 0, 20 and
+/// 30.
 async fn service_with_gaps() -> Service {
     let service = Service::with_bars(0).await;
     service.insert([0, 1, 20, 31].map(bar).to_vec()).await;
@@ -19,7 +20,7 @@ async fn page(service: &Service, path: &str) -> Value {
     body
 }
 
-/// Returns the buckets of a page as minutes and closes.
+/// Returns the buckets of a page as pairs of the minute and the closing price.
 fn closes(page: &Value) -> Vec<(String, Value)> {
     let results = page["results"].as_array().unwrap();
     results
@@ -125,7 +126,7 @@ async fn gap_of_a_century_is_read_page_by_page() {
 #[tokio::test]
 async fn bucket_is_complete_once_it_has_ended() {
     let service = Service::with_bars(0).await;
-    // The clock is at 22:00.
+    // The clock of the service shows 22:00.
     let row = |minute: &str| json!({"timestamp": format!("2026-07-30T{minute}:00Z"), "values": {"close": 1}});
     service.insert(vec![row("21:56"), row("22:00")]).await;
     let path =
