@@ -32,7 +32,6 @@ use crate::state::State;
 use crate::state::resource::{Failure, Resource};
 use crate::state::services::{Health, Service};
 use crate::theme::Theme;
-use crate::widget::pane::Focus;
 use crate::widget::{format, paint};
 
 /// Rows by which a turn of the wheel scrolls.
@@ -201,10 +200,6 @@ pub(crate) fn text_cut(
     let at = at.into();
     let room = usize::from(area.width.saturating_sub(at.x));
     paint::text(buf, area, at, &format::fit(whole, room), style)
-}
-
-pub(crate) fn focus_if(is_focused: bool) -> Focus {
-    if is_focused { Focus::Here } else { Focus::Elsewhere }
 }
 
 /// Draws the text of an empty pane in its middle, wrapped to its width.

@@ -7,7 +7,7 @@ use crate::keymap::{Action, Layer};
 use crate::state::field::Field;
 use crate::view::{Frame, Hits, centered, draw_field, split_columns, split_rows, text_cut};
 use crate::widget::paint;
-use crate::widget::pane::{self, Focus, Pane};
+use crate::widget::pane::{self, Pane};
 
 /// Area and buffer of an overlay.
 pub(crate) struct Surface<'a> {
@@ -28,7 +28,7 @@ pub(crate) fn raise(
     frame.theme.clear(place, buf);
     buf.set_style(place, frame.theme.bar);
     hits.add(place, Target::Pane(0));
-    of.focus(Focus::Here).draw(place, buf, frame.theme)
+    of.focus(true).draw(place, buf, frame.theme)
 }
 
 /// A list in an overlay.

@@ -6,22 +6,13 @@ use ratatui::widgets::{Block, BorderType};
 use super::{format, paint};
 use crate::theme::Theme;
 
-/// Focus of a pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Focus {
-    /// The pane has focus.
-    Here,
-    /// Another pane has focus.
-    Elsewhere,
-}
-
 /// A border: `╭─ Title ───── info ╮`.
 #[derive(Debug, Clone)]
 pub(crate) struct Pane<'a> {
     title: Span<'a>,
     info: Line<'a>,
     footer: Line<'a>,
-    focus: Focus,
+    is_focused: bool,
 }
 
 impl<'a> Pane<'a> {
@@ -31,7 +22,7 @@ impl<'a> Pane<'a> {
             title: title.into(),
             info: Line::default(),
             footer: Line::default(),
-            focus: Focus::Elsewhere,
+            is_focused: false,
         }
     }
 
@@ -46,8 +37,8 @@ impl<'a> Pane<'a> {
     }
 
     /// Sets whether the pane has focus.
-    pub(crate) fn focus(self, focus: Focus) -> Self {
-        Self { focus, ..self }
+    pub(crate) fn focus(self, is_focused: bool) -> Self {
+        Self { is_focused, ..self }
     }
 
     /// Draws the border along the edge of `area`. Returns the inner area, with a margin of one
@@ -57,12 +48,10 @@ impl<'a> Pane<'a> {
         if area.width < 2 || area.height == 0 {
             return Rect { width: 0, height: 0, ..area };
         }
-        let (border, title) = match self.focus {
-            Focus::Here => (theme.focus, theme.text),
-            Focus::Elsewhere => (theme.border, theme.muted),
-        };
+        let (border, title) =
+            if self.is_focused { (theme.focus, theme.text) } else { (theme.border, theme.muted) };
         // Without colors, a bold border is not visible enough.
-        let is_plain = self.focus == Focus::Here && theme.focus.fg.is_none();
+        let is_plain = self.is_focused && theme.focus.fg.is_none();
         let title = if is_plain { title.add_modifier(Modifier::REVERSED) } else { title };
         let title = left_title(&self.title, border, title.add_modifier(Modifier::BOLD), area.width);
         // The corners, and a column of the border between a title and the facts.
@@ -93,10 +82,10 @@ pub(crate) fn divider<'a>(
     area: Rect,
     y: u16,
     title: impl Into<Span<'a>>,
-    focus: Focus,
+    is_focused: bool,
     theme: &Theme,
 ) {
-    let border = if focus == Focus::Here { theme.focus } else { theme.border };
+    let border = if is_focused { theme.focus } else { theme.border };
     let Some(last_x) = area.width.checked_sub(1).filter(|_| y < area.height) else { return };
     for x in 1..last_x {
         paint::put(buf, area, (x, y), '─', theme.border);

@@ -10,7 +10,7 @@ use ratatui::prelude::*;
 use super::braille::{self, Dot};
 use super::candles::{Candles, Density, Overlay};
 use super::line::{self, Lines, Point};
-use super::pane::{Focus, Pane, divider};
+use super::pane::{Pane, divider};
 use super::stats;
 use super::strip::Strip;
 use crate::harness;
@@ -204,14 +204,14 @@ fn distribution_at_two_sizes() {
 fn draw_bars() -> Buffer {
     let theme = dark();
     let mut buf = canvas(42, 14, &theme);
-    let pane = Pane::new("Bars").info("3 of 3").footer("⏎ opens").focus(Focus::Here);
+    let pane = Pane::new("Bars").info("3 of 3").footer("⏎ opens").focus(true);
     let inside = pane.draw(buf.area, &mut buf, &theme);
     let row = |y| Rect { y: inside.y + y, height: 1, ..inside };
     for (y, value) in [(0, 107.5), (1, -100.3), (2, -31.6), (3, 24.2), (4, -0.1), (5, f64::NAN)] {
         let (bar, center) = (theme.signed(value), theme.series(1));
         DivergingBar { value, extreme: 107.5, bar, center }.render(row(y), &mut buf);
     }
-    divider(&mut buf, Rect::new(0, 0, 42, 14), 7, "Shares", Focus::Here, &theme);
+    divider(&mut buf, Rect::new(0, 0, 42, 14), 7, "Shares", true, &theme);
     for (y, part) in [(7, 0.75), (8, 0.33), (9, 0.001)] {
         let bar = ShareBar { share: part, bar: theme.up, rest: theme.faint };
         bar.render(row(y), &mut buf);
@@ -407,7 +407,7 @@ proptest! {
         let inside = pane.draw(area, &mut buf, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(inside.is_empty() || area.intersection(inside) == inside);
-        divider(&mut buf, area, height / 2, title, Focus::Here, &theme);
+        divider(&mut buf, area, height / 2, title, true, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
     }
 }

@@ -3,7 +3,7 @@
 use ratatui::prelude::*;
 
 use crate::state::nodes::{Node, PERIOD};
-use crate::view::{Frame, draw_empty, focus_if, split_rows};
+use crate::view::{Frame, draw_empty, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::{format, paint, pane};
 
@@ -32,7 +32,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
     };
     let mut rest = pane::Pane::new("Activity")
         .info(format!("{more}executions answered, a bar for {} s", PERIOD.as_secs()))
-        .focus(focus_if(false))
+        .focus(false)
         .draw(area, buf, theme);
     if workers.is_empty() {
         draw_empty(rest, buf, theme, &["No worker is known.".to_owned()]);

@@ -13,8 +13,8 @@ use crate::state::nodes::{Node, Origin};
 use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, draw_facts, draw_search, focus_if,
-    header, spinner, split_rows, strip, text_cut,
+    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, draw_facts, draw_search, header,
+    spinner, split_rows, strip, text_cut,
 };
 use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};
@@ -92,7 +92,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let nodes = cluster.nodes(state.cluster_context());
     let rows_shown = cluster.node_rows(&nodes);
     let selected = cluster.row_idx(&nodes, &rows_shown);
-    let focus = focus_if(state.is_pane_focused(Pane::Nodes));
+    let focus = state.is_pane_focused(Pane::Nodes);
     let inside =
         pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
     if nodes.is_empty() && cluster.filter.value().is_empty() {

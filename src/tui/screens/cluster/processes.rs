@@ -18,9 +18,7 @@ use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::stack::{Phase, Process};
-use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, draw_empty, focus_if, spinner, split_rows,
-};
+use crate::view::{Cell, Column, Frame, Hits, Side, Table, draw_empty, spinner, split_rows};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 
@@ -168,8 +166,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     footer.extend(frame.hints(Layer::Global, &[(Action::Show(Screen::Logs), "logs")]));
     let is_here = state.is_pane_focused(Pane::Processes);
-    let frame_of_pane =
-        pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
+    let frame_of_pane = pane::Pane::new("Local processes").info(info).footer(footer).focus(is_here);
     let inside = frame_of_pane.draw(area, buf, theme);
     if processes.is_empty() {
         draw_empty(inside, buf, theme, &empty_lines(frame));

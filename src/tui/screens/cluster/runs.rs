@@ -6,7 +6,7 @@ use crate::screens::cluster::state::Pane;
 use crate::state::layout::TableName;
 use crate::state::navigation::{ColumnOrder, Steps as _};
 use crate::state::runs::{Phase, Run};
-use crate::view::{Cell, Column, Frame, Hits, Side, Table, focus_if, results};
+use crate::view::{Cell, Column, Frame, Hits, Side, Table, results};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 
@@ -39,7 +39,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let gap = if order == ColumnOrder::default() { "" } else { " · " };
     let frame_of_pane = pane::Pane::new("Runs")
         .info(format!("{} this session{gap}{}", state.runs.n_started, order.note("")))
-        .focus(focus_if(frame.state.is_pane_focused(Pane::Runs)));
+        .focus(frame.state.is_pane_focused(Pane::Runs));
     let inside = frame_of_pane.draw(area, buf, theme);
     let selected = state.cluster.run_idx(&runs, &state.runs);
     let mut columns = COLUMNS;

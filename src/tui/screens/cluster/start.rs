@@ -16,7 +16,7 @@ use crate::state::navigation::{Steps as _, moved};
 use crate::state::palette::Goal;
 use crate::state::services::Service;
 use crate::state::{State, stack};
-use crate::view::{Frame, Hits, focus_if, split_rows, text_cut};
+use crate::view::{Frame, Hits, split_rows, text_cut};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
@@ -108,7 +108,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(area, Target::Pane(Pane::Groups.number()));
     let is_here =
         frame.state.is_pane_focused(Pane::Groups) || frame.state.is_pane_focused(Pane::Runs);
-    let of = pane::Pane::new("Start here").focus(focus_if(is_here));
+    let of = pane::Pane::new("Start here").focus(is_here);
     let inside = of.draw(area, buf, theme);
     let steps = steps(frame);
     // There is a gap between the steps if there is space.

@@ -20,7 +20,7 @@ use crate::state::layout::Divider;
 use crate::state::navigation::Steps as _;
 use crate::state::runs::Phase;
 use crate::state::stack;
-use crate::view::{Column, Frame, Hits, Tier, focus_if, results, split_columns, split_rows};
+use crate::view::{Column, Frame, Hits, Tier, results, split_columns, split_rows};
 use crate::widget::{format, pane};
 
 /// Draws the Cluster screen into `area`.
@@ -167,7 +167,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let frame_of_pane =
         pane::Pane::new(results::title_with_workers("Result groups".to_owned(), run))
             .info(info)
-            .focus(focus_if(state.is_pane_focused(Pane::Groups)));
+            .focus(state.is_pane_focused(Pane::Groups));
     let inside = frame_of_pane.draw(area, buf, theme);
     if let Some(run) = run {
         let peers_height = view::peers_height(run);

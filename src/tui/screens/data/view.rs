@@ -34,8 +34,7 @@ use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, draw_facts, draw_field, focus_if, split_columns,
-    split_rows,
+    Cell, Column, Frame, Hits, Side, Table, draw_facts, draw_field, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
@@ -153,7 +152,7 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if state.order.column.is_some() {
         info = format!("{info} · {}", state.order.note(""));
     }
-    let focus = focus_if(state.pane == Pane::List);
+    let focus = state.pane == Pane::List;
     let info = frame.away_or(Service::Data, info);
     let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };

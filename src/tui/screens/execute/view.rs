@@ -16,7 +16,7 @@ use crate::state::layout::Divider;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, focus_if, results, spinner,
+    Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, results, spinner,
     split_columns, split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
@@ -54,7 +54,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
-    let focus = focus_if(state.execute.focus == Pane::Results);
+    let focus = state.execute.focus == Pane::Results;
     let pane = pane::Pane::new(results::title_with_workers(title, run)).info(info).focus(focus);
     let inside = pane.draw(area, buf, theme);
     let Some(run) = run else {

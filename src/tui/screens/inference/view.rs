@@ -39,12 +39,11 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, draw_centered, draw_failure, focus_if, split_columns,
-    split_rows,
+    Cell, Column, Frame, Hits, Side, Table, draw_centered, draw_failure, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::line::{self, Lines, Point};
-use crate::widget::pane::{self, Focus};
+use crate::widget::pane;
 use crate::widget::strip::Strip;
 use crate::widget::{format, paint, stats};
 
@@ -91,8 +90,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 impl Scene<'_> {
-    fn focus(&self, pane: Pane) -> Focus {
-        focus_if(self.state.pane == pane)
+    fn is_focused(&self, pane: Pane) -> bool {
+        self.state.pane == pane
     }
 
     /// Returns the index of the selected actor.
@@ -109,7 +108,7 @@ impl Scene<'_> {
         title: impl Into<Span<'a>>,
         info: impl Into<Line<'a>>,
     ) -> Rect {
-        let frame = pane::Pane::new(title).info(info).focus(self.focus(pane));
+        let frame = pane::Pane::new(title).info(info).focus(self.is_focused(pane));
         frame.draw(area, buf, self.theme)
     }
 

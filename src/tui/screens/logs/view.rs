@@ -9,9 +9,7 @@ use crate::local::{Level, LocalLog};
 use crate::state::State;
 use crate::state::pattern::Pattern;
 use crate::theme::Theme;
-use crate::view::{
-    Frame, Hits, draw_empty, draw_search, focus_if, split_columns, split_rows, wrapped_line,
-};
+use crate::view::{Frame, Hits, draw_empty, draw_search, split_columns, split_rows, wrapped_line};
 use crate::widget::{format, paint, pane};
 
 /// Width of a source's name.
@@ -30,7 +28,7 @@ enum LineLook {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let logs = &state.logs;
-    let pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
+    let pane = pane::Pane::new("Logs").info(info(frame)).focus(true);
     let [sources, rest] = split_rows(pane.draw(area, buf, theme), 1);
     draw_sources(sources, buf, frame);
     let [filter, rest] = split_rows(rest, 1);

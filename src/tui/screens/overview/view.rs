@@ -30,8 +30,8 @@ use crate::state::runs::Phase;
 use crate::state::services::{Health, Service, why_at};
 use crate::state::stack;
 use crate::view::{
-    Frame, Hits, Tier, draw_centered, draw_empty, focus_if, header, notices, results, spinner,
-    split_columns, split_rows, text_cut,
+    Frame, Hits, Tier, draw_centered, draw_empty, header, notices, results, spinner, split_columns,
+    split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::Pane;
@@ -244,7 +244,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let info = format!("{} this session", state.runs.iter().len());
     hits.add(area, Target::Pane(RUNS));
-    let pane = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
+    let pane = Pane::new("Runs").info(info).focus(focused(frame) == RUNS);
     let inside = pane.draw(area, buf, theme);
     if state.runs.iter().len() == 0 {
         let form = frame.key(Layer::Global, Action::OpenForm);
@@ -310,7 +310,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         (n, true) => format!("{n} pinned"),
     };
     hits.add(area, Target::Pane(DATA));
-    let pane = Pane::new("Data").focus(focus_if(focused(frame) == DATA));
+    let pane = Pane::new("Data").focus(focused(frame) == DATA);
     let inside = pane.draw(area, buf, theme);
     if watched.is_empty() {
         pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
@@ -350,7 +350,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     };
     hits.add(area, Target::Pane(TOPICS));
     let info = frame.away_or(Service::Inference, info);
-    let pane = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
+    let pane = Pane::new("Topics").info(info).focus(focused(frame) == TOPICS);
     let inside = pane.draw(area, buf, frame.theme);
     let topics = list.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {

@@ -19,7 +19,7 @@ use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Frame, Hits, draw_centered, draw_field, focus_if, join_facts, split_columns, split_rows, strip,
+    Frame, Hits, draw_centered, draw_field, join_facts, split_columns, split_rows, strip,
 };
 use crate::widget::axis::Scale;
 use crate::widget::candles::{Candles, Overlay};
@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let (state, theme) = (&frame.state.data, frame.theme);
-    let focus = focus_if(state.pane == Pane::Chart);
+    let focus = state.pane == Pane::Chart;
     let Some(dataset) = state.dataset() else {
         let inside = pane::Pane::new("Chart").focus(focus).draw(area, buf, theme);
         return draw_centered(buf, inside, &[("nothing selected", theme.muted)]);

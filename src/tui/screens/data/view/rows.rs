@@ -17,7 +17,7 @@ use crate::screens::data::state::live::{PERCENT, PIN_VALUES, WatchedDataset, is_
 use crate::screens::data::state::rows::{OlderRows, RecentValues, SPARK_VALUES, Table};
 use crate::state::services::{Health, Service};
 use crate::theme::Theme;
-use crate::view::{Frame, draw_centered, draw_failure, first_row, focus_if, split_rows};
+use crate::view::{Frame, draw_centered, draw_failure, first_row, split_rows};
 use crate::widget::axis::Scale;
 use crate::widget::braille::{self, Dot};
 use crate::widget::{format, paint, pane};
@@ -159,7 +159,7 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let body = pane::Pane::new("Live tape")
         .info(frame.silent_or(Service::Data, tape_info(frame)))
-        .focus(focus_if(frame.state.data.pane == Pane::Tape))
+        .focus(frame.state.data.pane == Pane::Tape)
         .draw(area, buf, theme);
     if state.tape.is_empty() {
         let text = if state.selected.is_some() { "no rows yet" } else { "" };

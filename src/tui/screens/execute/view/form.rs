@@ -12,8 +12,8 @@ use crate::state::runs::{Phase, workers_text};
 use crate::state::stack;
 use crate::theme::Theme;
 use crate::view::{
-    Frame, Hits, LabelledField, Tier, first_row, focus_if, results, split_columns, split_rows,
-    strip, text_cut, wrapped,
+    Frame, Hits, LabelledField, Tier, first_row, results, split_columns, split_rows, strip,
+    text_cut, wrapped,
 };
 use crate::widget::{format, paint, pane};
 
@@ -44,7 +44,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(area, Target::Pane(FORM));
     let path = format!("POST {}", wire::paths::FUNCTIONS_EXECUTE);
     let info = if tier >= Tier::Large { path } else { String::new() };
-    let focus = focus_if(state.execute.focus == Pane::Form);
+    let focus = state.execute.focus == Pane::Form;
     let inside = pane::Pane::new("Execute function").info(info).focus(focus).draw(area, buf, theme);
     let is_roomy = is_roomy(inside);
     let mut y = draw_head(inside, buf, frame, u16::from(is_roomy), is_roomy);

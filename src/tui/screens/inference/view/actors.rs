@@ -190,7 +190,7 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let theme = scene.theme;
     let Some(actor) = scene.actors.get(scene.chosen_idx().unwrap_or(0)) else { return };
     let title = format::short_address(actor.worker.as_str()).into_owned();
-    pane::divider(buf, area, y, title, scene.focus(Pane::Actors), theme);
+    pane::divider(buf, area, y, title, scene.is_focused(Pane::Actors), theme);
     let name = actor.known.and_then(|known| known.name.clone());
     let mean_loss = match actor.unranked {
         Some((n_counted, min)) => format!("unranked, {n_counted} of {min} epochs"),
