@@ -3,12 +3,10 @@
 
 pub(crate) mod cluster {
     //! The Cluster screen: nodes, runs, result groups and local processes.
-    pub(crate) mod activity;
     pub(crate) mod node_form;
     pub(crate) mod nodes;
     pub(crate) mod operator;
     pub(crate) mod processes;
-    pub(crate) mod runs;
     pub(crate) mod start;
     pub(crate) mod state;
     pub(crate) mod update;

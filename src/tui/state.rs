@@ -3,7 +3,6 @@
 //! `app` and the `update` modules change it, the `view` modules draw it. It does no I/O and reads no
 //! clock.
 
-pub(crate) mod alerts;
 pub(crate) mod field;
 pub(crate) mod latency;
 pub(crate) mod layout;
@@ -25,11 +24,10 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
-use self::alerts::Alerts;
 use self::field::Field;
 use self::layout::Layout;
 use self::nodes::Nodes;
-use self::notices::{Notice, Notices};
+use self::notices::{Alerts, Notice, Notices};
 use self::runs::Runs;
 use self::services::{Service, Services};
 use self::session::SavedSelection;

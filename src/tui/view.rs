@@ -12,7 +12,6 @@ mod field;
 pub(crate) mod footer;
 pub(crate) mod header;
 mod hits;
-pub(crate) mod notices;
 pub(crate) mod output;
 pub(crate) mod results;
 mod table;

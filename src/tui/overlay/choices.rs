@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::state::layout::TableName;
 use crate::state::overlay::Themes;
 use crate::theme::{Name, Theme};
-use crate::view::{Frame, Hits, centered, notices, split_rows, wrapped};
+use crate::view::{Frame, Hits, centered, footer, split_rows, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
@@ -90,7 +90,7 @@ pub(crate) fn draw_notices(on: Surface<'_>, selected: usize) {
     let list = List { n_rows, selected, pitch: 1 };
     list.draw(upper, buf, frame, hits, |buf, place, row| {
         let Some(notice) = past.past().nth(row) else { return };
-        let (glyph, style) = notices::mark(notice.level, theme);
+        let (glyph, style) = footer::notice_mark(notice.level, theme);
         paint::text(buf, place, (2, 0), &format::clock(notice.at), theme.muted);
         paint::put(buf, place, (11, 0), glyph, style);
         let x = paint::text(buf, place, (13, 0), &notice.text, theme.text);

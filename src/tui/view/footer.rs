@@ -2,22 +2,26 @@
 //! is shown and extends over additional rows if needed.
 
 use ratatui::prelude::*;
+use unicode_width::UnicodeWidthStr as _;
 
-use super::hits::Hits;
-use super::{Frame, notices, spinner, strip};
 use crate::event::Target;
 use crate::keymap::{Action, Bound, Chord, Layer};
+use crate::local::Level;
 use crate::screens::{Screen, cluster};
 use crate::state::State;
+use crate::state::notices::Notice;
 use crate::state::overlay::Overlay;
-use crate::widget::paint;
+use crate::theme::Theme;
+use crate::view::Hits;
+use crate::view::{Frame, spinner, strip, wrapped};
+use crate::widget::{format, paint};
 
 /// Maximum number of keys with one hint: one for each direction.
 const KEYS_MAX: usize = 2;
 
 /// Returns the height of the footer on a screen of `width` columns.
 pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
-    let n_lines = notices::lines(frame, width, right_width(frame)).len();
+    let n_lines = notice_lines(frame, width, right_width(frame)).len();
     u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
 }
 
@@ -34,11 +38,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         paint::text(buf, room, (1, 0), &format!("{} …", presses.join(" ")), theme.key);
         return;
     }
-    let notice = notices::lines(frame, area.width, right_width(frame));
+    let notice = notice_lines(frame, area.width, right_width(frame));
     if notice.is_empty() {
         draw_keys(room, buf, frame, hits);
     } else {
-        notices::draw(area, buf, frame, &notice);
+        draw_notice(area, buf, frame, &notice);
     }
 }
 
@@ -216,4 +220,61 @@ fn right(frame: Frame<'_>) -> Line<'static> {
     }
     line.push_span(Span::raw(" "));
     line
+}
+
+/// Maximum height of a notice, including the footer, so that a small screen keeps most of its rows.
+const NOTICE_ROWS_MAX: usize = 4;
+
+/// Columns before the text: a margin, the symbol and a space.
+const INDENT: u16 = 3;
+
+/// Returns symbol and style of a notice.
+pub(crate) fn notice_mark(level: Level, theme: &Theme) -> (char, Style) {
+    match level {
+        Level::Error => ('✗', theme.down),
+        Level::Warn => ('!', theme.warn),
+        _ => ('✓', theme.up),
+    }
+}
+
+/// Returns the lines of the latest notice for `width` columns, `right` of which are reserved in the last
+/// line. Without a notice, returns no lines.
+fn notice_lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
+    let theme = frame.theme;
+    let Some(notice) = frame.state.notices.iter().last() else { return Vec::new() };
+    let n_more = frame.state.notices.iter().count().saturating_sub(1);
+    let more = match n_more {
+        0 => String::new(),
+        n => format!("  +{n} more: {}", frame.key(Layer::Global, Action::Notices)),
+    };
+    let Notice { text, detail, .. } = notice;
+    let room = width.saturating_sub(INDENT + right);
+    let gap = if detail.is_empty() { "" } else { "  " };
+    let whole = format!("{text}{gap}{detail}{more}");
+    if whole.width() <= room.into() && !whole.contains('\n') {
+        return vec![Line::from(vec![
+            Span::styled(text.clone(), theme.text),
+            Span::styled(format!("{gap}{detail}"), theme.muted),
+            Span::styled(more, theme.muted),
+        ])];
+    }
+    let joint = if detail.is_empty() { "" } else { ": " };
+    let mut lines = wrapped(&format!("{text}{joint}{detail}{more}"), room.max(1));
+    if lines.len() > NOTICE_ROWS_MAX {
+        lines.truncate(NOTICE_ROWS_MAX);
+        if let Some(last) = lines.last_mut() {
+            *last = format::fit(&format!("{last}…"), room.into()).into_owned();
+        }
+    }
+    lines.into_iter().map(|line| Line::from(Span::styled(line, theme.text))).collect()
+}
+
+/// Draws `lines` into `area`, which has a row for each.
+fn draw_notice(area: Rect, buf: &mut Buffer, frame: Frame<'_>, lines: &[Line<'_>]) {
+    let Some(notice) = frame.state.notices.iter().last() else { return };
+    let (glyph, style) = notice_mark(notice.level, frame.theme);
+    paint::put(buf, area, (1, 0), glyph, style);
+    for (y, line) in (0..area.height).zip(lines) {
+        paint::line(buf, area, (INDENT, y), line);
+    }
 }

@@ -14,14 +14,19 @@ use ratatui::prelude::*;
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
 use crate::screens::cluster::state::{NODE_ORDERS, Pane};
-use crate::screens::cluster::{activity, nodes, processes, runs, start};
+use crate::screens::cluster::{nodes, processes, start};
 use crate::screens::execute::view;
-use crate::state::layout::Divider;
-use crate::state::navigation::Steps as _;
-use crate::state::runs::Phase;
+use crate::state::layout::{Divider, TableName};
+use crate::state::navigation::{ColumnOrder, Steps as _};
+use crate::state::nodes::{Node, PERIOD};
+use crate::state::runs::{Phase, Run};
 use crate::state::stack;
-use crate::view::{Column, Frame, Hits, Tier, results, split_columns, split_rows};
-use crate::widget::{format, pane};
+use crate::view::{
+    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, results, split_columns, split_rows,
+};
+use crate::widget::bars::{Floor, Sparkline};
+use crate::widget::format::{self, NONE};
+use crate::widget::{paint, pane};
 
 /// Draws the Cluster screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -55,7 +60,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
     hits.add_column_divider(left);
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
-        draw_activity(left, buf, frame)
+        draw_left(left, buf, frame)
     } else {
         let top = if is_remote(frame) {
             left.height.saturating_sub(EMPTY_HEIGHT)
@@ -82,7 +87,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     match pane {
         Pane::Nodes => &nodes::COLUMNS,
-        Pane::Runs => &runs::COLUMNS,
+        Pane::Runs => &RUN_COLUMNS,
         Pane::Processes => &processes::COLUMNS,
         Pane::Groups => &[],
     }
@@ -98,10 +103,10 @@ pub(crate) fn sorted_by(pane: Pane) -> Vec<&'static str> {
 }
 
 /// Draws the activity pane between the nodes and the processes. Returns the areas of these two.
-fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
+fn draw_left(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let state = frame.state;
     let nodes = state.cluster.nodes(state.cluster_context());
-    let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
+    let n_workers = nodes.iter().filter(|node| is_worker(node)).count();
     let nodes_max = if is_remote(frame) { left.height * 2 / 3 } else { left.height / 2 };
     let nodes_height = nodes::height(nodes.len()).min(nodes_max);
     let nodes_height = state.nudge().left_row(nodes_height, left.height);
@@ -112,9 +117,9 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let [middle, bottom] = if is_remote(frame) {
         split_rows(rest, room)
     } else {
-        split_rows(rest, activity::height(n_workers).min(room))
+        split_rows(rest, activity_height(n_workers).min(room))
     };
-    activity::draw(middle, buf, frame, &nodes);
+    draw_activity(middle, buf, frame, &nodes);
     [top, bottom]
 }
 
@@ -136,7 +141,7 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &
     match pane {
         Pane::Nodes => nodes::draw(area, buf, frame, hits),
         Pane::Runs | Pane::Groups if is_fresh(frame) => start::draw(area, buf, frame, hits),
-        Pane::Runs => runs::draw(area, buf, frame, hits),
+        Pane::Runs => draw_runs(area, buf, frame, hits),
         Pane::Groups => draw_groups(area, buf, frame, hits),
         Pane::Processes => processes::draw(area, buf, frame, hits),
     }
@@ -178,4 +183,163 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         }
         results::draw(inside, buf, frame, run, hits);
     }
+}
+
+/// Columns of the table, left to right.
+const RUN_COLUMNS: [Column; 8] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "TIME", width: 8, side: Side::Left },
+    Column { title: "FUNCTION", width: 11, side: Side::Left },
+    Column { title: "METHOD", width: 14, side: Side::Left },
+    Column { title: "NODES", width: 5, side: Side::Right },
+    Column { title: "GROUPS", width: 6, side: Side::Right },
+    Column { title: "FREQ", width: 6, side: Side::Right },
+    Column { title: "   TOOK", width: 8, side: Side::Left },
+];
+
+/// Minimum width of a table with all columns. A narrower table leaves out the function, whose name
+/// resembles the method.
+const WIDE_FROM: u16 = 66;
+
+/// Width of a duration. Durations are right-aligned, reasons of failures start at the left.
+const TOOK_WIDTH: usize = 7;
+
+/// Index of the column of the function.
+const FUNCTION: usize = 2;
+
+fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let runs = state.cluster.runs(&state.runs);
+    let order = state.cluster.orders[Pane::Runs as usize];
+    let gap = if order == ColumnOrder::default() { "" } else { " · " };
+    let frame_of_pane = pane::Pane::new("Runs")
+        .info(format!("{} this session{gap}{}", state.runs.n_started, order.note("")))
+        .focus(frame.state.is_pane_focused(Pane::Runs));
+    let inside = frame_of_pane.draw(area, buf, theme);
+    let selected = state.cluster.run_idx(&runs, &state.runs);
+    let mut columns = RUN_COLUMNS;
+    if inside.width < WIDE_FROM {
+        columns[FUNCTION].width = 0;
+    }
+    let table = Table {
+        n_rows: runs.len(),
+        selected: Some(selected).filter(|_| !runs.is_empty()),
+        pane: Pane::Runs.number(),
+        ..Table::new(TableName::Runs, &mut columns, &state.hidden_columns, order.column)
+    };
+    table.draw(inside, buf, theme, hits, |row| {
+        runs.get(row).map(|run| run_cells(run, frame)).unwrap_or_default()
+    });
+}
+
+/// Formats a frequency so that the points of all frequencies are aligned.
+fn frequency(percent: f64) -> String {
+    let text = results::frequency(percent);
+    if text.contains('.') { text } else { format!("{text}  ") }
+}
+
+fn run_cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let bad_exit = run.bad_exit();
+    let (glyph, glyph_style) = results::mark(run, frame);
+    let response = run.response();
+    // The reason of a failure replaces the result.
+    let absent = match run.phase {
+        Phase::Waiting => "…",
+        Phase::Failed(_) => "",
+        _ => NONE,
+    };
+    let groups = response.map_or(absent.to_owned(), |response| response.results.len().to_string());
+    let largest = response.and_then(|response| response.results.first());
+    let is_split = response.is_some_and(|response| response.results.len() > 1);
+    let took = format::elapsed(run.elapsed(state.now));
+    let (took, took_style) = match (&run.phase, bad_exit) {
+        (Phase::Failed(failure), _) => (failure.why.clone(), theme.down),
+        (Phase::Cancelled, _) => ("cancelled".to_owned(), theme.muted),
+        (_, Some(code)) => (format!("exit {code} · {took}"), theme.down),
+        _ => (format::right(&took, TOOK_WIDTH), theme.muted),
+    };
+    vec![
+        (glyph.to_string(), glyph_style),
+        (format::clock(run.sent_at), theme.muted),
+        match state.execute.form.name_of(&run.request) {
+            Some(name) => (name.to_owned(), theme.accent2),
+            None => (format::short_cid(&run.request.function_id).into_owned(), theme.text),
+        },
+        (run.request.method.clone(), theme.focus),
+        (run.request.config.number_of_nodes.to_string(), theme.text),
+        (groups, theme.text),
+        (
+            largest.map_or(absent.to_owned(), |group| frequency(group.frequency)),
+            if is_split { theme.warn } else { theme.text },
+        ),
+        (took, took_style),
+    ]
+}
+
+/// Height of the bars of a worker.
+const BAR_ROWS: u16 = 2;
+
+/// Width of the peer id or the group, including a gap.
+const NAME_WIDTH: u16 = 21;
+
+/// Width of a gap and the number after the bars.
+const COUNT_WIDTH: u16 = 9;
+
+/// Returns the height of the pane for `n_workers`, including its border.
+fn activity_height(n_workers: usize) -> u16 {
+    u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(BAR_ROWS).saturating_add(2)
+}
+
+/// Draws as many workers among `nodes` as fit.
+fn draw_activity(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+    let Frame { state, theme, .. } = frame;
+    let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
+    let n_fit = usize::from(area.height.saturating_sub(2) / BAR_ROWS);
+    let more = match workers.len().saturating_sub(n_fit) {
+        0 => String::new(),
+        n => format!("{n} more · "),
+    };
+    let mut rest = pane::Pane::new("Activity")
+        .info(format!("{more}executions answered, a bar for {} s", PERIOD.as_secs()))
+        .focus(false)
+        .draw(area, buf, theme);
+    if workers.is_empty() {
+        draw_empty(rest, buf, theme, &["No worker is known.".to_owned()]);
+        return;
+    }
+    let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
+    let bars = |node: &Node| state.nodes.last_periods(&node.peer_id, width.into(), state.now);
+    // All workers have one scale, with a gap above the highest bar.
+    let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
+    let highest = all.iter().flatten().flatten().fold(1.0, |high: f64, n| high.max(*n)) * 1.1;
+    for (node, values) in workers.iter().zip(&all).take(n_fit) {
+        let [row, below] = split_rows(rest, BAR_ROWS);
+        rest = below;
+        paint::text(buf, row, (0, 0), &state.stack.node_name(&node.peer_id), theme.text);
+        let group = match &node.process {
+            Some(_) => {
+                format!("{} · {}", format::shorten(&node.peer_id, 4, 6), node.group_text())
+            }
+            None => node.group_text(),
+        };
+        let room = usize::from(NAME_WIDTH - 2);
+        paint::text(buf, row, (0, 1), &format::fit(&group, room), theme.muted);
+        let place = Rect { x: row.x.saturating_add(NAME_WIDTH), width, ..row }.intersection(row);
+        let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
+        Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
+        let a_minute = state.nodes.a_minute(&node.peer_id, state.now);
+        // The rate is unknown in the first minute.
+        let text = a_minute.map_or_else(
+            || format!("{} in all", format::count(node.n_runs)),
+            |n| format!("{}/min", format::count(n)),
+        );
+        let style = if a_minute > Some(0) { theme.text } else { theme.muted };
+        paint::text_before(buf, row, (row.width, 1), &text, style);
+    }
+}
+
+/// Returns true if a node is a worker, as far as known.
+fn is_worker(node: &Node) -> bool {
+    node.role.as_deref() == Some("worker")
 }

@@ -30,7 +30,7 @@ use crate::state::runs::Phase;
 use crate::state::services::{Health, Service, why_at};
 use crate::state::stack;
 use crate::view::{
-    Frame, Hits, Tier, draw_centered, draw_empty, header, notices, results, spinner, split_columns,
+    Frame, Hits, Tier, draw_centered, draw_empty, footer, header, results, spinner, split_columns,
     split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
@@ -289,7 +289,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let n_alerts = u16::try_from(state.alerts.firing().count()).unwrap_or(u16::MAX);
     for (y, notice) in (n_alerts..inside.height).zip(state.notices.past()) {
-        let (glyph, style) = notices::mark(notice.level, theme);
+        let (glyph, style) = footer::notice_mark(notice.level, theme);
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
         paint::put(buf, inside, (9, y), glyph, style);
         let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;
