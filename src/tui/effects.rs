@@ -32,7 +32,7 @@ use crate::effects::services::ask;
 use crate::event::{Effect, Event, RunOrder, Timer};
 use crate::local::{Addresses, LocalEvent, LocalStack};
 use crate::profiles::ProfileStore;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::{Input, RunId, Window};
 use crate::state::services::HeadId;
 
@@ -279,7 +279,7 @@ async fn send_order(
     id: RunId,
     order: RunOrder,
     events: &mpsc::Sender<Event>,
-) -> Result<ExecuteResponse, Failure> {
+) -> Outcome<ExecuteResponse> {
     let RunOrder { mut request, input, is_followed, .. } = order;
     match input {
         Input::Typed => {}
@@ -311,7 +311,7 @@ async fn wait_for_result(
     id: RunId,
     request_id: &str,
     events: &mpsc::Sender<Event>,
-) -> Result<ExecuteResponse, Failure> {
+) -> Outcome<ExecuteResponse> {
     let what = format!("read the result of run {}", id.0);
     // The first wait is about as long as a local head needs for a warm function. The longest wait seems
     // short to a user, but does not burden a head.
@@ -348,7 +348,7 @@ async fn wait_for_result(
 }
 
 /// Reads a file as standard input.
-async fn read_file(path: &str) -> Result<String, Failure> {
+async fn read_file(path: &str) -> Outcome<String> {
     let failed = |why: String| Failure::new(format!("read {path}"), why, "correct the path");
     let text = async {
         let mut text = String::new();
@@ -364,11 +364,7 @@ async fn read_file(path: &str) -> Result<String, Failure> {
 
 /// Reads the latest rows of a dataset as standard input: one flat JSON object per line, oldest
 /// first.
-async fn read_rows(
-    datasets: Option<Datasets>,
-    name: &str,
-    window: Window,
-) -> Result<String, Failure> {
+async fn read_rows(datasets: Option<Datasets>, name: &str, window: Window) -> Outcome<String> {
     let what = format!("read rows of {name}");
     let read = async |service| read_newest(&service, name, window).await;
     let rows = ask(datasets, &what, read).await?.ok_or_else(|| {

@@ -39,7 +39,7 @@ use crate::profiles::{KeyPlace, Opened};
 use crate::screens::execute::state::presets::Preset;
 use crate::state::layout::Divider;
 use crate::state::nodes::{GroupChange, NodeChange};
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::{Input, RunId};
 use crate::state::services::{HeadId, Service};
 
@@ -73,20 +73,20 @@ pub(crate) enum Event {
     /// The local stack failed to start.
     LocalFailed(Failure),
     /// Result of [`Effect::LoadNodes`] with its latency.
-    Nodes(HeadId, Result<Vec<NodeBody>, Failure>, Duration),
+    Nodes(HeadId, Outcome<Vec<NodeBody>>, Duration),
     /// Result of [`Effect::ChangeNode`] for a single node.
-    NodeChanged(HeadId, Result<NodeDetail, Failure>),
+    NodeChanged(HeadId, Outcome<NodeDetail>),
     /// Result of [`Effect::ChangeNode`] for the nodes of a group.
     GroupChanged(HeadId, GroupChange),
     /// Result of [`Effect::Probe`], one for each service with an address.
     Probed {
         service: Service,
         /// `None` after a timeout of [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
-        response: Option<Result<(), Failure>>,
+        response: Option<Outcome<()>>,
         latency: Duration,
     },
     /// Result of [`Effect::LoadFunctions`].
-    Functions(HeadId, Result<Vec<FunctionBody>, Failure>),
+    Functions(HeadId, Outcome<Vec<FunctionBody>>),
     /// The head accepted a run and assigned this request id.
     RunAccepted(RunId, String),
     /// The head became unreachable during a run, or is reachable again (`None`).
@@ -94,12 +94,12 @@ pub(crate) enum Event {
     /// Report of the head on a finished run, before [`Event::Executed`].
     RunReport(RunId, Box<ExecutionBody>),
     /// Result of [`Effect::Execute`].
-    Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
+    Executed(RunId, Outcome<Box<ExecuteResponse>>),
     Profile(ProfileEvent),
     /// An event on the stream of the head's cluster.
     Cluster(HeadId, HeadEvent),
     /// Result of [`Effect::AddFunction`].
-    FunctionAdded(HeadId, Result<FunctionBody, Failure>),
+    FunctionAdded(HeadId, Outcome<FunctionBody>),
     /// Result of [`Effect::LoadPresets`].
     Presets(BTreeMap<String, Preset>),
     /// Result of [`Effect::LoadUsage`]: resource usage of each local process.
@@ -115,7 +115,7 @@ pub(crate) enum Event {
         by: Option<&'static str>,
     },
     /// Result of [`Effect::Page`]. The pager has exited and the terminal is free.
-    Paged(Result<(), Failure>),
+    Paged(Outcome<()>),
     /// An event for the alerts.
     Alerts(AlertEvent),
     /// An event for the Data screen.
@@ -156,18 +156,18 @@ pub(crate) enum AlertEvent {
 #[derive(Debug)]
 pub(crate) enum ProfileEvent {
     /// Result of [`Effect::OpenProfile`].
-    Opened { name: String, result: Result<Opened, Failure> },
+    Opened { name: String, result: Outcome<Opened> },
     /// Result of [`Effect::KeepKey`].
     Kept {
         profile: String,
         /// The stored key and its place.
-        result: Result<(KeyPlace, ApiKey), Failure>,
+        result: Outcome<(KeyPlace, ApiKey)>,
     },
     /// Result of [`Effect::ForgetKey`].
     Forgotten {
         profile: String,
         /// True if there was a key.
-        result: Result<bool, Failure>,
+        result: Outcome<bool>,
     },
 }
 
@@ -200,23 +200,23 @@ pub(crate) struct RunOrder {
 #[derive(Debug)]
 pub(crate) enum DataEvent {
     /// Result of [`Effect::LoadDatasets`].
-    Datasets { search: DatasetSearch, result: Result<DatasetsPage, Failure> },
+    Datasets { search: DatasetSearch, result: Outcome<DatasetsPage> },
     /// Result of [`Effect::LoadColumns`].
-    Columns { dataset: DatasetId, result: Result<Vec<Column>, Failure> },
+    Columns { dataset: DatasetId, result: Outcome<Vec<Column>> },
     /// Result of [`Effect::LoadRows`].
-    Rows { query: RowsQuery, result: Result<RowsPage, Failure> },
+    Rows { query: RowsQuery, result: Outcome<RowsPage> },
     /// Result of [`Effect::LoadTags`].
-    Tags { dataset: DatasetId, result: Result<Vec<String>, Failure> },
+    Tags { dataset: DatasetId, result: Outcome<Vec<String>> },
     /// Result of [`Effect::LoadPinned`].
-    Pinned { dataset: DatasetId, result: Result<Box<Dataset>, Failure> },
+    Pinned { dataset: DatasetId, result: Outcome<Box<Dataset>> },
     /// Result of [`Effect::LoadTable`].
-    Table { query: RowsQuery, result: Result<RowsPage, Failure> },
+    Table { query: RowsQuery, result: Outcome<RowsPage> },
     /// Progress of [`Effect::Export`].
     Export(ExportNews),
     /// An event on the stream opened by [`Effect::OpenStream`].
     Stream { dataset: DatasetId, news: RowsEvent },
     /// Result of [`Effect::AcquireTag`].
-    Acquired { tag: String, result: Result<Acquired, Failure> },
+    Acquired { tag: String, result: Outcome<Acquired> },
 }
 
 impl DataEvent {
@@ -269,19 +269,19 @@ pub(crate) enum ExportNews {
 #[derive(Debug)]
 pub(crate) enum InferenceEvent {
     /// Result of [`Effect::LoadTopics`].
-    Topics(Result<TopicList, Failure>),
+    Topics(Outcome<TopicList>),
     /// Result of [`Effect::LoadLatest`].
-    Latest { topic: TopicId, is_resistant: bool, result: Result<LatestBundle, Failure> },
+    Latest { topic: TopicId, is_resistant: bool, result: Outcome<LatestBundle> },
     /// Result of [`Effect::LoadConfidence`].
-    Confidence { topic: TopicId, result: Result<Box<LatestBody>, Failure> },
+    Confidence { topic: TopicId, result: Outcome<Box<LatestBody>> },
     /// Result of [`Effect::LoadPastBundles`].
-    PastBundles { topic: TopicId, result: Result<Vec<Bundle>, Failure> },
+    PastBundles { topic: TopicId, result: Outcome<Vec<Bundle>> },
     /// An event on the stream opened by [`Effect::OpenBundles`].
     Bundle { topic: TopicId, news: BundleEvent },
     /// Result of [`Effect::LoadHistory`].
-    History { topic: TopicId, result: Result<TopicHistory, Failure> },
+    History { topic: TopicId, result: Outcome<TopicHistory> },
     /// Result of [`Effect::LoadLeaderboard`].
-    Leaderboard { topic: TopicId, result: Result<Leaderboard, Failure> },
+    Leaderboard { topic: TopicId, result: Outcome<Leaderboard> },
 }
 
 /// Requests of the state.

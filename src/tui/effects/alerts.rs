@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::effects::{Runner, read_optional};
 use crate::event::{AlertEvent, Effect, Event};
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 
 /// Maximum number of alerts that wait to be shown.
 const EVENTS_CAPACITY: usize = 16;
@@ -103,7 +103,7 @@ impl Runner {
 }
 
 /// Reads the rules in the file at `path`. `None` if there is no file.
-async fn read(path: &Path) -> Result<Option<Rules>, Failure> {
+async fn read(path: &Path) -> Outcome<Option<Rules>> {
     let failed = |why: String| Failure::new(format!("read {}", path.display()), why, "correct it");
     let text = read_optional(path).await.map_err(|error| failed(error.to_string()))?;
     let rules = text.map(|text| text.parse()).transpose();
@@ -111,7 +111,7 @@ async fn read(path: &Path) -> Result<Option<Rules>, Failure> {
 }
 
 /// Appends a section to the file at `path`, which is created if it is missing.
-async fn append(path: Option<PathBuf>, section: String) -> Result<(), Failure> {
+async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
     let Some(path) = path else {
         return Err(Failure::new("add the rule", "there is no configuration directory", ""));
     };
@@ -134,7 +134,7 @@ async fn append(path: Option<PathBuf>, section: String) -> Result<(), Failure> {
 }
 
 /// Runs the command and calls the webhook that are configured in the file at `path`, if any.
-async fn send(path: PathBuf, alert: &Alert) -> Result<(), Failure> {
+async fn send(path: PathBuf, alert: &Alert) -> Outcome<()> {
     let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
     if !notify.is_any() {
         return Ok(());

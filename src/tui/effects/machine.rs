@@ -27,7 +27,7 @@ use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
 use crate::profiles::{ProfileError, ProfileStore};
 use crate::screens::execute::state::presets::{self, Preset};
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 
 impl Runner {
     /// Performs `effect` if it is a local one, otherwise returns it.
@@ -99,7 +99,7 @@ pub(super) async fn add_function(
     local: Arc<dyn LocalStack>,
     head: Option<Functions>,
     path: String,
-) -> Result<FunctionBody, Failure> {
+) -> Outcome<FunctionBody> {
     let what = format!("add {path}");
     let head = head.ok_or_else(|| absent(&what))?;
     let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
@@ -117,7 +117,7 @@ pub(super) async fn add_function(
 }
 
 /// Writes `text` to `path` atomically.
-async fn save(path: &Path, text: &str) -> Result<(), Failure> {
+async fn save(path: &Path, text: &str) -> Outcome<()> {
     let done = async {
         let mut file = DownloadFile::create(path).await?;
         file.write(text.as_bytes()).await?;
@@ -130,7 +130,7 @@ fn describe(error: &LocalError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "look at the logs (5)")
 }
 
-async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
+async fn read_presets(path: &Path) -> Outcome<BTreeMap<String, Preset>> {
     let text = read_optional(path).await.map_err(|error| error.to_string());
     let presets =
         text.and_then(|text| text.map_or(Ok(BTreeMap::new()), |text| presets::read_presets(&text)));
@@ -138,10 +138,7 @@ async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> 
     presets.map_err(|why| Failure::new(what, why, "correct the file, or remove it"))
 }
 
-async fn write_presets(
-    path: Option<&Path>,
-    list: &BTreeMap<String, Preset>,
-) -> Result<(), Failure> {
+async fn write_presets(path: Option<&Path>, list: &BTreeMap<String, Preset>) -> Outcome<()> {
     let Some(path) = path else {
         return Err(Failure::new("save the presets", "no folder for them is known", "set HOME"));
     };
@@ -182,7 +179,7 @@ async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey
 }
 
 /// Checks `key` by a small request to a service that requires one.
-async fn check_key(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
+async fn check_key(addresses: &Addresses, key: &ApiKey) -> Outcome<()> {
     let what = "check the key";
     let opened = |address: &String| {
         Transport::new(address, Some(key.clone())).map_err(|error| failure(what, &error))
@@ -268,7 +265,7 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 ///
 /// # Errors
 /// If the pager does not start.
-async fn page(text: &str) -> Result<(), Failure> {
+async fn page(text: &str) -> Outcome<()> {
     let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
     let pager = pager.unwrap_or_else(|| PAGER.to_owned());
     let failed = |why: String| {

@@ -25,7 +25,7 @@ use crate::event::{
 };
 use crate::state::nodes::{GroupChange, NodeChange};
 use crate::state::pattern::Pattern;
-use crate::state::resource::Failure;
+use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, PROBE_WITHIN, Service};
 
 /// Maximum number of listed datasets, which take 40 requests. Further ones are found by search.
@@ -271,7 +271,7 @@ pub(super) async fn ask<S, T>(
     service: Option<S>,
     what: &str,
     call: impl AsyncFnOnce(S) -> Result<T, ClientError>,
-) -> Result<T, Failure> {
+) -> Outcome<T> {
     match service {
         Some(service) => call(service).await.map_err(|error| failure(what, &error)),
         None => Err(absent(what)),
@@ -387,7 +387,7 @@ async fn write(
     path: &Path,
     what: &str,
     events: &mpsc::Sender<Event>,
-) -> Result<ExportSize, Failure> {
+) -> Outcome<ExportSize> {
     let refused = |error: ClientError| failure(what, &error);
     let unwritten = |error: io::Error| unwritten(what, &error);
     let mut file = DownloadFile::create(path).await.map_err(unwritten)?;

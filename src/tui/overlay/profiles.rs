@@ -9,7 +9,7 @@ use crate::overlay::view::{List, Surface, raise};
 use crate::profiles::{Choice, NO_PROFILE};
 use crate::screens::update::{connect, enter};
 use crate::state::overlay::{KeyForm, KeyStep, Overlay};
-use crate::state::resource::Failure;
+use crate::state::resource::Outcome;
 use crate::state::services::{Health, Service};
 use crate::state::{State, stack};
 use crate::view::{centered, spinner, split_rows, strip, wrapped};
@@ -150,7 +150,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     }
 }
 
-fn opened(state: &mut State, name: String, result: Result<crate::profiles::Opened, Failure>) {
+fn opened(state: &mut State, name: String, result: Outcome<crate::profiles::Opened>) {
     // Another profile was chosen in the meantime.
     if state.profiles.opening.as_ref() != Some(&name) {
         return;

@@ -10,7 +10,7 @@ use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
 use crate::screens::Screen;
 use crate::screens::overview::state::load_bundles;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
 use crate::state::{Dirty, State};
 use crate::widget::format::{self, bytes, counted};
@@ -150,7 +150,7 @@ pub(crate) fn probe(state: &mut State) {
 pub(crate) fn on_probe(
     state: &mut State,
     service: Service,
-    response: Option<&Result<(), Failure>>,
+    response: Option<&Outcome<()>>,
     latency: Duration,
 ) {
     let before = state.services.health(service).clone();
@@ -183,7 +183,7 @@ fn load_again(state: &mut State, service: Service) {
 pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
-    result: &Result<T, Failure>,
+    result: &Outcome<T>,
     latency: Option<Duration>,
 ) {
     let health = Services::health_by(result, latency, state.now);

@@ -16,7 +16,7 @@ pub(crate) use self::activity::PERIOD;
 use super::latency::Latency;
 use super::services::HeadId;
 use super::stack::{Exit, Stack};
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::{Failure, Outcome, Resource};
 
 /// Maximum number of unlisted peers. The least recently seen peer is evicted.
 const SEEN_MAX: usize = 1_000;
@@ -186,7 +186,7 @@ impl Node {
 }
 
 impl HeadNodes {
-    fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+    fn settle(&mut self, mut result: Outcome<Vec<NodeBody>>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
             self.keep_latencies(bodies);
             // Unlisted nodes are dropped. The response size bounds the list itself.
@@ -306,12 +306,7 @@ impl Nodes {
     }
 
     /// Records the response of `head` to the request for its nodes.
-    pub(crate) fn settle(
-        &mut self,
-        head: HeadId,
-        result: Result<Vec<NodeBody>, Failure>,
-        now: Timestamp,
-    ) {
+    pub(crate) fn settle(&mut self, head: HeadId, result: Outcome<Vec<NodeBody>>, now: Timestamp) {
         if let Some(head) = self.head_mut(head) {
             head.settle(result, now);
         }

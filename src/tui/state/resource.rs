@@ -41,6 +41,9 @@ impl Failure {
     }
 }
 
+/// Result of a request to a service, or of a local operation that the user is told about.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
 /// A value that is loaded from a service, once or periodically.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resource<T> {
@@ -82,7 +85,7 @@ impl<T> Resource<T> {
     }
 
     /// Records a response. After a failure, the previous value remains but is stale.
-    pub(crate) fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
+    pub(crate) fn settle(&mut self, result: Outcome<T>, now: Timestamp) {
         self.is_pending = false;
         match result {
             Ok(value) => *self = Self::loaded(value, now),

@@ -10,7 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody};
 use wire::functions::{ExecuteRequest, ExecuteResponse};
 
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::live::{Early, RunProgress};
 use crate::state::services::HeadId;
 
@@ -269,7 +269,7 @@ impl Runs {
     pub(crate) fn finish(
         &mut self,
         id: RunId,
-        result: Result<Box<ExecuteResponse>, Failure>,
+        result: Outcome<Box<ExecuteResponse>>,
         now: Timestamp,
     ) -> bool {
         let phase = match result {

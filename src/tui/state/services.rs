@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 
 use super::latency::Latency;
 use crate::local::Addresses;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::widget::format;
 
 /// Id of a head: its index among the addresses and the number of the connection. A response with an
@@ -294,7 +294,7 @@ impl Services {
     pub(crate) fn health_by_probe(
         &self,
         service: Service,
-        response: Option<&Result<(), Failure>>,
+        response: Option<&Outcome<()>>,
         latency: Duration,
         now: Timestamp,
     ) -> Health {
@@ -311,7 +311,7 @@ impl Services {
 
     /// Returns the health that a response indicates.
     pub(crate) fn health_by<T>(
-        result: &Result<T, Failure>,
+        result: &Outcome<T>,
         latency: Option<Duration>,
         now: Timestamp,
     ) -> Health {
@@ -359,7 +359,7 @@ mod tests {
         let limited = |until| Health::Limited { until: Timestamp::from_seconds(until) };
         let refused = Health::Refused { why: why() };
         let idle = Health::Idle { latency: Some(Duration::from_millis(3)) };
-        let is_after = |before: &Health, answer: Option<&Result<(), Failure>>| {
+        let is_after = |before: &Health, answer: Option<&Outcome<()>>| {
             let mut services = Services::default();
             services.note(Service::Data, before.clone(), now);
             services.health_by_probe(Service::Data, answer, Duration::from_millis(3), now)

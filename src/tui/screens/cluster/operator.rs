@@ -11,7 +11,7 @@ use crate::screens::update::load_nodes_of;
 use crate::state::State;
 use crate::state::nodes::{GroupChange, Node, NodeChange, Origin};
 use crate::state::overlay::Overlay;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::services::HeadId;
 use crate::view::Frame;
 use crate::widget::format::counted;
@@ -95,7 +95,7 @@ const fn outcome(patch: NodePatch) -> &'static str {
 }
 
 /// Handles the result of changing a node at `head`.
-pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Result<NodeDetail, Failure>) {
+pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Outcome<NodeDetail>) {
     match result {
         Err(failure) => state.notify_failure(&state.services.named(head, failure)),
         Ok(NodeDetail { node, orders }) => {

@@ -17,7 +17,7 @@ use crate::state::State as Whole;
 use crate::state::navigation::{Steps as _, moved};
 use crate::state::nodes::Node;
 use crate::state::overlay::Overlay;
-use crate::state::resource::Failure;
+use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, Service};
 
 impl State {
@@ -181,7 +181,7 @@ pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 pub(crate) fn on_nodes(
     state: &mut Whole,
     head: HeadId,
-    result: Result<Vec<NodeBody>, Failure>,
+    result: Outcome<Vec<NodeBody>>,
     latency: Duration,
 ) {
     let service = Service::Head(head);

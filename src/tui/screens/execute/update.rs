@@ -14,7 +14,7 @@ use crate::screens::{Screen, cluster};
 use crate::state::field::Field;
 use crate::state::overlay::{Overlay, SaveForm};
 use crate::state::pattern::Pattern;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 use crate::state::results::{self, Position, RunView};
 use crate::state::runs::{Input, Phase, RunHead, RunId, Verdict, workers_text};
 use crate::state::services::{HeadId, Service};
@@ -148,11 +148,7 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
 }
 
 /// Handles the result of an upload to `head`. A run that waited for it is sent to the same head.
-pub(crate) fn on_function_added(
-    state: &mut State,
-    head: HeadId,
-    result: Result<FunctionBody, Failure>,
-) {
+pub(crate) fn on_function_added(state: &mut State, head: HeadId, result: Outcome<FunctionBody>) {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
@@ -301,11 +297,7 @@ pub(crate) fn take_preset(state: &mut State, row: usize) {
     state.close();
 }
 
-pub(crate) fn on_executed(
-    state: &mut State,
-    id: RunId,
-    result: Result<Box<ExecuteResponse>, Failure>,
-) {
+pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<ExecuteResponse>>) {
     let now = state.now;
     // A failed run does not indicate the health of the head, but the following list of nodes does.
     if let Ok(response) = &result {
@@ -340,11 +332,7 @@ pub(crate) fn on_executed(
 }
 
 /// Records the functions of the head for new runs. The list is empty for other implementations of heads.
-pub(crate) fn on_functions(
-    state: &mut State,
-    head: HeadId,
-    result: Result<Vec<FunctionBody>, Failure>,
-) {
+pub(crate) fn on_functions(state: &mut State, head: HeadId, result: Outcome<Vec<FunctionBody>>) {
     match result {
         _ if state.nodes.run_head != Some(head) => {}
         Ok(functions) => state.execute.form.know(functions),

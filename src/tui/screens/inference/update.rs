@@ -12,7 +12,7 @@ use crate::screens::inference::state::actors::{ACTOR_ORDERS, MEAN_LOSS};
 use crate::screens::inference::state::{self, Feed, History, LATEST_EVERY, Pane, State};
 use crate::screens::inference::view;
 use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down};
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::{Failure, Outcome, Resource};
 
 /// Number of rows of a page of the actors.
 const PAGE_ROWS: usize = 10;
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) {
+    fn on_topics(&mut self, result: Outcome<TopicList>, now: Timestamp) {
         if let Err(why) = &result {
             self.note_limit(why, now);
         }
@@ -276,7 +276,7 @@ impl State {
         }
     }
 
-    fn on_latest(&mut self, result: Result<LatestBundle, Failure>, now: Timestamp) {
+    fn on_latest(&mut self, result: Outcome<LatestBundle>, now: Timestamp) {
         match (&result, self.selected) {
             (Ok(latest), Some(topic)) => {
                 let is_whole = !self.is_resistant;

@@ -12,7 +12,7 @@ use crate::overlay;
 use crate::state::State as Whole;
 use crate::state::overlay::moved;
 use crate::state::palette::Goal;
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::{Outcome, Resource};
 
 /// Poll interval of topics in view, as on the Inference screen.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
@@ -55,7 +55,7 @@ impl State {
     pub(crate) fn on_latest(
         &mut self,
         topic: TopicId,
-        result: Result<LatestBundle, Failure>,
+        result: Outcome<LatestBundle>,
         now: Timestamp,
     ) {
         if let Some(known) = self.topics.get_mut(&topic) {

@@ -13,7 +13,7 @@ use model::timestamp::Timestamp;
 use crate::event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery};
 use crate::screens::data::state::State;
 use crate::screens::data::state::chart::Shape;
-use crate::state::resource::Failure;
+use crate::state::resource::{Failure, Outcome};
 
 /// Number of values of each dataset, somewhat more than a sparkline has columns.
 pub(crate) const SPARK_VALUES: usize = 64;
@@ -306,7 +306,7 @@ impl Table {
     pub(crate) fn take(
         &mut self,
         query: RowsQuery,
-        result: Result<RowsPage, Failure>,
+        result: Outcome<RowsPage>,
         now: Timestamp,
     ) -> Option<RowsQuery> {
         self.asked.take_if(|asked| *asked == query)?;

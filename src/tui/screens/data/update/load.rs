@@ -15,7 +15,7 @@ use crate::screens::data::state::{Pane, State};
 use crate::screens::data::update::{
     BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS,
 };
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::{Failure, Outcome, Resource};
 
 /// Time before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
+    pub(crate) fn on_datasets(&mut self, result: Outcome<DatasetsPage>, now: Timestamp) {
         let is_listed = result.is_ok();
         self.datasets.settle(result, now);
         // An older list is already sorted and would be reversed again.
@@ -138,7 +138,7 @@ impl State {
     pub(crate) fn on_columns(
         &mut self,
         dataset: DatasetId,
-        result: Result<Vec<Column>, Failure>,
+        result: Outcome<Vec<Column>>,
         now: Timestamp,
     ) {
         let guess = self.shape();
@@ -210,12 +210,7 @@ impl State {
     }
 
     /// Handles the response to a query of rows of the charted dataset.
-    pub(crate) fn on_rows(
-        &mut self,
-        query: RowsQuery,
-        result: Result<RowsPage, Failure>,
-        now: Timestamp,
-    ) {
+    pub(crate) fn on_rows(&mut self, query: RowsQuery, result: Outcome<RowsPage>, now: Timestamp) {
         if let Some(searched) = self.older.searched_before(&query) {
             self.older = OlderRows::Unknown;
             match result.map(|page| self.older.take_probe(&searched, &page.rows)) {

@@ -15,7 +15,7 @@ use crate::screens::data::state::live::{
 };
 use crate::screens::data::state::{Pane, State, rows};
 use crate::screens::data::update::{BUCKETS_AGAIN, TAPE_ROWS};
-use crate::state::resource::{Failure, Resource};
+use crate::state::resource::{Outcome, Resource};
 
 impl State {
     /// Opens the stream of the charted dataset.
@@ -146,7 +146,7 @@ impl State {
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
-        result: Result<Dataset, Failure>,
+        result: Outcome<Dataset>,
         now: Timestamp,
     ) {
         match result {
