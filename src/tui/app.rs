@@ -12,7 +12,7 @@ use ratatui::prelude::*;
 use crate::event::{DataEvent, Effect, Event, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
-use crate::overlay::view::{Surface, draw_confirm};
+use crate::overlay::view::draw_confirm;
 use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::update::{on_local, on_nodes};
@@ -328,26 +328,26 @@ fn on_timer(state: &mut State, timer: Timer) {
 
 /// Draws the whole screen. Returns the places that can be clicked.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
-    let mut hits = Hits::default();
+    let hits = Hits::default();
     theme.clear(area, buf);
     let Some(tier) = Tier::for_area(area) else {
         draw_too_small(area, buf, state, theme);
         return hits;
     };
-    let frame = Frame { state, theme, tier };
+    let frame = Frame { state, theme, tier, hits: &hits };
     let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     match state.screen {
-        Screen::Cluster => cluster::view::draw(middle, buf, frame, &mut hits),
-        Screen::Execute => execute::view::draw(middle, buf, frame, &mut hits),
-        Screen::Data => data::view::draw(middle, buf, frame, &mut hits),
-        Screen::Inference => inference::view::draw(middle, buf, frame, &mut hits),
-        Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
-        Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
+        Screen::Cluster => cluster::view::draw(middle, buf, frame),
+        Screen::Execute => execute::view::draw(middle, buf, frame),
+        Screen::Data => data::view::draw(middle, buf, frame),
+        Screen::Inference => inference::view::draw(middle, buf, frame),
+        Screen::Logs => logs::view::draw(middle, buf, frame),
+        Screen::Overview => overview::view::draw(middle, buf, frame),
     }
-    draw_overlay(middle, buf, frame, &mut hits);
+    draw_overlay(middle, buf, frame);
     // Drawn after the overlay, which removes all click targets beneath it.
-    header::draw(top, buf, frame, &mut hits);
-    footer::draw(bottom, buf, frame, &mut hits);
+    header::draw(top, buf, frame);
+    footer::draw(bottom, buf, frame);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
         choices::draw_jump_labels(buf, theme, &hits, typed);
     }
@@ -365,38 +365,40 @@ fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
 
 /// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked. A
 /// click outside the overlay closes it.
-fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Some(overlay) = frame.state.overlays.last() else { return };
     if matches!(overlay, Overlay::Jump(_)) {
         // Labels are drawn last, over the whole frame.
         return;
     }
-    hits.clear();
-    hits.add(area, Target::Action(Action::Back));
+    frame.hits.clear();
+    frame.hits.add(area, Target::Action(Action::Back));
     // The rest of the screen is the preview of a theme.
     if !matches!(overlay, Overlay::Themes(_)) {
         buf.set_style(area, Style::reset().patch(frame.theme.bg).patch(frame.theme.faint));
     }
-    let on = Surface { area, buf, frame, hits };
+
     match overlay {
         Overlay::Jump(_) => {}
-        Overlay::Help(help) => help::draw(on, help),
-        Overlay::ConfirmQuit => draw_confirm(on),
-        Overlay::Palette(palette) => palette::draw(on, palette),
-        Overlay::Themes(themes) => choices::draw_themes(on, *themes),
-        Overlay::AddNode => cluster::node_form::draw(on),
-        Overlay::ConfirmStop => cluster::node_form::draw_confirm(on),
-        Overlay::ConfirmNode(question) => operator::draw(on, question),
-        Overlay::Presets(row) => execute::view::draw_presets(on, *row),
-        Overlay::PresetName(name) => execute::view::preset_prompt(name, frame).draw(on),
-        Overlay::Save(save) => save.prompt(frame).draw(on),
-        Overlay::CopyAs(copy_as) => copy_as::draw(on, copy_as),
-        Overlay::Columns(row) => choices::draw_columns(on, *row),
-        Overlay::Profiles(row) => profiles::draw(on, *row),
-        Overlay::Key(form) => profiles::draw_key(on, form),
-        Overlay::Alerts(rule) => alerts::draw(on, rule.as_deref()),
-        Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(on),
-        Overlay::Notices(row) => choices::draw_notices(on, *row),
+        Overlay::Help(help) => help::draw(area, buf, frame, help),
+        Overlay::ConfirmQuit => draw_confirm(area, buf, frame),
+        Overlay::Palette(palette) => palette::draw(area, buf, frame, palette),
+        Overlay::Themes(themes) => choices::draw_themes(area, buf, frame, *themes),
+        Overlay::AddNode => cluster::node_form::draw(area, buf, frame),
+        Overlay::ConfirmStop => cluster::node_form::draw_confirm(area, buf, frame),
+        Overlay::ConfirmNode(question) => operator::draw(area, buf, frame, question),
+        Overlay::Presets(row) => execute::view::draw_presets(area, buf, frame, *row),
+        Overlay::PresetName(name) => {
+            execute::view::preset_prompt(name, frame).draw(area, buf, frame);
+        }
+        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame),
+        Overlay::CopyAs(copy_as) => copy_as::draw(area, buf, frame, copy_as),
+        Overlay::Columns(row) => choices::draw_columns(area, buf, frame, *row),
+        Overlay::Profiles(row) => profiles::draw(area, buf, frame, *row),
+        Overlay::Key(form) => profiles::draw_key(area, buf, frame, form),
+        Overlay::Alerts(rule) => alerts::draw(area, buf, frame, rule.as_deref()),
+        Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(area, buf, frame),
+        Overlay::Notices(row) => choices::draw_notices(area, buf, frame, *row),
     }
 }
 

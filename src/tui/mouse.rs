@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn divider_is_dragged_from_where_it_was_grabbed() {
-        let (mut mouse, mut hits) = (Mouse::default(), Hits::default());
+        let (mut mouse, hits) = (Mouse::default(), Hits::default());
         hits.add(Rect::new(0, 0, 80, 24), Target::Pane(1));
         hits.add_column_divider(Rect::new(0, 0, 40, 24));
         let left = MouseButton::Left;

@@ -52,6 +52,8 @@ pub(crate) enum Tier {
 /// Input for drawing a screen.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
+    /// Places of the frame that can be clicked.
+    pub(crate) hits: &'a Hits,
     pub(crate) state: &'a State,
     pub(crate) theme: &'a Theme,
     pub(crate) tier: Tier,

@@ -2,12 +2,12 @@
 
 use alerts::state::{Alert, AlertState};
 use model::row::Value;
-use ratatui::style::Style;
+use ratatui::prelude::*;
 
 use crate::event::{AlertEvent, Effect};
 use crate::keymap::{Action, Layer};
 use crate::local::Level;
-use crate::overlay::view::{List, Prompt, Surface, raise};
+use crate::overlay::view::{List, Prompt, raise};
 use crate::screens::Screen;
 use crate::screens::data::state::rows::RecentValues;
 use crate::state::State;
@@ -144,8 +144,7 @@ pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static 
 }
 
 /// Draws the list of rules, those that fire first.
-pub(crate) fn draw(on: Surface<'_>, selected: Option<&str>) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Option<&str>) {
     let (theme, rules) = (frame.theme, frame.state.alerts.rules());
     let height = u16::try_from(rules.len()).unwrap_or(u16::MAX).clamp(1, area.height / 2);
     let width = area.width.saturating_sub(4).min(110);
@@ -159,7 +158,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: Option<&str>) {
     let of = Pane::new("Alerts")
         .info(format!("{} firing", frame.state.alerts.firing().count()))
         .footer(frame.hints(Layer::Alerts, &keys));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     if rules.is_empty() {
         let text = "No rules yet: add one for the selected dataset, topic or service.";
         paint::text(buf, inside, (0, 0), text, theme.muted);
@@ -167,7 +166,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: Option<&str>) {
     }
     let selected = frame.state.alerts.row(selected);
     let list = List { n_rows: rules.len(), selected, pitch: 1 };
-    list.draw(split_rows(inside, inside.height)[0], buf, frame, hits, |buf, place, row| {
+    list.draw(split_rows(inside, inside.height)[0], buf, frame, |buf, place, row| {
         let Some(rule) = rules.get(row) else { return };
         let (glyph, style, word) = mark(rule, theme);
         paint::put(buf, place, (2, 0), glyph, style);

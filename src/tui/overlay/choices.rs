@@ -3,7 +3,7 @@
 use ratatui::prelude::*;
 
 use crate::keymap::{Action, Layer, sequence_text};
-use crate::overlay::view::{List, Surface, raise};
+use crate::overlay::view::{List, raise};
 use crate::screens::{Screen, cluster, data, inference};
 use crate::state::State;
 use crate::state::layout::TableName;
@@ -51,8 +51,7 @@ pub(crate) fn toggle_column(state: &mut State, row: usize) {
 }
 
 /// Draws the columns of the focused table.
-pub(crate) fn draw_columns(on: Surface<'_>, selected: usize) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw_columns(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
     let theme = frame.theme;
     let Some((table, titles)) = focused_table(frame.state) else { return };
     let n_rows = u16::try_from(titles.len()).unwrap_or(u16::MAX);
@@ -60,9 +59,9 @@ pub(crate) fn draw_columns(on: Surface<'_>, selected: usize) {
     let hints = [(Action::Open, "shows or hides"), (Action::Back, "closes")];
     let of = Pane::new(format!("Columns of {}", <&str>::from(table)))
         .footer(frame.hints(Layer::Choice, &hints));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let list = List { n_rows: titles.len(), selected, pitch: 1 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
         let Some(title) = titles.get(row) else { return };
         let is_hidden = frame.state.hidden_columns.is_hidden(table, title);
         let (mark, style) = if is_hidden { ("[ ]", theme.muted) } else { ("[x]", theme.text) };
@@ -71,24 +70,23 @@ pub(crate) fn draw_columns(on: Surface<'_>, selected: usize) {
 }
 
 /// Draws past notices, latest first.
-pub(crate) fn draw_notices(on: Surface<'_>, selected: usize) {
+pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
     /// Rows for the full text of the selected notice.
     const DETAIL_ROWS: u16 = 4;
-    let Surface { area, buf, frame, hits } = on;
     let (theme, past) = (frame.theme, &frame.state.notices);
     let n_rows = past.past().len();
     let height = u16::try_from(n_rows).unwrap_or(u16::MAX).max(1);
     let height = height.saturating_add(DETAIL_ROWS + 3).min(area.height.saturating_sub(2));
     let place = centered(area, area.width.saturating_sub(4).min(110), height);
     let of = Pane::new("Notices").info(format!("{n_rows} · newest first"));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     if n_rows == 0 {
         paint::text(buf, inside, (0, 0), "No notices yet.", theme.muted);
         return;
     }
     let [upper, below] = split_rows(inside, inside.height.saturating_sub(DETAIL_ROWS + 1));
     let list = List { n_rows, selected, pitch: 1 };
-    list.draw(upper, buf, frame, hits, |buf, place, row| {
+    list.draw(upper, buf, frame, |buf, place, row| {
         let Some(notice) = past.past().nth(row) else { return };
         let (glyph, style) = footer::notice_mark(notice.level, theme);
         paint::text(buf, place, (2, 0), &format::clock(notice.at), theme.muted);
@@ -104,8 +102,7 @@ pub(crate) fn draw_notices(on: Surface<'_>, selected: usize) {
 }
 
 /// Draws the themes at the right of the screen, which shows a preview of the selected one.
-pub(crate) fn draw_themes(on: Surface<'_>, themes: Themes) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw_themes(area: Rect, buf: &mut Buffer, frame: Frame<'_>, themes: Themes) {
     let theme = frame.theme;
     let own = frame.state.custom_themes.as_slice();
     let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
@@ -115,9 +112,9 @@ pub(crate) fn draw_themes(on: Surface<'_>, themes: Themes) {
     let of = Pane::new("Theme").info(
         frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
     );
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let list = List { n_rows: n_rows.into(), selected: themes.row, pitch: 1 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
         let Some(name) = Themes::rows(own).nth(row) else { return };
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, place, (2, 0), &text, theme.text);
@@ -172,7 +169,8 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
     let place = Rect { x, y, ..place };
     // The box accepts no input. Everything beneath remains clickable.
     let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
-    let inside = raise(place, buf, frame, of, &mut Hits::default());
+    let frame = Frame { hits: &Hits::default(), ..frame };
+    let inside = raise(place, buf, frame, of);
     for (y, (keys, action)) in (0..inside.height).zip(&rows) {
         paint::line(buf, inside, (0, y), &frame.key_line(keys, 6, *action));
     }

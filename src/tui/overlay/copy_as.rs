@@ -2,13 +2,14 @@
 //!
 //! No format contains a key or a token. A command refers to a variable instead.
 
+use ratatui::prelude::*;
 use wire::functions::ExecuteRequest;
 use wire::paths;
 
 use crate::keymap::{Action, Layer};
 use crate::local::Addresses;
 use crate::overlay::save::ExportTable;
-use crate::overlay::view::{List, Surface, raise};
+use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::screens::cluster::state::Pane as ClusterPane;
 use crate::screens::execute::state::presets::quoted;
@@ -17,7 +18,7 @@ use crate::state::overlay::CopyMenu;
 use crate::state::runs::Run;
 use crate::state::services::Service;
 use crate::view::results::gist;
-use crate::view::{centered, text_cut};
+use crate::view::{Frame, centered, text_cut};
 use crate::widget::paint;
 use crate::widget::pane::Pane;
 
@@ -221,17 +222,16 @@ const WIDTH: u16 = 72;
 /// Column of the texts, after the longest name.
 const TEXT_FROM: u16 = 22;
 
-pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, copy_as: &CopyMenu) {
     let theme = frame.theme;
     let n_rows = u16::try_from(copy_as.forms.len()).unwrap_or(u16::MAX);
     let place = centered(area, WIDTH.min(area.width), n_rows.saturating_add(2));
     let of = Pane::new("Copy as").info(
         frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
     );
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let list = List { n_rows: copy_as.forms.len(), selected: copy_as.row, pitch: 1 };
-    list.draw(inside, buf, frame, hits, |buf, place, row| {
+    list.draw(inside, buf, frame, |buf, place, row| {
         let Some((name, text)) = copy_as.forms.get(row) else { return };
         paint::text(buf, place, (2, 0), name, theme.text);
         text_cut(buf, place, (TEXT_FROM, 0), &gist(text), theme.muted);

@@ -3,7 +3,7 @@
 use ratatui::prelude::*;
 
 use crate::keymap::{Action, Layer};
-use crate::overlay::view::{Surface, raise};
+use crate::overlay::view::raise;
 use crate::screens::Screen;
 use crate::state::overlay::Help;
 use crate::view::{Frame, centered, draw_search, split_rows};
@@ -23,8 +23,7 @@ const TWO_COLUMNS_WIDTH: u16 = 76;
 const GAP_ROWS_MAX: usize = 10;
 
 /// Draws the bindings that pass the filter.
-pub(crate) fn draw(on: Surface<'_>, help: &Help) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) {
     let Frame { state, theme, .. } = frame;
     let all = lines(frame, &Help::default());
     let rows_of = |lines: &[Line<'_>]| {
@@ -40,7 +39,7 @@ pub(crate) fn draw(on: Surface<'_>, help: &Help) {
         frame.key(Layer::Help, Action::Open),
         frame.key(Layer::Help, Action::Back)
     ));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let [top, inside] = split_rows(inside, 2);
     draw_search(top, buf, theme, &help.filter, "");
     let lines = lines(frame, help);

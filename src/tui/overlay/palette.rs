@@ -6,7 +6,7 @@ use ratatui::widgets::{Block, Borders};
 use strum::VariantArray as _;
 
 use crate::keymap::{Action, Bound, Layer};
-use crate::overlay::view::{List, Surface, raise};
+use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::state::State;
 use crate::state::overlay::Themes;
@@ -140,14 +140,13 @@ const HEIGHT_MAX: u16 = 20;
 /// Width of an entry's group, including the mark before it and a space after it.
 const GROUP_WIDTH: u16 = 12;
 
-pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette) {
     let theme = frame.theme;
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let height = HEIGHT_MAX.min(area.height.saturating_sub(2));
     let y = area.y.saturating_add(area.height.saturating_sub(height).min(area.height / 12));
     let place = Rect { y, ..centered(area, width, height) };
-    let inside = raise(place, buf, frame, Pane::new(""), hits);
+    let inside = raise(place, buf, frame, Pane::new(""));
     let count = format!("{} of {}", palette.matches.len(), palette.entries.len());
     let count = Line::styled(count, theme.muted);
     let x = paint::line_right(buf, inside, 0, &count);
@@ -166,7 +165,7 @@ pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
         paint::text(buf, list, (2, 0), "no matches", theme.muted);
     }
     let rows = List { n_rows: palette.matches.len(), selected: palette.row, pitch: 1 };
-    rows.draw(list, buf, frame, hits, |buf, place, row| {
+    rows.draw(list, buf, frame, |buf, place, row| {
         let found = palette.matches.get(row);
         let entry = found.and_then(|found| palette.entries.get(found.entry_idx));
         if let (Some(found), Some(entry)) = (found, entry) {

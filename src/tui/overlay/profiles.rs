@@ -1,18 +1,18 @@
 //! Profiles and their keys: choosing, opening, checking and storing.
 
-use ratatui::text::{Line, Span};
+use ratatui::prelude::*;
 
 use crate::event::{Effect, ProfileEvent};
 use crate::keymap::{Action, Layer};
 use crate::local::Addresses;
-use crate::overlay::view::{List, Surface, raise};
+use crate::overlay::view::{List, raise};
 use crate::profiles::{Choice, NO_PROFILE};
 use crate::screens::update::{connect, enter};
 use crate::state::overlay::{KeyForm, KeyStep, Overlay};
 use crate::state::resource::Outcome;
 use crate::state::services::{Health, Service};
 use crate::state::{State, stack};
-use crate::view::{centered, spinner, split_rows, strip, wrapped};
+use crate::view::{Frame, centered, spinner, split_rows, strip, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
@@ -185,8 +185,7 @@ const FORM_WIDTH: u16 = 64;
 /// Width of a profile's name.
 const NAME_WIDTH: u16 = 18;
 
-pub(crate) fn draw(on: Surface<'_>, selected: usize) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
     let (theme, profiles) = (frame.theme, &frame.state.profiles);
     let choices = profiles.choices();
     let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX);
@@ -200,9 +199,9 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
             (Action::ForgetKey, "remove its key"),
         ],
     ));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let list = List { n_rows: choices.len(), selected, pitch: 2 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
         let Some(choice) = choices.get(row) else { return };
         let (name, words) = words(*choice);
         let is_current = profiles.is_in_use(*choice, &frame.state.services.addresses)
@@ -239,13 +238,12 @@ fn words(choice: Choice<'_>) -> (String, String) {
     }
 }
 
-pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw_key(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &KeyForm) {
     let theme = frame.theme;
     let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
     let of = Pane::new(format!("API key of {}", form.profile))
         .info(format!("{} closes", frame.key(Layer::Prompt, Action::Back)));
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     // One mark per letter.
     let n_letters = form.input.value().chars().count();
     let row = strip(inside, (0, 1), inside.width);

@@ -5,29 +5,15 @@ use ratatui::prelude::*;
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
 use crate::state::field::Field;
-use crate::view::{Frame, Hits, centered, draw_field, split_columns, split_rows, text_cut};
+use crate::view::{Frame, centered, draw_field, split_columns, split_rows, text_cut};
 use crate::widget::paint;
 use crate::widget::pane::{self, Pane};
 
-/// Area and buffer of an overlay.
-pub(crate) struct Surface<'a> {
-    pub(crate) area: Rect,
-    pub(crate) buf: &'a mut Buffer,
-    pub(crate) frame: Frame<'a>,
-    pub(crate) hits: &'a mut Hits,
-}
-
 /// Draws a raised box at `place` and returns its inner area.
-pub(crate) fn raise(
-    place: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    of: Pane<'_>,
-    hits: &mut Hits,
-) -> Rect {
+pub(crate) fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_>) -> Rect {
     frame.theme.clear(place, buf);
     buf.set_style(place, frame.theme.bar);
-    hits.add(place, Target::Pane(0));
+    frame.hits.add(place, Target::Pane(0));
     of.focus(true).draw(place, buf, frame.theme)
 }
 
@@ -48,7 +34,6 @@ impl List {
         area: Rect,
         buf: &mut Buffer,
         frame: Frame<'_>,
-        hits: &mut Hits,
         draw_row: impl Fn(&mut Buffer, Rect, usize),
     ) {
         let n_fit = usize::from(area.height.div_ceil(self.pitch));
@@ -61,7 +46,7 @@ impl List {
                 paint::row_style(buf, place, 0, frame.theme.sel);
                 paint::put(buf, place, (0, 0), '▌', frame.theme.focus);
             }
-            hits.add(place, Target::Row { pane: 0, row });
+            frame.hits.add(place, Target::Row { pane: 0, row });
         }
     }
 }
@@ -76,11 +61,10 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Draws the question in the middle of the surface.
-    pub(crate) fn draw(&self, on: Surface<'_>) {
-        let Surface { area, buf, frame, hits } = on;
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let n_rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX);
         let place = centered(area, self.width, n_rows.saturating_add(4));
-        let inside = raise(place, buf, frame, Pane::new(self.title), hits);
+        let inside = raise(place, buf, frame, Pane::new(self.title));
         for (y, line) in (0..).zip(&self.lines) {
             paint::line(buf, inside, (0, y), line);
         }
@@ -99,13 +83,12 @@ pub(crate) struct Prompt<'a> {
 
 impl Prompt<'_> {
     /// Draws the prompt in the middle of the surface.
-    pub(crate) fn draw(&self, on: Surface<'_>) {
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         /// Width of the box.
         const WIDTH: u16 = 64;
-        let Surface { area, buf, frame, hits } = on;
         let theme = frame.theme;
         let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
-        let inside = raise(place, buf, frame, Pane::new(self.title), hits);
+        let inside = raise(place, buf, frame, Pane::new(self.title));
         let x = paint::text(buf, inside, (0, 1), self.label, theme.muted) + 2;
         let [_, row] = split_rows(inside, 1);
         let [_, room] = split_columns(split_rows(row, 1)[0], x);
@@ -116,8 +99,7 @@ impl Prompt<'_> {
 }
 
 /// Draws the question before quitting while a run is pending or an added node would stop.
-pub(crate) fn draw_confirm(on: Surface<'_>) {
-    let frame = on.frame;
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let runs = match frame.state.runs.n_waiting() {
         0 => None,
@@ -141,5 +123,5 @@ pub(crate) fn draw_confirm(on: Surface<'_>) {
         lines: reasons.map(|reason| Line::styled(reason, theme.text)).collect(),
         keys: frame.hints(Layer::Confirm, &keys),
     }
-    .draw(on);
+    .draw(area, buf, frame);
 }

@@ -73,7 +73,7 @@ pub(crate) struct Palette {
     /// The search text.
     pub(crate) input: Field,
     pub(crate) entries: Vec<Item>,
-    /// Hits, best first.
+    /// best first.
     pub(crate) matches: Vec<Match>,
     /// Index of the selected hit.
     pub(crate) row: usize,

@@ -12,7 +12,6 @@ use crate::state::State;
 use crate::state::notices::Notice;
 use crate::state::overlay::Overlay;
 use crate::theme::Theme;
-use crate::view::Hits;
 use crate::view::{Frame, spinner, strip, wrapped};
 use crate::widget::{format, paint};
 
@@ -26,7 +25,7 @@ pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
 }
 
 /// Draws the footer into `area`, which has the height returned by [`height`].
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
     let last = strip(area, (0, area.height.saturating_sub(1)), area.width);
@@ -40,7 +39,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     let notice = notice_lines(frame, area.width, right_width(frame));
     if notice.is_empty() {
-        draw_keys(room, buf, frame, hits);
+        draw_keys(room, buf, frame);
     } else {
         draw_notice(area, buf, frame, &notice);
     }
@@ -52,7 +51,7 @@ struct Hint<'a> {
     bindings: Vec<&'a Bound>,
 }
 
-fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (frame.state, frame.theme);
     let layers = state.layers();
     let mut x = 1;
@@ -71,13 +70,13 @@ fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
             let from = x;
             x = paint::text(buf, area, (x, 0), key, theme.key) + 1;
             let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
-            hits.add(place, Target::Action(binding.action));
+            frame.hits.add(place, Target::Action(binding.action));
         }
         let from = x;
         x = paint::text(buf, area, (x, 0), hint.words, theme.muted);
         if let Some(binding) = hint.bindings.last() {
             let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
-            hits.add(place, Target::Action(binding.action));
+            frame.hits.add(place, Target::Action(binding.action));
         }
         x += 2;
     }

@@ -2,7 +2,6 @@
 
 use ratatui::prelude::*;
 
-use super::hits::Hits;
 use super::{Frame, Tier, spinner};
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
@@ -13,8 +12,8 @@ use crate::theme::Theme;
 use crate::widget::{format, paint};
 
 /// Draws the header into `area`, which has one row.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Frame { state, theme, tier } = frame;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, tier, .. } = frame;
     buf.set_style(area, theme.bar);
     let is_narrow = tier < Tier::Large;
     // Names of screens are left out if a service in trouble needs the space.
@@ -38,7 +37,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
             x = paint::text(buf, area, (x + u16::from(!is_tiny), 0), name, theme.muted) + 1;
         }
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
-        hits.add(place, Target::Screen(screen));
+        frame.hits.add(place, Target::Screen(screen));
     }
     // Uses the longest form that fits: full, with a short time, without time, with shorter notes.
     let time = |is_short| frame_time(state, is_short);

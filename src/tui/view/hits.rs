@@ -1,5 +1,7 @@
 //! Clickable places of a frame.
 
+use std::cell::RefCell;
+
 use model::timestamp::Timestamp;
 use ratatui::layout::{Position, Rect};
 
@@ -16,53 +18,56 @@ const PLACES_MAX: usize = 512;
 /// Targets of a frame and their places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hits {
-    places: Vec<(Rect, Target)>,
-    dividers: Vec<(Rect, Divider)>,
+    places: RefCell<Vec<(Rect, Target)>>,
+    dividers: RefCell<Vec<(Rect, Divider)>>,
     /// Area of candles or points of the chart, with the times of its columns.
-    chart: (Rect, Vec<(u16, Timestamp)>),
+    chart: RefCell<(Rect, Vec<(u16, Timestamp)>)>,
 }
 
 impl Hits {
     /// Adds `target` at `area`, on top of earlier targets.
-    pub(crate) fn add(&mut self, area: Rect, target: Target) {
-        if self.places.len() < PLACES_MAX {
-            self.places.push((area, target));
+    pub(crate) fn add(&self, area: Rect, target: Target) {
+        let mut places = self.places.borrow_mut();
+        if places.len() < PLACES_MAX {
+            places.push((area, target));
         }
     }
 
     /// Adds a divider between `left` and the pane on its right.
-    pub(crate) fn add_column_divider(&mut self, left: Rect) {
+    pub(crate) fn add_column_divider(&self, left: Rect) {
         let x = left.right().saturating_sub(1);
-        self.dividers.push((Rect { x, width: 2, ..left }, Divider::Columns));
+        self.dividers.borrow_mut().push((Rect { x, width: 2, ..left }, Divider::Columns));
     }
 
     /// Adds `divider` between `above` and the pane below it.
-    pub(crate) fn add_row_divider(&mut self, divider: Divider, above: Rect) {
+    pub(crate) fn add_row_divider(&self, divider: Divider, above: Rect) {
         let y = above.bottom().saturating_sub(1);
-        self.dividers.push((Rect { y, height: 1, ..above }, divider));
+        self.dividers.borrow_mut().push((Rect { y, height: 1, ..above }, divider));
     }
 
     /// Sets the times of the columns of the chart in `area`.
-    pub(crate) fn set_chart(&mut self, area: Rect, columns: Vec<(u16, Timestamp)>) {
-        self.chart = (area, columns);
+    pub(crate) fn set_chart(&self, area: Rect, columns: Vec<(u16, Timestamp)>) {
+        self.chart.replace((area, columns));
     }
 
     /// Removes all targets.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    pub(crate) fn clear(&self) {
+        self.places.take();
+        self.dividers.take();
+        self.chart.take();
     }
 
     /// Returns all targets from the top left on, with labels of one letter, or of two if there are
     /// too many targets.
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
-        for (place, target) in &self.places {
+        for (place, target) in self.places.borrow().iter().copied() {
             // Tables can be sorted by keys.
             if matches!(target, Target::Column { .. }) {
                 continue;
             }
-            if !places.iter().any(|(_, known)| known == target) {
-                places.push((*place, *target));
+            if !places.iter().any(|(_, known)| *known == target) {
+                places.push((place, target));
             }
         }
         // The label of a pane is at its corner, the labels of its rows are within.
@@ -105,18 +110,22 @@ impl Hits {
     /// Returns the divider at this cell.
     pub(crate) fn divider_at(&self, column: u16, row: u16) -> Option<Divider> {
         let position = Position::new(column, row);
-        self.dividers.iter().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
+        self.dividers.borrow().iter().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
     }
 
     fn find(&self, column: u16, row: u16, is_it: impl Fn(&Target) -> bool) -> Option<Target> {
         let position = Position::new(column, row);
-        let mut places = self.places.iter().rev();
-        places.find(|(area, it)| area.contains(position) && is_it(it)).map(|(_, it)| *it)
+        let places = self.places.borrow();
+        places
+            .iter()
+            .rev()
+            .find(|(area, it)| area.contains(position) && is_it(it))
+            .map(|(_, it)| *it)
     }
 
     /// Returns the time of the chart's column that is nearest to this cell, if the cell is in the chart.
     fn time_at(&self, column: u16, row: u16) -> Option<Timestamp> {
-        let (area, columns) = &self.chart;
+        let (area, columns) = &*self.chart.borrow();
         let x = area.contains(Position::new(column, row)).then(|| column - area.x)?;
         let nearest = columns.iter().min_by_key(|(other, _)| other.abs_diff(x));
         nearest.map(|(_, time)| *time)

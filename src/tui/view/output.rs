@@ -9,7 +9,6 @@ use strum::VariantArray as _;
 use wire::functions::ExecuteResponse;
 
 use super::field::draw_search;
-use super::hits::Hits;
 use super::wrap::{letters, push, wrapped_line};
 use super::{Frame, strip};
 use crate::event::Target;
@@ -34,12 +33,11 @@ pub(crate) fn draw(
     frame: Frame<'_>,
     response: &ExecuteResponse,
     look: ResultView,
-    hits: &mut Hits,
 ) -> u16 {
     let theme = frame.theme;
     let (text, is_pretty) = look.shown_text(response);
     let lines: Vec<&str> = text.lines().take(TEXT_LINES_MAX).collect();
-    let end = draw_tabs(area, buf, frame, look.output(response), is_pretty, hits);
+    let end = draw_tabs(area, buf, frame, look.output(response), is_pretty);
     if lines.is_empty() {
         paint::text(buf, area, (2, 1), "empty", theme.muted);
         return 2;
@@ -90,14 +88,7 @@ pub(crate) fn draw(
 }
 
 /// Draws the names of the outputs, with the visible one highlighted. Returns the column after them.
-fn draw_tabs(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    shown: Output,
-    is_json: bool,
-    hits: &mut Hits,
-) -> u16 {
+fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_json: bool) -> u16 {
     let theme = frame.theme;
     let mut x = 0;
     for output in Output::VARIANTS.iter().copied() {
@@ -109,7 +100,7 @@ fn draw_tabs(
         };
         let from = x;
         x = paint::text(buf, area, (x, 0), output.into_str(), style);
-        hits.add(strip(area, (from, 0), x.saturating_sub(from)), Target::Output(output));
+        frame.hits.add(strip(area, (from, 0), x.saturating_sub(from)), Target::Output(output));
         if is_shown && is_json && output != Output::Json {
             x = paint::text(buf, area, (x, 0), " as JSON", theme.muted);
         }

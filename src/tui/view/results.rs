@@ -4,7 +4,6 @@ use ratatui::prelude::*;
 use similar::ChangeTag;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
-use super::hits::Hits;
 use super::output::{self, printable};
 use super::wrap::wrapped;
 use super::{Frame, spinner, split_rows, strip, text_cut};
@@ -72,7 +71,7 @@ pub(crate) fn at_head(run: &Run, state: &State) -> String {
 }
 
 /// Draws the results of `run`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     match &run.phase {
         Phase::Waiting => {
             paint::text(buf, area, (0, 1), "waiting for the head", frame.theme.info);
@@ -81,7 +80,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hi
             paint::text(buf, area, (0, 1), "cancelled", frame.theme.muted);
         }
         Phase::Failed(failure) => draw_failure(area, buf, frame, failure),
-        Phase::Done(response) => draw_groups(area, buf, frame, response, hits),
+        Phase::Done(response) => draw_groups(area, buf, frame, response),
     }
 }
 
@@ -98,13 +97,7 @@ fn draw_failure(area: Rect, buf: &mut Buffer, frame: Frame<'_>, failure: &Failur
     text_cut(buf, area, (2, y + 1), next, theme.muted);
 }
 
-fn draw_groups(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    response: &ExecuteResponse,
-    hits: &mut Hits,
-) {
+fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &ExecuteResponse) {
     let Frame { state, theme, .. } = frame;
     let look = state.results().look;
     let pane = match state.screen {
@@ -132,7 +125,7 @@ fn draw_groups(
         if look.marked == Some(idx) {
             paint::put(buf, area, (0, y + 1), '◆', theme.focus);
         }
-        hits.add(place.intersection(area), Target::Row { pane, row: idx });
+        frame.hits.add(place.intersection(area), Target::Row { pane, row: idx });
         y += 2;
     }
     let without = without_result(response);
@@ -151,7 +144,7 @@ fn draw_groups(
     {
         draw_diff(below, buf, frame, [(first, group), (second, other)], look.position);
     } else {
-        let height = output::draw(below, buf, frame, response, look, hits);
+        let height = output::draw(below, buf, frame, response, look);
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
         // The remaining space shows comparisons with the other groups.

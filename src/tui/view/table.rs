@@ -4,8 +4,7 @@
 use ratatui::prelude::*;
 use ratatui::widgets::{self, Row};
 
-use super::hits::Hits;
-use super::{split_rows, text_cut};
+use super::{Frame, split_rows, text_cut};
 use crate::event::Target;
 use crate::state::layout::{HiddenColumns, TableName};
 use crate::theme::Theme;
@@ -89,16 +88,16 @@ impl Table<'_> {
         &self,
         area: Rect,
         buf: &mut Buffer,
-        theme: &Theme,
-        hits: &mut Hits,
+        frame: Frame<'_>,
         row: impl Fn(usize) -> Vec<Cell>,
     ) {
+        let theme = frame.theme;
         let places = self.places(split_rows(area, 1)[0]);
         let head = theme.muted.add_modifier(Modifier::BOLD);
         let title = |(idx, column): (usize, &Column)| {
             let is_sorted = self.sorted == Some(idx);
             let style = if is_sorted { head.add_modifier(Modifier::UNDERLINED) } else { head };
-            hits.add(
+            frame.hits.add(
                 places.get(idx).copied().unwrap_or_default(),
                 Target::Column { pane: self.pane, column: idx },
             );
@@ -116,7 +115,7 @@ impl Table<'_> {
             if self.selected == Some(number) {
                 paint::row_style(buf, whole, 0, theme.sel);
             }
-            hits.add(whole, Target::Row { pane: self.pane, row: number });
+            frame.hits.add(whole, Target::Row { pane: self.pane, row: number });
         }
     }
 

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::harness::Harness;
 use crate::local::Addresses;
 use crate::profiles::{KeyPlace, Opened, Profile};
+use crate::state::resource::Failure;
 
 /// A key that is not the key of the harness's services.
 const KEY: &str = "UP-00112233445566778899aabb";

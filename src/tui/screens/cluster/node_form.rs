@@ -4,7 +4,7 @@ use ratatui::prelude::*;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::overlay::view::{Question, Surface, raise};
+use crate::overlay::view::{Question, raise};
 use crate::screens::cluster::state::node_form::NodeField;
 use crate::view::{Frame, LabelledField, centered, split_rows, strip, wrapped};
 use crate::widget::paint;
@@ -17,8 +17,7 @@ const LABEL_WIDTH: u16 = 11;
 const WIDTH_MAX: u16 = 104;
 
 /// Draws the form that starts a node.
-pub(crate) fn draw(on: Surface<'_>) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
@@ -31,7 +30,7 @@ pub(crate) fn draw(on: Surface<'_>) {
     let place = centered(area, width, height.min(area.height));
     let title = if form.is_head { "Start a head" } else { "Start a worker" };
     let of = Pane::new(title).info("a process of this machine");
-    let inside = raise(place, buf, frame, of, hits);
+    let inside = raise(place, buf, frame, of);
     let mut y = u16::from(is_roomy);
     for field in form.fields() {
         draw_node_field(inside, buf, frame, field, y, is_roomy);
@@ -46,7 +45,7 @@ pub(crate) fn draw(on: Surface<'_>) {
     let from = LABEL_WIDTH + 1;
     let end = paint::text(buf, inside, (from, y), " ⏎ Start ", theme.tag(theme.focus));
     let button = strip(inside, (from, y), end.saturating_sub(from));
-    hits.add(button, Target::Action(Action::StartNode));
+    frame.hits.add(button, Target::Action(Action::StartNode));
 }
 
 fn draw_node_field(
@@ -99,8 +98,8 @@ fn note(frame: Frame<'_>, field: NodeField) -> (String, Style) {
 }
 
 /// Draws the question before the selected process is stopped.
-pub(crate) fn draw_confirm(on: Surface<'_>) {
-    let Frame { state, theme, .. } = on.frame;
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
     let process = state.cluster.selected_process(&state.stack);
     let (what, note) = match &process {
         None => ("It has already stopped.".to_owned(), ""),
@@ -119,7 +118,7 @@ pub(crate) fn draw_confirm(on: Surface<'_>) {
         title: "Stop?",
         width: 52,
         lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
-        keys: on.frame.hints(Layer::Confirm, &hints),
+        keys: frame.hints(Layer::Confirm, &hints),
     }
-    .draw(on);
+    .draw(area, buf, frame);
 }

@@ -13,8 +13,8 @@ use crate::state::nodes::{Node, Origin};
 use crate::state::services::{Health, Service, host_of, why_at};
 use crate::state::stack;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, draw_facts, draw_search, header,
-    spinner, split_rows, strip, text_cut,
+    Cell, Column, Frame, Side, Table, Tier, draw_empty, draw_facts, draw_search, header, spinner,
+    split_rows, strip, text_cut,
 };
 use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};
@@ -86,8 +86,8 @@ pub(crate) fn height(n_nodes: usize) -> u16 {
     n_rows.saturating_add(DETAIL_HEIGHT + 5)
 }
 
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Frame { state, theme, tier } = frame;
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, tier, .. } = frame;
     let cluster = &state.cluster;
     let nodes = cluster.nodes(state.cluster_context());
     let rows_shown = cluster.node_rows(&nodes);
@@ -117,7 +117,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Nodes.number(),
         ..Table::new(TableName::Nodes, &mut columns, &state.hidden_columns, order.column)
     };
-    table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
+    table.draw(rows, buf, frame, |row| match rows_shown.get(row) {
         Some(NodeRow::Group(group)) => group_cells(group, frame),
         Some(NodeRow::Node(idx)) => {
             let cells = |node| cells(node, frame, peer_width, has_status);

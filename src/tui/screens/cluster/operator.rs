@@ -1,12 +1,12 @@
 //! Operator decisions on nodes: cordon, approve and refuse a node or all nodes of a group.
 
-use ratatui::text::Line;
+use ratatui::prelude::*;
 use wire::functions::NodeApproval;
 use wire::nodes::{NodeDetail, NodePatch};
 
 use crate::event::Effect;
 use crate::keymap::{Action, Layer};
-use crate::overlay::view::{Question, Surface};
+use crate::overlay::view::Question;
 use crate::screens::update::load_nodes_of;
 use crate::state::State;
 use crate::state::nodes::{GroupChange, Node, NodeChange, Origin};
@@ -135,19 +135,35 @@ pub(crate) fn on_group_changed(state: &mut State, head: HeadId, outcome_of: Grou
     load_nodes_of(state, head);
 }
 
-pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
-    let Frame { state, theme, .. } = on.frame;
-    let NodeChange { peer_ids, patch, group } = question;
+/// Draws the question before nodes are changed.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, change: &NodeChange) {
+    let Frame { state, theme, .. } = frame;
     let nodes = state.nodes.all(&state.stack);
-    let changed = nodes.iter().filter(|node| peer_ids.contains(&node.peer_id));
+    let changed = nodes.iter().filter(|node| change.peer_ids.contains(&node.peer_id));
     let n_running: usize = changed.map(|node| node.n_running).sum();
-    if let Some((title, n_nodes)) = group {
-        return draw_group(on, title, *n_nodes, question, n_running);
-    }
-    let is_one = !state.services.has_several_heads();
-    let by = if is_one { "this head" } else { "any head that sees it" };
-    let (title, what, note) = match patch.approval {
+    let is_one_head = !state.services.has_several_heads();
+    let (title, texts) = if let Some((group, n_nodes)) = &change.group {
+        let (title, verb, note) = group_question(change.patch, n_running, is_one_head);
+        let what = format!("{verb} {} of {n_nodes} nodes?", change.peer_ids.len());
+        (title, [what, group.clone(), note])
+    } else {
+        let (title, what, note) = node_question(change.patch, n_running, is_one_head);
+        (title, [what.to_owned(), change.peer_ids.concat(), note])
+    };
+    let styles = [theme.text, theme.accent2, theme.muted].into_iter();
+    let lines = texts.into_iter().zip(styles).map(|(text, style)| Line::styled(text, style));
+    let hints = [(Action::Confirm, "do it "), (Action::Back, "leave it")];
+    let keys = frame.hints(Layer::Confirm, &hints);
+    Question { title, width: 62, lines: lines.collect(), keys }.draw(area, buf, frame);
+}
+
+/// Title, question and note of a question.
+type Texts = (&'static str, &'static str, String);
+
+fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
+    match patch.approval {
         None => {
+            let by = if is_one_head { "this head" } else { "any head that sees it" };
             let note = match n_running {
                 0 => format!("It gets no new work from {by}."),
                 n => format!("It gets no new work, and ends what it runs: {n}."),
@@ -157,60 +173,35 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
         Some(NodeApproval::Approved) => {
             let note = "What it declares is its own word: compare the whole id.".to_owned();
             let several = "Let this node work for all heads that see it?";
-            let what = if is_one { "Let this node work for the head?" } else { several };
+            let what = if is_one_head { "Let this node work for the head?" } else { several };
             ("Approve?", what, note)
         }
         Some(_) => {
             ("Refuse?", "Give this node no work?", "Approve it to take that back.".to_owned())
         }
-    };
-    let lines = vec![
-        Line::styled(what, theme.text),
-        Line::styled(peer_ids.concat(), theme.accent2),
-        Line::styled(note, theme.muted),
-    ];
-    ask(on, title, lines);
+    }
 }
 
-/// Draws the question before nodes of a group are changed.
-fn draw_group(
-    on: Surface<'_>,
-    group: &str,
-    n_nodes: usize,
-    question: &NodeChange,
-    n_running: usize,
-) {
-    let theme = on.frame.theme;
-    let NodeChange { peer_ids, patch, .. } = question;
-    let (title, verb, note) = match (patch.cordoned, patch.approval) {
-        (Some(false), _) => ("Uncordon?", "Uncordon", "They get work again.".to_owned()),
-        (_, None) if n_running > 0 => (
-            "Cordon?",
-            "Cordon",
-            format!("They get no new work, and end what they run: {n_running}."),
-        ),
-        (_, None) if on.frame.state.services.has_several_heads() => {
-            let note = "They get no new work from any head that sees them.".to_owned();
-            ("Cordon?", "Cordon", note)
+/// Like [`node_question`] for the nodes of a group, with a verb in place of the question.
+fn group_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
+    let note = match (patch.cordoned, patch.approval) {
+        (Some(false), _) => "They get work again.",
+        (_, None) if n_running > 0 => {
+            let note = format!("They get no new work, and end what they run: {n_running}.");
+            return ("Cordon?", "Cordon", note);
         }
-        (_, None) => ("Cordon?", "Cordon", "They get no new work from this head.".to_owned()),
-        (_, Some(NodeApproval::Refused)) => {
-            ("Refuse?", "Refuse", "They get no work. Approve them to take that back.".to_owned())
-        }
-        (_, Some(_)) => ("Approve?", "Approve", "What they declare is their own word.".to_owned()),
+        (_, None) if is_one_head => "They get no new work from this head.",
+        (_, None) => "They get no new work from any head that sees them.",
+        (_, Some(NodeApproval::Refused)) => "They get no work. Approve them to take that back.",
+        (_, Some(_)) => "What they declare is their own word.",
     };
-    let lines = vec![
-        Line::styled(format!("{verb} {} of {n_nodes} nodes?", peer_ids.len()), theme.text),
-        Line::styled(group.to_owned(), theme.accent2),
-        Line::styled(note, theme.muted),
-    ];
-    ask(on, title, lines);
-}
-
-fn ask(on: Surface<'_>, title: &'static str, lines: Vec<Line<'static>>) {
-    let hints = [(Action::Confirm, "do it "), (Action::Back, "leave it")];
-    let keys = on.frame.hints(Layer::Confirm, &hints);
-    Question { title, width: 62, lines, keys }.draw(on);
+    let (title, verb) = match (patch.cordoned, patch.approval) {
+        (Some(false), _) => ("Uncordon?", "Uncordon"),
+        (_, None) => ("Cordon?", "Cordon"),
+        (_, Some(NodeApproval::Refused)) => ("Refuse?", "Refuse"),
+        (_, Some(_)) => ("Approve?", "Approve"),
+    };
+    (title, verb, note.to_owned())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::state::services::{Health, Service};
 use crate::state::stack::{Phase, Process};
-use crate::view::{Cell, Column, Frame, Hits, Side, Table, draw_empty, spinner, split_rows};
+use crate::view::{Cell, Column, Frame, Side, Table, draw_empty, spinner, split_rows};
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 
@@ -150,7 +150,7 @@ const WIDE_FROM: u16 = 58;
 const LOG_ROWS_MIN: u16 = 3;
 
 /// Draws the pane of local processes.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let processes = state.cluster.processes(&state.stack);
     let mut info = state.stack.summary().unwrap_or_default();
@@ -188,7 +188,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Processes.number(),
         ..Table::new(TableName::Processes, &mut columns, &state.hidden_columns, order)
     };
-    table.draw(table_area, buf, theme, hits, |row| {
+    table.draw(table_area, buf, frame, |row| {
         processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()
     });
     // If the pane has focus, the log is that of the selected process.
@@ -200,7 +200,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         &state.logs.tail(below.height.into(), only),
         below.width > 100,
     );
-    hits.add(below, Target::Pane(Pane::Processes.number()));
+    frame.hits.add(below, Target::Pane(Pane::Processes.number()));
 }
 
 /// Returns the text of the pane while there are no processes: the state of the local stack, or advice.

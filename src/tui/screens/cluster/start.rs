@@ -16,7 +16,7 @@ use crate::state::navigation::{Steps as _, moved};
 use crate::state::palette::Goal;
 use crate::state::services::Service;
 use crate::state::{State, stack};
-use crate::view::{Frame, Hits, split_rows, text_cut};
+use crate::view::{Frame, split_rows, text_cut};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
@@ -103,9 +103,9 @@ struct Step {
 }
 
 /// Draws the pane Start here.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
-    hits.add(area, Target::Pane(Pane::Groups.number()));
+    frame.hits.add(area, Target::Pane(Pane::Groups.number()));
     let is_here =
         frame.state.is_pane_focused(Pane::Groups) || frame.state.is_pane_focused(Pane::Runs);
     let of = pane::Pane::new("Start here").focus(is_here);
@@ -129,7 +129,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         paint::line(buf, inside, (0, y), &line);
         text_cut(buf, inside, (KEYS_WIDTH, y), &step.words, theme.text);
         let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
-        hits.add(place.intersection(inside), Target::Action(step.action));
+        frame.hits.add(place.intersection(inside), Target::Action(step.action));
         y += pitch;
     }
     let [_, mut rest] = split_rows(inside, y + 1);
@@ -146,7 +146,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
             if is_here && frame.state.cluster.start_row == row {
                 paint::row_style(buf, place, 0, theme.sel);
             }
-            hits.add(place, Target::Row { pane: Pane::Groups.number(), row });
+            frame.hits.add(place, Target::Row { pane: Pane::Groups.number(), row });
         }
         first += n_goals;
         rest = split_rows(rest, height)[1];

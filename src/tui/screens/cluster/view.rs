@@ -22,14 +22,14 @@ use crate::state::nodes::{Node, PERIOD};
 use crate::state::runs::{Phase, Run};
 use crate::state::stack;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, Tier, draw_empty, results, split_columns, split_rows,
+    Cell, Column, Frame, Side, Table, Tier, draw_empty, results, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
 /// Draws the Cluster screen into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let focus = frame.state.cluster.focus;
     if !frame.state.is_zoomed
         && frame.tier == Tier::Small
@@ -40,25 +40,25 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let n_nodes = frame.state.cluster.nodes(frame.state.cluster_context()).len();
         let needed = u16::try_from(n_nodes).unwrap_or(u16::MAX).saturating_add(4);
         let [top, bottom] = split_rows(area, needed.clamp(area.height / 2, area.height * 2 / 3));
-        draw_pane(Pane::Nodes, top, buf, frame, hits);
-        draw_pane(Pane::Groups, bottom, buf, frame, hits);
+        draw_pane(Pane::Nodes, top, buf, frame);
+        draw_pane(Pane::Groups, bottom, buf, frame);
         return;
     }
     if frame.state.is_zoomed || frame.tier == Tier::Small {
-        draw_pane(focus, area, buf, frame, hits);
+        draw_pane(focus, area, buf, frame);
         return;
     }
     if frame.tier == Tier::Medium {
         let [top, bottom] = split_rows(area, area.height / 2);
-        draw_pane(Pane::Nodes, top, buf, frame, hits);
+        draw_pane(Pane::Nodes, top, buf, frame);
         let second = if focus == Pane::Nodes { Pane::Groups } else { focus };
-        draw_pane(second, bottom, buf, frame, hits);
+        draw_pane(second, bottom, buf, frame);
         return;
     }
     let nudge = frame.state.nudge();
     let share = if frame.tier == Tier::Huge { 50 } else { 46 };
     let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
-    hits.add_column_divider(left);
+    frame.hits.add_column_divider(left);
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_left(left, buf, frame)
     } else {
@@ -71,16 +71,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     };
     let [top_right, bottom_right] =
         split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
-    draw_pane(Pane::Nodes, top_left, buf, frame, hits);
-    draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
-    hits.add_row_divider(Divider::LeftRows, top_left);
+    draw_pane(Pane::Nodes, top_left, buf, frame);
+    draw_pane(Pane::Processes, bottom_left, buf, frame);
+    frame.hits.add_row_divider(Divider::LeftRows, top_left);
     if is_fresh(frame) {
-        start::draw(right, buf, frame, hits);
+        start::draw(right, buf, frame);
         return;
     }
-    draw_pane(Pane::Runs, top_right, buf, frame, hits);
-    draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
-    hits.add_row_divider(Divider::RightRows, top_right);
+    draw_pane(Pane::Runs, top_right, buf, frame);
+    draw_pane(Pane::Groups, bottom_right, buf, frame);
+    frame.hits.add_row_divider(Divider::RightRows, top_right);
 }
 
 /// Returns the columns of the table in `pane`.
@@ -136,18 +136,18 @@ fn is_fresh(frame: Frame<'_>) -> bool {
     frame.state.runs.newest().is_none()
 }
 
-fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    hits.add(area, Target::Pane(pane.number()));
+fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    frame.hits.add(area, Target::Pane(pane.number()));
     match pane {
-        Pane::Nodes => nodes::draw(area, buf, frame, hits),
-        Pane::Runs | Pane::Groups if is_fresh(frame) => start::draw(area, buf, frame, hits),
-        Pane::Runs => draw_runs(area, buf, frame, hits),
-        Pane::Groups => draw_groups(area, buf, frame, hits),
-        Pane::Processes => processes::draw(area, buf, frame, hits),
+        Pane::Nodes => nodes::draw(area, buf, frame),
+        Pane::Runs | Pane::Groups if is_fresh(frame) => start::draw(area, buf, frame),
+        Pane::Runs => draw_runs(area, buf, frame),
+        Pane::Groups => draw_groups(area, buf, frame),
+        Pane::Processes => processes::draw(area, buf, frame),
     }
 }
 
-fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let run = state.cluster.results.selected(&state.runs);
     let info = match run {
@@ -181,7 +181,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         if has_peers {
             view::draw_peer_table(place, buf, frame, run);
         }
-        results::draw(inside, buf, frame, run, hits);
+        results::draw(inside, buf, frame, run);
     }
 }
 
@@ -207,7 +207,7 @@ const TOOK_WIDTH: usize = 7;
 /// Index of the column of the function.
 const FUNCTION: usize = 2;
 
-fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let runs = state.cluster.runs(&state.runs);
     let order = state.cluster.orders[Pane::Runs as usize];
@@ -227,7 +227,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         pane: Pane::Runs.number(),
         ..Table::new(TableName::Runs, &mut columns, &state.hidden_columns, order.column)
     };
-    table.draw(inside, buf, theme, hits, |row| {
+    table.draw(inside, buf, frame, |row| {
         runs.get(row).map(|run| run_cells(run, frame)).unwrap_or_default()
     });
 }

@@ -34,7 +34,7 @@ use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, draw_facts, draw_field, split_columns, split_rows,
+    Cell, Column, Frame, Side, Table, draw_facts, draw_field, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
@@ -50,16 +50,16 @@ struct Places {
 }
 
 /// Draws `frame.state.data` into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Places { list, chart, tape, pins } = Places::new(area, frame);
     for (pane, place) in [(Pane::List, list), (Pane::Chart, chart), (Pane::Tape, tape)] {
-        hits.add(place, Target::Pane(pane.number()));
+        frame.hits.add(place, Target::Pane(pane.number()));
     }
-    draw_list(list, buf, frame, hits);
-    chart::draw(chart, buf, frame, hits);
+    draw_list(list, buf, frame);
+    chart::draw(chart, buf, frame);
     if !list.is_empty() && !tape.is_empty() {
-        hits.add_column_divider(list.union(tape));
-        hits.add_row_divider(Divider::LeftRows, list);
+        frame.hits.add_column_divider(list.union(tape));
+        frame.hits.add_row_divider(Divider::LeftRows, list);
     }
     rows::draw_tape(tape, buf, frame);
     rows::draw_pins(pins, buf, frame);
@@ -133,7 +133,7 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
 }
 
 /// Draws the list and facts about the selected dataset.
-fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     if area.is_empty() {
         return;
@@ -159,7 +159,7 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let top = draw_search(body, buf, frame);
     let rows_height = body.height.saturating_sub(top + facts_height);
     let rows = Rect { y: body.y + top, height: rows_height, ..body };
-    draw_rows(rows, buf, frame, hits);
+    draw_rows(rows, buf, frame);
     if let Some(dataset) = state.dataset().filter(|_| facts_height > 0) {
         let y = area.height - 1 - facts_height;
         let title = format::fit(&dataset.name, usize::from(area.width.saturating_sub(6)));
@@ -197,7 +197,7 @@ fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     y + 1
 }
 
-fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let list = state.list();
     if list.is_empty() {
@@ -220,7 +220,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         ..Table::new(TableName::Datasets, &mut columns, hidden, state.order.column)
     };
     let row = |row| list.get(row).map(|dataset| cells(dataset, frame)).unwrap_or_default();
-    table.draw(area, buf, theme, hits, row);
+    table.draw(area, buf, frame, row);
     for (row, dataset) in table.rows(area).filter_map(|(idx, row)| Some((row, list.get(idx)?))) {
         if state.is_pinned(dataset.id) {
             paint::put(buf, row, (1, 0), '★', theme.key);

@@ -8,7 +8,7 @@ use ratatui::prelude::*;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::overlay::view::{Prompt, Surface, raise};
+use crate::overlay::view::{Prompt, raise};
 use crate::screens::execute::state::{Pane, RESULTS};
 use crate::screens::{cluster, logs};
 use crate::state::field::Field;
@@ -24,33 +24,33 @@ use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
 /// Draws the Execute screen into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let is_form = frame.state.execute.focus == Pane::Form;
     let nudge = frame.state.nudge();
     let [form, results] = match frame.tier {
         tier if frame.state.is_zoomed || tier == Tier::Small => {
             let draw = if is_form { form::draw } else { draw_results };
-            return draw(area, buf, frame, hits);
+            return draw(area, buf, frame);
         }
         Tier::Medium => {
             let at = nudge.left_row(if is_form { 12 } else { 6 }, area.height);
             let parts = split_rows(area, at);
-            hits.add_row_divider(Divider::LeftRows, parts[0]);
+            frame.hits.add_row_divider(Divider::LeftRows, parts[0]);
             parts
         }
         _ => {
             let parts = split_columns(area, nudge.column(area.width * 2 / 5, area.width));
-            hits.add_column_divider(parts[0]);
+            frame.hits.add_column_divider(parts[0]);
             parts
         }
     };
-    form::draw(form, buf, frame, hits);
-    draw_results(results, buf, frame, hits);
+    form::draw(form, buf, frame);
+    draw_results(results, buf, frame);
 }
 
-fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    hits.add(area, Target::Pane(RESULTS));
+    frame.hits.add(area, Target::Pane(RESULTS));
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
@@ -82,10 +82,10 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
             let sent_at = format::clock(previous.sent_at);
             let title = format!("Previous result of the same function ({sent_at})");
             paint::text(buf, rest, (0, 1), &title, theme.muted);
-            results::draw(split_rows(rest, 2)[1], buf, frame, previous, hits);
+            results::draw(split_rows(rest, 2)[1], buf, frame, previous);
         }
         (Phase::Waiting, None) => draw_meanwhile(rest, buf, frame, run),
-        _ => results::draw(rest, buf, frame, run, hits),
+        _ => results::draw(rest, buf, frame, run),
     }
     draw_durations(below, buf, frame);
 }
@@ -216,15 +216,14 @@ const PRESET_COLUMNS: [Column; 5] = [
 ];
 
 /// Draws the list of presets over `area`.
-pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
-    let Surface { area, buf, frame, hits } = on;
+pub(crate) fn draw_presets(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
     let Frame { state, theme, .. } = frame;
     let presets = &state.execute.presets;
     let n_rows = presets.len();
     let height = u16::try_from(n_rows.max(3)).unwrap_or(u16::MAX).saturating_add(3);
     let place = centered(area, 84.min(area.width.saturating_sub(4)), height);
     let info = if n_rows == 0 { String::new() } else { n_rows.to_string() };
-    let inside = raise(place, buf, frame, pane::Pane::new("Presets").info(info), hits);
+    let inside = raise(place, buf, frame, pane::Pane::new("Presets").info(info));
     if n_rows == 0 {
         let key = frame.key(Layer::Form, Action::SavePreset);
         let lines = ["No presets yet.".to_owned(), format!("{key} in the form saves one.")];
@@ -232,7 +231,7 @@ pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
     }
     let selected = Some(selected);
     let table = Table { columns: &PRESET_COLUMNS, n_rows, selected, ..Table::default() };
-    table.draw(inside, buf, theme, hits, |row| {
+    table.draw(inside, buf, frame, |row| {
         let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
         let request = &preset.request;
         vec![
@@ -310,7 +309,8 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
     }
     let table = Table { columns: &columns, n_rows: shown.len().min(n_fit), ..Table::default() };
     let [_, place] = split_rows(area, 1);
-    table.draw(place, buf, theme, &mut Hits::default(), |row| {
+    let frame = Frame { hits: &Hits::default(), ..frame };
+    table.draw(place, buf, frame, |row| {
         shown.get(row).map(|part| peer_cells(part, run, frame)).unwrap_or_default()
     });
 }

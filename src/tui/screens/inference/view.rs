@@ -39,7 +39,7 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Cell, Column, Frame, Hits, Side, Table, draw_centered, draw_failure, split_columns, split_rows,
+    Cell, Column, Frame, Side, Table, draw_centered, draw_failure, split_columns, split_rows,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::line::{self, Lines, Point};
@@ -67,21 +67,21 @@ struct Places {
 }
 
 /// Draws `frame.state.inference` into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = &frame.state.inference;
     let actors = state.actors();
     let unit = frame.state.unit_of(state.topic());
     let (now, theme) = (frame.state.now, frame.theme);
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
-    actors::draw_summary(places.summary, buf, scene, hits);
-    places.add_dividers(hits);
+    actors::draw_summary(places.summary, buf, scene);
+    places.add_dividers(frame);
     for (pane, place) in places.panes {
-        hits.add(place, Target::Pane(pane.number()));
+        frame.hits.add(place, Target::Pane(pane.number()));
         match pane {
             _ if place.is_empty() => {}
-            Pane::Topics => draw_topics(place, buf, scene, hits),
-            Pane::Actors => actors::draw(place, buf, scene, hits),
+            Pane::Topics => draw_topics(place, buf, scene),
+            Pane::Actors => actors::draw(place, buf, scene),
             Pane::Distribution => draw_distribution(place, buf, scene),
             Pane::Past => draw_history(place, buf, scene),
             Pane::Losses => draw_losses(place, buf, scene),
@@ -178,19 +178,19 @@ impl Scene<'_> {
 
 impl Places {
     /// Lets the mouse drag the borders between the panes on the left and on the right.
-    fn add_dividers(&self, hits: &mut Hits) {
+    fn add_dividers(&self, frame: Frame<'_>) {
         let place = |wanted| self.panes.iter().find(|(pane, _)| *pane == wanted).map(|(_, it)| *it);
         let (Some(actors), Some(losses), Some(topics)) =
             (place(Pane::Actors), place(Pane::Losses), place(Pane::Topics))
         else {
             return;
         };
-        hits.add_column_divider(actors);
+        frame.hits.add_column_divider(actors);
         // With little space, one of the charts is hidden.
         let above = [losses, place(Pane::Past).unwrap_or_default()];
         let above = above.into_iter().find(|it| !it.is_empty() && it.bottom() == topics.y);
         if let Some(above) = above {
-            hits.add_row_divider(Divider::RightRows, above);
+            frame.hits.add_row_divider(Divider::RightRows, above);
         }
     }
 
@@ -294,7 +294,7 @@ pub(crate) fn topic_columns(width: u16) -> [Column; 5] {
 }
 
 /// Draws the pane of topics.
-fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let info = scene.frame.away_or(Service::Inference, state.topics.note(scene.now));
     let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", info);
@@ -313,7 +313,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) 
         pane: Pane::Topics.number(),
         ..Table::new(TableName::Topics, &mut columns, hidden, state.topic_order.column)
     };
-    table.draw(body, buf, theme, hits, |row| {
+    table.draw(body, buf, scene.frame, |row| {
         let Some(topic) = topics.get(row) else { return Vec::new() };
         let style = if selected == Some(row) { theme.text.bold() } else { theme.text };
         vec![

@@ -9,7 +9,7 @@ use crate::local::{Level, LocalLog};
 use crate::state::State;
 use crate::state::pattern::Pattern;
 use crate::theme::Theme;
-use crate::view::{Frame, Hits, draw_empty, draw_search, split_columns, split_rows, wrapped_line};
+use crate::view::{Frame, draw_empty, draw_search, split_columns, split_rows, wrapped_line};
 use crate::widget::{format, paint, pane};
 
 /// Width of a source's name.
@@ -25,7 +25,7 @@ enum LineLook {
 }
 
 /// Draws the Logs screen into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let logs = &state.logs;
     let pane = pane::Pane::new("Logs").info(info(frame)).focus(true);

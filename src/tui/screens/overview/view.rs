@@ -50,10 +50,10 @@ const TOPICS: usize = 2;
 const NOTICES_MAX: usize = 5;
 
 /// Draws the Overview screen into `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if frame.state.is_zoomed {
         let draw = [draw_runs, draw_pins, draw_topics][focused(frame).min(TOPICS)];
-        return draw(area, buf, frame, hits);
+        return draw(area, buf, frame);
     }
     let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
@@ -71,9 +71,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let runs_height = if runs_height < 3 { 0 } else { runs_height };
         let [pins, runs] = split_rows(rest, rest.height - runs_height);
         draw_cluster(cluster, buf, frame);
-        draw_topics(topics, buf, frame, hits);
-        draw_pins(pins, buf, frame, hits);
-        return draw_runs(runs, buf, frame, hits);
+        draw_topics(topics, buf, frame);
+        draw_pins(pins, buf, frame);
+        return draw_runs(runs, buf, frame);
     }
     let nudge = frame.state.nudge();
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
@@ -88,20 +88,21 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
     let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
     let [pins, topics] = split_rows(right, at);
-    hits.add_column_divider(left);
-    hits.add_row_divider(Divider::LeftRows, runs);
-    hits.add_row_divider(Divider::RightRows, pins);
+    frame.hits.add_column_divider(left);
+    frame.hits.add_row_divider(Divider::LeftRows, runs);
+    frame.hits.add_row_divider(Divider::RightRows, pins);
     draw_cluster(cluster, buf, frame);
-    draw_runs(runs, buf, frame, hits);
+    draw_runs(runs, buf, frame);
     let at = if has_processes { notices_height.min(notices.height / 2) } else { notices.height };
     let [notices, processes] = split_rows(notices, at);
     draw_notices(notices, buf, frame);
     if has_processes {
         // Processes are selected on the Cluster screen.
-        cluster::processes::draw(processes, buf, frame, &mut Hits::default());
+        let frame = Frame { hits: &Hits::default(), ..frame };
+        cluster::processes::draw(processes, buf, frame);
     }
-    draw_pins(pins, buf, frame, hits);
-    draw_topics(topics, buf, frame, hits);
+    draw_pins(pins, buf, frame);
+    draw_topics(topics, buf, frame);
 }
 
 /// Returns the number of the pane with the selected row.
@@ -231,19 +232,19 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 }
 
 /// Highlights row `row` of all rows if it is selected, and makes it selectable by a click.
-fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
+fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize) {
     if frame.state.overview.row == row {
         for y in 0..place.height {
             paint::row_style(buf, place, y, frame.theme.sel);
         }
     }
-    hits.add(place, Target::Row { pane: 0, row });
+    frame.hits.add(place, Target::Row { pane: 0, row });
 }
 
-fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let info = format!("{} this session", state.runs.iter().len());
-    hits.add(area, Target::Pane(RUNS));
+    frame.hits.add(area, Target::Pane(RUNS));
     let pane = Pane::new("Runs").info(info).focus(focused(frame) == RUNS);
     let inside = pane.draw(area, buf, theme);
     if state.runs.iter().len() == 0 {
@@ -270,7 +271,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         paint::text_before(buf, place, (place.width, 0), &took, theme.muted);
         let room = place.width.saturating_sub(x + 10);
         paint::text(buf, place, (x, 0), &format::fit(&words, room.into()), style);
-        mark(place, buf, frame, row, hits);
+        mark(place, buf, frame, row);
     }
 }
 
@@ -300,7 +301,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let watched = state.data.watched();
     let info = match (state.data.pins.len(), state.services.addresses.datasets.is_some()) {
@@ -309,7 +310,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         (0, true) => frame.key(Layer::Data, Action::Pin) + " on the Data screen pins one",
         (n, true) => format!("{n} pinned"),
     };
-    hits.add(area, Target::Pane(DATA));
+    frame.hits.add(area, Target::Pane(DATA));
     let pane = Pane::new("Data").focus(focused(frame) == DATA);
     let inside = pane.draw(area, buf, theme);
     if watched.is_empty() {
@@ -323,7 +324,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let info = if info.is_empty() { counts } else { format!("{info} · {counts}") };
     pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
     for (idx, place) in places {
-        mark(place, buf, frame, first + idx, hits);
+        mark(place, buf, frame, first + idx);
     }
 }
 
@@ -340,7 +341,7 @@ fn counts(n_shown: usize, frame: Frame<'_>) -> String {
     }
 }
 
-fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = frame.state;
     let list = &state.inference.topics;
     // Each topic shows its age. The list only shows that it is outdated.
@@ -348,7 +349,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         (Some(list), None) => format::counted(list.topics.len(), "topic"),
         _ => list.note(state.now),
     };
-    hits.add(area, Target::Pane(TOPICS));
+    frame.hits.add(area, Target::Pane(TOPICS));
     let info = frame.away_or(Service::Inference, info);
     let pane = Pane::new("Topics").info(info).focus(focused(frame) == TOPICS);
     let inside = pane.draw(area, buf, frame.theme);
@@ -363,7 +364,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     for (idx, (topic, top)) in topics.iter().zip(tops).enumerate() {
         let [place, _] = split_rows(split_rows(inside, top)[1], 2);
         draw_topic(place, buf, frame, topic);
-        mark(place, buf, frame, first + idx, hits);
+        mark(place, buf, frame, first + idx);
     }
 }
 

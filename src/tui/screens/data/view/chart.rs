@@ -18,9 +18,7 @@ use crate::screens::data::state::{Pane, State};
 use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
-use crate::view::{
-    Frame, Hits, draw_centered, draw_field, join_facts, split_columns, split_rows, strip,
-};
+use crate::view::{Frame, draw_centered, draw_field, join_facts, split_columns, split_rows, strip};
 use crate::widget::axis::Scale;
 use crate::widget::candles::{Candles, Overlay};
 use crate::widget::line::{self, Lines, Point};
@@ -45,7 +43,7 @@ const MISSING: u32 = 6;
 const HEAD_HEIGHT: u16 = 3;
 
 /// Draws the pane of the chart.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
         return;
     }
@@ -61,12 +59,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let pane = pane::Pane::new(title).focus(focus);
     let body = pane.draw(area, buf, theme);
-    let history = draw_body(body, buf, frame, hits);
+    let history = draw_body(body, buf, frame);
     pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
 /// Draws the content of the pane. Returns the last visible candle if later candles are out of view.
-fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
+fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
     // The export form is above the chart.
@@ -91,12 +89,12 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let [_, chart] = split_rows(body, head_height);
     let draw = if state.is_line() { draw_line } else { draw_candles };
-    let seen = draw(chart, buf, frame, hits);
+    let seen = draw(chart, buf, frame);
     if head_height > 0 {
         draw_numbers(body, buf, seen, frame);
     }
     if head_height == HEAD_HEIGHT {
-        draw_choices(body, buf, frame, hits);
+        draw_choices(body, buf, frame);
         draw_readout(body, buf, frame);
     }
     let newest = state.chart.nth_newest(0)?.timestamp;
@@ -208,12 +206,7 @@ impl<'a> Window<'a> {
 }
 
 /// Draws candles. Returns the visible candles.
-fn draw_candles<'a>(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'a>,
-    hits: &mut Hits,
-) -> &'a [Bucket] {
+fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let mut chart = Candles {
@@ -241,7 +234,7 @@ fn draw_candles<'a>(
         scale: share_scale(frame, window.seen),
         ..chart
     };
-    hits.set_chart(chart.place(area), chart.times(area));
+    frame.hits.set_chart(chart.place(area), chart.times(area));
     chart.render(area, buf);
     window.seen
 }
@@ -285,7 +278,7 @@ fn indicators(
 }
 
 /// Draws a line through the closes. Returns the visible candles.
-fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits) -> &'a [Bucket] {
+fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
     let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
@@ -321,7 +314,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
         scale: share_scale(frame, seen),
         ..Lines::new(&lines, frame.state.now, decimals, theme)
     };
-    hits.set_chart(chart.place(area), chart.times(area));
+    frame.hits.set_chart(chart.place(area), chart.times(area));
     chart.render(area, buf);
     seen
 }
@@ -392,7 +385,7 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
 type Choice = (Span<'static>, Option<Target>);
 
 /// Draws the choices and highlights the active ones.
-fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };
     let gap = |text: &'static str| (Span::styled(text, theme.border), None);
@@ -446,7 +439,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         let from = x;
         x = paint::line(buf, area, (x, 1), &Line::from(span.clone()));
         if let Some(target) = target {
-            hits.add(strip(area, (from, 1), x.saturating_sub(from)), *target);
+            frame.hits.add(strip(area, (from, 1), x.saturating_sub(from)), *target);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::state;
 use crate::state::resource::Failure;
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
-use crate::view::Tier;
+use crate::view::{Hits, Tier};
 
 const NOW: &str = "2026-11-20T14:02:31Z";
 
@@ -226,8 +226,9 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
     let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
-    let frame = Frame { state, theme: &theme, tier };
-    draw(buf.area, &mut buf, frame, &mut Hits::default());
+    let hits = Hits::default();
+    let frame = Frame { state, theme: &theme, tier, hits: &hits };
+    draw(buf.area, &mut buf, frame);
     buf
 }
 
@@ -412,9 +413,9 @@ fn row_is_clickable_where_it_is_drawn() {
     let state = opened("synthetic-btc");
     let theme = Theme::new(theme::Name::Mono, Depth::None);
     let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));
-    let mut hits = Hits::default();
-    let frame = Frame { state: &state, theme: &theme, tier: Tier::Huge };
-    draw(buf.area, &mut buf, frame, &mut hits);
+    let hits = Hits::default();
+    let frame = Frame { state: &state, theme: &theme, tier: Tier::Huge, hits: &hits };
+    draw(buf.area, &mut buf, frame);
     let row = buf.area.positions().find(|place| {
         let x = |n| buf.cell((place.x + n, place.y)).map_or("", |cell| cell.symbol());
         (x(0), x(1), x(2)) == ("m", "e", "m")

@@ -12,8 +12,8 @@ use crate::state::runs::{Phase, workers_text};
 use crate::state::stack;
 use crate::theme::Theme;
 use crate::view::{
-    Frame, Hits, LabelledField, Tier, first_row, results, split_columns, split_rows, strip,
-    text_cut, wrapped,
+    Frame, LabelledField, Tier, first_row, results, split_columns, split_rows, strip, text_cut,
+    wrapped,
 };
 use crate::widget::{format, paint, pane};
 
@@ -39,9 +39,9 @@ const LINES: [&[FormField]; 9] = [
     &[FormField::Timeout, FormField::RunLimit],
 ];
 
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Frame { state, theme, tier } = frame;
-    hits.add(area, Target::Pane(FORM));
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, tier, .. } = frame;
+    frame.hits.add(area, Target::Pane(FORM));
     let path = format!("POST {}", wire::paths::FUNCTIONS_EXECUTE);
     let info = if tier >= Tier::Large { path } else { String::new() };
     let focus = state.execute.focus == Pane::Form;
@@ -61,7 +61,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         if fields.contains(&focused) {
             focused_y = y;
         }
-        y = draw_line(inside, buf, frame, fields, y, hits);
+        y = draw_line(inside, buf, frame, fields, y);
     }
     // Below the fields there is space for the request, the buttons and a few recent runs.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= 13;
@@ -69,7 +69,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
     }
     let [_, below] = split_rows(inside, y);
-    draw_buttons(below, buf, frame, hits);
+    draw_buttons(below, buf, frame);
     if is_open {
         draw_recent(split_rows(below, 2)[1], buf, frame);
     }
@@ -110,14 +110,7 @@ const fn is_roomy(area: Rect) -> bool {
 }
 
 /// Draws fields side by side with their note. Returns the row after them.
-fn draw_line(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    fields: &[FormField],
-    y: u16,
-    hits: &mut Hits,
-) -> u16 {
+fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField], y: u16) -> u16 {
     let Frame { state, theme, .. } = frame;
     let (form, context) = (&state.execute.form, state.cluster_context());
     let n_fields = u16::try_from(fields.len()).unwrap_or(1).max(1);
@@ -131,7 +124,7 @@ fn draw_line(
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
         };
         let check = form.check(*field, context);
-        draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check, hits);
+        draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check);
         let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
         // Errors precede the note of the focused field.
@@ -170,7 +163,6 @@ fn draw_form_field(
     frame: Frame<'_>,
     field: FormField,
     check: &Check,
-    hits: &mut Hits,
 ) {
     let Frame { state, theme, .. } = frame;
     let form = &state.execute.form;
@@ -195,7 +187,7 @@ fn draw_form_field(
     // A mark follows the text.
     let width = area.width.saturating_sub(if is_choice { 0 } else { 2 });
     let place = labelled.draw(Rect { width, ..area }, buf, theme);
-    hits.add(place, Target::Row { pane: FORM, row: field as usize });
+    frame.hits.add(place, Target::Row { pane: FORM, row: field as usize });
     let is_shown = match check {
         Check::Fit(_) => !form.text(field).is_empty(),
         Check::Doubtful(_) => form.place(field).is_left && !form.text(field).is_empty(),
@@ -298,7 +290,7 @@ fn preview(request: &ExecuteRequest) -> String {
     format!("{{\n{}\n}}", parts.iter().map(line).collect::<Vec<_>>().join(",\n"))
 }
 
-fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let mut x = LABEL_WIDTH + 1;
     let buttons = [
@@ -314,7 +306,7 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
             break;
         }
         let end = paint::text(buf, area, (x, 0), &text, style);
-        hits.add(strip(area, (x, 0), end.saturating_sub(x)), Target::Action(action));
+        frame.hits.add(strip(area, (x, 0), end.saturating_sub(x)), Target::Action(action));
         x = end + 2;
     }
 }

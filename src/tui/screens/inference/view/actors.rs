@@ -15,7 +15,7 @@ use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
 use crate::view::{
-    Cell, Column, Hits, Side, Table, draw_facts, join_facts, split_columns, split_rows, strip,
+    Cell, Column, Side, Table, draw_facts, join_facts, split_columns, split_rows, strip,
 };
 use crate::widget::bars::{DivergingBar, Floor, ShareBar, Sparkline};
 use crate::widget::format::{self, or_none};
@@ -61,7 +61,7 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
 }
 
 /// Draws the pane of actors.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let is_ranked = state.sorted_by() == MEAN_LOSS && state.leaderboard.is_some();
     let title = if is_ranked { "Leaderboard" } else { "Actors" };
@@ -90,7 +90,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
         ..Table::new(TableName::Actors, &mut columns, hidden, Some(state.sorted_by()))
     };
     let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
-    table.draw(body, buf, theme, hits, row);
+    table.draw(body, buf, scene.frame, row);
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta).filter(|it| it.is_finite());
     let extreme = deltas.fold(0.0, |far: f64, delta| far.max(delta.abs()));
     for (row, place) in table.rows(body) {
@@ -283,7 +283,7 @@ pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u1
 }
 
 /// Draws the pane with the summary of the topic.
-pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }
@@ -295,7 +295,7 @@ pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits:
     if state.latest.value().is_none() {
         scene.draw_nothing(body, buf);
     } else if state.labels().len() > 1 {
-        draw_labels(body, buf, scene, hits);
+        draw_labels(body, buf, scene);
     } else if body.height >= 3 {
         draw_figures(body, buf, &figures(scene), scene);
     } else {
@@ -476,7 +476,7 @@ fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>
 }
 
 /// Draws a bar for each label: its share of the combined values, with the naive one marked on it.
-fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(bundle) = state.latest.value().map(|latest| &latest.bundle) else { return };
     let labels = state.labels();
@@ -489,7 +489,7 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) 
     let bar_width = area.width.saturating_sub(start + 30);
     let number = |value| or_none(value, |value| format::fixed(value, 4));
     for (idx, (y, label)) in (0..area.height).zip(&labels).enumerate() {
-        hits.add(strip(area, (0, y), area.width), Target::Label(idx));
+        scene.frame.hits.add(strip(area, (0, y), area.width), Target::Label(idx));
         let is_chosen = *label == state.label();
         let style = if is_chosen { theme.text.bold() } else { theme.muted };
         paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);

@@ -17,7 +17,7 @@ use crate::state;
 use crate::state::resource::Failure;
 use crate::theme;
 use crate::theme::depth::Depth;
-use crate::view::Tier;
+use crate::view::{Hits, Tier};
 
 fn now() -> Timestamp {
     "2026-11-20T14:02:31Z".parse().unwrap()
@@ -224,8 +224,9 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
     let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
-    let frame = Frame { state, theme: &theme, tier };
-    draw(buf.area, &mut buf, frame, &mut Hits::default());
+    let hits = Hits::default();
+    let frame = Frame { state, theme: &theme, tier, hits: &hits };
+    draw(buf.area, &mut buf, frame);
     buf
 }
 
@@ -299,9 +300,9 @@ fn label_and_order_are_chosen_by_clicks() {
     let mut state = opened(2);
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let area = Rect::new(0, 0, 120, 32);
-    let mut hits = Hits::default();
-    let frame = Frame { state: &state, theme: &theme, tier: Tier::Large };
-    draw(area, &mut Buffer::empty(area), frame, &mut hits);
+    let hits = Hits::default();
+    let frame = Frame { state: &state, theme: &theme, tier: Tier::Large, hits: &hits };
+    draw(area, &mut Buffer::empty(area), frame);
     let label = state.inference.labels()[2].to_owned();
     let target = (0..32).find_map(|y| hits.target_at(20, y).filter(|it| *it == Target::Label(2)));
     state.inference.click(target.unwrap());

@@ -19,9 +19,9 @@ fn charted() -> state::State {
 fn hits(state: &state::State) -> Hits {
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let mut buf = Buffer::empty(Rect::new(0, 0, SIZE.0, SIZE.1));
-    let frame = Frame { state, theme: &theme, tier: Tier::Huge };
-    let mut hits = Hits::default();
-    draw(buf.area, &mut buf, frame, &mut hits);
+    let hits = Hits::default();
+    let frame = Frame { state, theme: &theme, tier: Tier::Huge, hits: &hits };
+    draw(buf.area, &mut buf, frame);
     hits
 }
 
@@ -43,7 +43,8 @@ fn click_at(state: &mut state::State, column: u16, row: u16) {
 /// Turns the wheel over the middle of `pane`.
 fn wheel(state: &mut state::State, pane: Pane, n_rows: i32) {
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
-    let frame = Frame { state, theme: &theme, tier: Tier::Huge };
+    let scratch = Hits::default();
+    let frame = Frame { state, theme: &theme, tier: Tier::Huge, hits: &scratch };
     let places = Places::new(Rect::new(0, 0, SIZE.0, SIZE.1), frame);
     let place = match pane {
         Pane::List => places.list,
