@@ -13,13 +13,13 @@ use wire::accounts::AccountBody;
 /// Minimum length of an account name, in characters.
 const NAME_CHARS_MIN: usize = 3;
 
-/// Maximum length of an account name, in characters: enough for nearly every e-mail address.
+/// Maximum length of an account name, in characters. Nearly every e-mail address fits.
 const NAME_CHARS_MAX: usize = 100;
 
 /// Minimum length of a password, in characters, as recommended by NIST (SP 800-63B).
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// Maximum length of a password, in characters. The length does not affect the time of hashing.
+/// Maximum length of a password, in characters. Hashing takes the same time for any length.
 const PASSWORD_CHARS_MAX: usize = 256;
 
 /// Lifetime of a session.
@@ -28,7 +28,7 @@ pub const SESSION_LIFETIME: Duration = Duration::from_hours(14 * 24);
 /// Maximum length of a stored user agent, in characters. The rest is cut off.
 const CLIENT_CHARS_MAX: usize = 120;
 
-/// Id of an account. Ids of deleted accounts are not reused.
+/// Id of an account. The ids of deleted accounts are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(i64);
 
@@ -36,10 +36,10 @@ pub struct AccountId(i64);
 #[derive(Debug, Clone)]
 pub struct AccountName(String);
 
-/// Shortest token an operator can choose, in characters.
+/// Minimum length of a token that an operator chooses, in characters.
 pub(crate) const TOKEN_CHARS_MIN: usize = 16;
 
-/// Reason why an input is invalid. Never contains the input, which might be a secret.
+/// Reason why an input is invalid. It never contains the input, which might be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -74,7 +74,7 @@ pub struct Password(String);
 /// Common passwords in lower case, one per line.
 const COMMON_PASSWORDS: &str = include_str!("../../assets/common-passwords.txt");
 
-/// Minimum number of different characters in a password, which rejects `abababab`.
+/// Minimum number of different characters in a password. It rejects passwords such as `abababab`.
 const DIFFERENT_CHARS_MIN: usize = 4;
 
 /// Stored data of an account.
@@ -222,10 +222,10 @@ impl SessionToken {
         Self(HEXLOWER.encode(&rand::random::<[u8; 32]>()))
     }
 
-    /// Wraps the token in a browser's cookie.
+    /// Wraps the token from a browser's cookie.
     #[must_use]
     pub fn from_cookie(text: &str) -> Self {
-        // Not validated, since a forged token matches no stored hash.
+        // The token is not validated, since a forged one matches no stored hash.
         Self(text.to_owned())
     }
 
@@ -250,7 +250,7 @@ impl AccountRecord {
     }
 }
 
-/// Returns a user agent without unprintable characters, cut to the maximum length.
+/// Removes unprintable characters from a user agent and truncates it to the maximum length.
 pub(crate) fn clean_user_agent(text: &str) -> String {
     text.chars().filter(|letter| !is_unprintable(*letter)).take(CLIENT_CHARS_MAX).collect()
 }

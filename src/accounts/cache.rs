@@ -10,29 +10,29 @@ use tokio::time::Instant;
 
 use crate::key::{KeyHash, Verified};
 
-/// Maximum number of cached keys, at about 150 bytes each.
+/// Maximum number of cached keys. Each needs about 150 bytes.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Age at which cached keys are checked against the store again. It is short enough for revoking a key
-/// to feel immediate, while a busy service queries its store at most ten times per second.
+/// Age at which cached keys are checked against the store again. It is so short that revoking a key
+/// seems immediate, but long enough that a busy service queries its store at most ten times per second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
-/// Valid keys by their hash.
+/// Valid keys, keyed by their hashes.
 #[derive(Debug)]
 pub(crate) struct Cache {
     keys: LruCache<KeyHash, Verified>,
     /// State of the store when it was last queried.
     checked: Option<Snapshot>,
-    /// Time at which this process last changed keys. Results of queries that started earlier are not
-    /// cached.
+    /// Time at which this process last changed keys. Results of queries that started before this time
+    /// are not cached.
     cleared: Option<Instant>,
-    /// Time at which the store last failed to respond.
+    /// Time of the latest query that the store failed to answer.
     failed: Option<Instant>,
     /// Keys that were used since the last call of [`Self::take_used`].
     used: HashSet<KeyId>,
 }
 
-/// State of the store as seen by a query.
+/// State of the store at the time of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
     /// Version of the stored keys, which differs after any change to them.
@@ -71,8 +71,8 @@ impl Cache {
         self.keys.contains(hash)
     }
 
-    /// Caches a key found in the state `snapshot` of the store. If the version has changed, all other
-    /// keys are removed. A result that is older than the cached ones is ignored.
+    /// Caches a key that was found in the state `snapshot` of the store. If the version has changed,
+    /// removes all other keys. Ignores a result that is older than the cached ones.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;

@@ -1,11 +1,11 @@
-//! Admits requests that have a valid API key and are within its limits.
+//! Admits requests that have a valid API key and do not exceed its limits.
 //!
 //! The keys of an account share a rate limit and, if configured, daily limits of requests and bytes. A
 //! key without an account, or with its own limits, is counted separately. Requests without a valid key
 //! are limited per network, before the key is looked up.
 //!
-//! Each service keeps usage in memory, so a restart resets it, and replicas count separately. Limits are
-//! exact if a load balancer sends each API key to the same replica.
+//! Each service keeps usage in memory, so that a restart resets it and replicas count separately. Limits
+//! are exact if a load balancer sends each API key to the same replica.
 
 mod limits;
 
@@ -41,13 +41,14 @@ use crate::account::AccountId;
 use crate::key::{KeyHash, Verified};
 use crate::remote::Keys;
 
-/// Rate of requests without a valid key that each network is allowed: enough to set up a program, too
-/// little to guess keys or to overload the accounts store.
+/// Rate of requests without a valid key that each network is allowed. It is enough to set up a program,
+/// but too little to guess keys or to overload the accounts store.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
-/// Maximum number of concurrent key lookups. A request that waited needs no lookup if another one found
-/// the same key in the meantime. This is below the burst of [`STRANGERS`], so that a program that sends
-/// many first requests with a valid key is not limited as if it had none.
+/// Maximum number of concurrent key lookups. A request that has waited needs no lookup if another
+/// request has found the same key in the meantime. The number is below the burst of [`STRANGERS`], so
+/// that a program that first sends many requests with a valid key is not limited as if the key were
+/// invalid.
 const LOOKUPS_MAX: usize = 64;
 
 /// Value of `Retry-After`, in seconds, when a key could not be checked.
@@ -93,7 +94,7 @@ pub struct GateMessages {
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Each account can have at most the maximum number of streams divided by this.
+/// Divisor of the maximum number of streams, which gives the maximum per account.
 const STREAMS_PART: usize = 4;
 
 /// Limit of the concurrent streams of each account, or of each separately counted key. Cheap to clone:
@@ -158,7 +159,7 @@ struct GateState {
     lookups: Semaphore,
 }
 
-/// Unit with a common count of requests.
+/// Account or key whose requests are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
     /// An account, with all its keys that have no limits of their own.
@@ -223,8 +224,8 @@ impl Gate {
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// Returns the key of a request, if it is valid. The limit for requests without a valid key applies
-    /// only if `network` is given.
+    /// Returns the key of a request, if it is valid. The limit for requests without a valid key is only
+    /// applied if `network` is given.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
@@ -243,7 +244,7 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // A key that was valid recently is not rejected because of other clients on its network.
+        // A key that was recently valid is not rejected because of other clients in its network.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
@@ -252,7 +253,8 @@ impl Gate {
             // Cannot fail, since the semaphore is never closed.
             let _turn = self.shared.lookups.acquire().await.ok();
             if !is_known() {
-                // Counted before the lookup, so that the number of concurrent lookups stays bounded.
+                // The request is counted before the lookup, so that the number of concurrent lookups is
+                // limited.
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
@@ -290,7 +292,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     if is_unlimited {
         return next.run(request).await;
     }
-    // The bytes of a body are counted now if its length is known, otherwise while they are read.
+    // If the length of the body is known, its bytes are counted now, otherwise while they are read.
     let n_bytes = request.body().size_hint().exact();
     let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
@@ -313,7 +315,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
 }
 
 impl GateMessages {
-    /// Returns the key in the headers or the query of a request.
+    /// Returns the key in the headers or the query string of a request.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
         if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)
@@ -347,7 +349,7 @@ impl GateMessages {
     }
 }
 
-/// Wraps `body` so that its bytes are added to `n_bytes` when they pass.
+/// Wraps `body` so that its bytes are added to `n_bytes` when they are read.
 fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
     count_bytes(body, move |n| {
         n_bytes.fetch_add(n, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
 use crate::account::{AccountId, InputError};
 
-/// Number of first characters of a key that are stored, so that its owner recognizes it: the common
+/// Number of stored characters from the start of a key, by which its owner recognizes it: the common
 /// prefix and four digits. Eighty secret bits remain.
 const SHOWN_CHARS: usize = 7;
 
@@ -23,7 +23,7 @@ pub struct KeyRecord {
     pub account: Option<AccountId>,
     /// Name chosen by the owner.
     pub name: String,
-    /// First characters of the key, or `None` if it was created before these were stored.
+    /// First characters of the key. `None` if it was created before these characters were stored.
     pub prefix: Option<String>,
     /// Creation time.
     pub created_at: Timestamp,

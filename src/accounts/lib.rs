@@ -79,13 +79,13 @@ pub enum AccountsError {
     /// Unknown name or wrong password.
     #[error("wrong name or password")]
     WrongPassword,
-    /// Too many password checks are pending.
+    /// Too many password checks are waiting.
     #[error("too many passwords are being checked")]
     Busy,
-    /// A password hash could not be computed, or a stored one not be parsed.
+    /// A password hash could not be computed, or a stored hash could not be parsed.
     #[error("password hashing failed")]
     Hash(#[source] argon2::password_hash::Error),
-    /// The service or database that has the accounts does not respond.
+    /// The service or database that stores the accounts does not respond.
     #[error("accounts are unreachable")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The accounts were opened read-only.
@@ -120,7 +120,7 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// True if the file was locked by another process, so that a retry may help.
+    /// Returns true if another process has locked the file, so that a retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -141,7 +141,7 @@ pub struct Accounts {
 struct AccountsState {
     store: Store,
     cache: Mutex<Cache>,
-    /// Locked by the request that checks the cached keys against the store.
+    /// Lock of the request that checks the cached keys against the store.
     checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
@@ -174,7 +174,7 @@ impl Accounts {
     /// [`AccountsError::ReadOnly`].
     ///
     /// # Errors
-    /// As for [`Self::connect`], or the database has no tables.
+    /// The same as for [`Self::connect`]. Also if the database has no tables.
     pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
         Ok(Self::new(Store::open_database(url, Access::ReadOnly).await?, clock))
     }
@@ -190,8 +190,8 @@ impl Accounts {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Checks that the store accepts writes: that the database responds, or that the file has not been
-    /// removed or replaced. If the disk was full at the last write to the file, tries to write again.
+    /// Checks that the store accepts writes: the database responds, or the file was neither removed nor
+    /// replaced. If the disk was full at the last write to the file, tries to write again.
     ///
     /// # Errors
     /// The reason why writes are not accepted.
@@ -199,7 +199,7 @@ impl Accounts {
         self.shared.store.check().await
     }
 
-    /// Returns figures about the database connections, or `None` if the accounts are in a file.
+    /// Returns statistics of the database connections, or `None` if the accounts are in a file.
     #[must_use]
     pub fn database(&self) -> Option<Figures> {
         self.shared.store.database()

@@ -24,7 +24,7 @@ const ROUNDS: u32 = 2;
 /// Number of threads per hash.
 const LANES: u32 = 1;
 
-/// Maximum number of concurrent hashes, which use 76 MiB, on any machine.
+/// Maximum number of concurrent hashes. They need 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
 /// Maximum time that a hash waits for a permit. About a hundred hashes are computed in that time.
@@ -52,7 +52,7 @@ impl Passwords {
         .await
     }
 
-    /// Returns true if `hash` is a hash of `password`. Takes the same time if there is no hash, so that
+    /// Returns true if `hash` is a hash of `password`. Takes the same time if `hash` is `None`, so that
     /// response times do not reveal which accounts exist.
     pub(crate) async fn matches(
         &self,
@@ -80,8 +80,7 @@ impl Passwords {
         // Cannot fail, since the semaphore is never closed.
         let turn = turn.await.map_err(|_| AccountsError::Busy)?.map_err(|_| AccountsError::Busy)?;
         blocking(move || {
-            // The permit is held as long as the hash is computed, even if the caller has stopped
-            // waiting.
+            // The permit is held until the hash is computed, even if the caller has stopped waiting.
             let _turn = turn;
             work().map_err(AccountsError::Hash)
         })

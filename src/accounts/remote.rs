@@ -1,4 +1,4 @@
-//! The keys that a service accepts: those of its own accounts, or those of another service.
+//! The keys that a service accepts: keys of its own accounts, or keys that another service verifies.
 
 use std::error::Error;
 use std::fmt;
@@ -18,8 +18,8 @@ use crate::database_metrics::{self, ACCOUNTS};
 use crate::key::{KeyHash, Verified};
 use crate::{Accounts, AccountsError};
 
-/// Time for which responses of the other service are cached, so that a key revoked there is accepted
-/// here for as long.
+/// Time for which responses of the other service are cached. A key that is revoked there is still
+/// accepted here for that long.
 const HOLDS_FOR: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent requests to the other service.
@@ -76,7 +76,7 @@ impl Keys {
     /// Returns the id of `key` if it exists and is not revoked. Cancel-safe.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// The same as for [`Self::check`].
     pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
         Ok(self.check(KeyHash::from_key(key)).await?.map(|key| key.id))
     }
@@ -85,7 +85,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails, [`AccountsError::Unreachable`] if the other
-    /// service does not respond. In neither case is the key known to be invalid.
+    /// service does not respond. In both cases it is unknown if the key is valid.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check(hash).await,
@@ -96,7 +96,7 @@ impl Keys {
     /// Returns true if the key `id` exists and is not revoked.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// The same as for [`Self::check`].
     pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
         match self {
             Self::Local(accounts) => Ok(accounts.find_key(id).await?.is_some()),
@@ -107,7 +107,7 @@ impl Keys {
     /// Checks that the service's own accounts accept writes, if it has any.
     ///
     /// # Errors
-    /// As [`Accounts::check_file`].
+    /// The same as for [`Accounts::check_file`].
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check_file().await,
@@ -124,7 +124,7 @@ impl Keys {
         }
     }
 
-    /// Returns true if the key is cached, so that it was valid recently.
+    /// Returns true if the key is cached, which means that it was recently valid.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         match self {
             Self::Local(accounts) => accounts.is_remembered(hash),
@@ -160,7 +160,7 @@ impl RemoteKeys {
     }
 
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        // Fails only if the semaphore is closed, which never happens.
+        // An error would mean that the semaphore is closed, which never happens.
         let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
         // Another request may have received the response in the meantime.
         if let Some(answer) = self.get_fresh(&hash) {

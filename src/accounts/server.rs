@@ -43,10 +43,10 @@ use crate::{AccountRecord, Accounts, AccountsError, InputError, SessionId, Sessi
 /// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";
 
-/// Maximum size of a request body, which contains names and passwords.
+/// Maximum size of a request body. Bodies only contain names and passwords.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Timeout of a request. A password check can wait some seconds for a permit.
+/// Time limit of a request. A password check may wait for a permit for some seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Options of the accounts API.
@@ -207,8 +207,8 @@ impl App {
     }
 }
 
-/// Returns the channel over which the page arrived: clear text, unless its browser or a proxy says that
-/// it was TLS.
+/// Returns the channel over which the page was loaded. It counts as clear text, unless its browser or a
+/// proxy indicates TLS.
 fn channel_of(headers: &HeaderMap) -> Channel {
     match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
         Some(b"https") => Channel::Tls,
@@ -269,8 +269,8 @@ const PORTAL_FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Headers of the portal, which allow no content of other sites, no frames, no sniffing and no referrer.
-/// The page is revalidated on each load, since an upgrade of the program may have changed it.
+/// Headers of the portal, which forbid content from other sites, frames, sniffing of content types, and
+/// referrers. The page is revalidated on each load, since an upgrade of the program may have changed it.
 const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),

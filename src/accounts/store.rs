@@ -1,6 +1,6 @@
 //! Store of accounts: a file, or a database that several machines share.
 //!
-//! Each statement is written only once, in SQL that both engines understand.
+//! Each statement is written once, in SQL that both engines understand.
 
 mod file;
 pub(crate) mod keys;
@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    /// Returns a query for a number that differs after any change to a key. In a file, it differs after
+    /// Returns a query for a number that changes with any change to a key. In a file, it changes with
     /// any commit by another process.
     const fn keys_version(&self) -> &'static str {
         match self {

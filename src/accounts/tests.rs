@@ -1,5 +1,5 @@
-//! Tests of keys as seen by several services with the same accounts. They run on both engines if both
-//! promise the behavior.
+//! Tests of keys that several services with the same accounts use. A test runs on both engines if both
+//! guarantee the behavior.
 
 /// Runs each test on both engines.
 macro_rules! on_both {
@@ -215,7 +215,7 @@ async fn file_of_another_version_is_rejected() {
     );
 }
 
-/// Writes a file in the stored format of version 2, with two keys of which one is revoked.
+/// Writes a file in format 2, with two keys, one of which is revoked.
 fn write_version_2(path: &Path, key: &ApiKey) {
     let connection = Connection::open(path).unwrap();
     let tables = include_str!("../../tests/data/accounts/version-2.sql");
@@ -268,7 +268,7 @@ async fn record_shows_prefix_and_last_use(place: &Place) {
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
     accounts.verify(&key).await.unwrap();
-    // The recorded use of a key is not lost when the cache is cleared.
+    // The information that a key was used is not lost when the cache is cleared.
     let (other, _) = accounts.create_key("other").await.unwrap();
     accounts.revoke_key(Scope::All, other).await.unwrap();
     accounts.run_maintenance().await.unwrap();

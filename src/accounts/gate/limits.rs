@@ -16,9 +16,9 @@ pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Limits of an account or a key. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of requests per second that is allowed permanently.
+    /// Number of requests per second that are allowed permanently.
     pub rate: u32,
-    /// Number of requests allowed at once. 0 means as many as in one second.
+    /// Number of requests that are allowed at the same time. 0 means as many as in one second.
     pub burst: u32,
     /// Maximum number of requests per UTC day.
     pub requests_per_day: u64,
@@ -38,10 +38,10 @@ pub(super) struct ConsumerUsage {
     n_bytes: Arc<AtomicU64>,
 }
 
-/// Limits that remain after an admitted request.
+/// Limits that are left after an admitted request.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Limit with the smallest remainder, if there is a limit.
+    /// The limit with the smallest remainder, if there is any limit.
     pub(super) nearest: Option<NearestLimit>,
     /// Counter for the response's bytes, if they are limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
@@ -71,7 +71,7 @@ impl Limits {
     /// Limits that allow everything.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
-    /// Returns these limits, replaced by those that the key has itself.
+    /// Returns these limits, replaced by the key's own limits where it has any.
     pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),
@@ -97,10 +97,10 @@ impl ConsumerUsage {
     ) -> Result<Allowance, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
         if day > self.day {
-            // Bytes of responses in progress count toward the day on which these began.
+            // Bytes of a response count toward the day on which the response began.
             *self = Self { full_at: self.full_at, day, ..Self::default() };
         }
-        // Setting the clock back must not grant a second quota.
+        // A clock that is set back must not grant a second quota.
         self.day = day;
         let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
         let wait = Duration::from_secs(left_of_day.unsigned_abs());

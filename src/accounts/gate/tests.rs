@@ -1,4 +1,4 @@
-//! Tests of the gate by the statuses and headers of its responses.
+//! Tests the gate by the statuses and headers of its responses.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ impl Fixture {
         Self::of(options, Keys::from).await
     }
 
-    /// Creates a gate for the keys that `keys` returns for new accounts.
+    /// Creates a gate. `keys` creates the keys that it accepts, given new accounts.
     async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
@@ -90,8 +90,8 @@ impl Fixture {
         self.send_body((from, ""), (method, path), key, Body::from("x".repeat(100))).await
     }
 
-    /// Sends a request from address `from`. If `forwarded` is not empty, the request has it as its
-    /// `X-Forwarded-For` header, as if a proxy had sent it.
+    /// Sends a request from address `from`. If `forwarded` is not empty, it is sent as the
+    /// `X-Forwarded-For` header, as a proxy would send it.
     async fn send_body(
         &self,
         (from, forwarded): (&str, &str),
@@ -236,7 +236,7 @@ async fn daily_requests_reset_at_midnight() {
 async fn daily_bytes_count_request_and_response_bodies() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
-    // Each request has 100 bytes and each response 600.
+    // Each request has 100 bytes, and each response has 600.
     for _ in 0..2 {
         let seen = long().await;
         assert_eq!((seen.status, seen.text.len()), (200, 600));
@@ -344,8 +344,8 @@ impl KeyLookup for Slow {
     }
 }
 
-/// Sends `n` concurrent requests, whose keys `key` returns. Returns their sorted statuses and the number
-/// of lookups.
+/// Sends `n` concurrent requests with the keys that `key` returns. Returns their sorted statuses and the
+/// number of lookups.
 async fn send_concurrently(
     n: usize,
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,

@@ -12,17 +12,17 @@ use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter};
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Rate of attempts with one account name from one network, even if no such account exists. This
-/// suffices for a user with a forgotten password and allows a guesser about three thousand attempts per
-/// day. If attempts were limited only per name, anyone could lock out the owner.
+/// Rate of attempts to log in with one account name from one network, even if no such account exists. It
+/// is enough for a user with a forgotten password, and allows a guesser about three thousand attempts
+/// per day. If attempts were only limited per name, anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
-/// Rate of attempts with one account name from all networks that have not logged in to it before. This
-/// allows a guesser with many networks about four thousand attempts per day, while the owner's networks
-/// are exempt.
+/// Rate of attempts to log in with one account name from all networks that have not logged in to it
+/// before. It allows a guesser with many networks about four thousand attempts per day. The owner's
+/// networks are exempt.
 const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
-/// Rate of attempts with passwords from one network.
+/// Rate of attempts with passwords from one network, for all names together.
 const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
 
 /// Rate of sign-ups from one network.
@@ -31,7 +31,7 @@ const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 /// Rate of changes by one account.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
-/// Hash of an account name, and the network from which it was attempted.
+/// Hash of an account name, and the network of the attempt.
 type Target = ([u8; 32], Option<Network>);
 
 /// Recent attempts, in bounded memory.
@@ -39,7 +39,7 @@ type Target = ([u8; 32], Option<Network>);
 pub(super) struct Attempts {
     names: RateLimiter<Target>,
     names_everywhere: RateLimiter<[u8; 32]>,
-    /// Names of accounts and the networks that have logged in to them.
+    /// Pairs of an account name and a network that has logged in to the account.
     known: Mutex<LruCache<Target, ()>>,
     networks: RateLimiter<Network>,
     sign_ups: RateLimiter<Network>,
@@ -73,7 +73,7 @@ impl Attempts {
         count(&self.names_everywhere, (!is_known).then_some(name))
     }
 
-    /// Forgets the attempts for `name` from `network` after one was successful.
+    /// Resets the count of attempts for `name` from `network` after a successful one.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
         let target = (hash(name), network);
         self.names.reset(&target);

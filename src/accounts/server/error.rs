@@ -56,7 +56,7 @@ impl ApiError {
     pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
     /// The account has no such session.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
-    /// The request contains both a hash and an id, or neither.
+    /// The request must contain either a hash or an id.
     pub(super) const QUESTION: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 

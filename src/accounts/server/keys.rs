@@ -26,7 +26,7 @@ pub(super) async fn list(
     State(app): State<App>,
     who: SignedIn,
 ) -> Result<Json<KeysBody>, ApiError> {
-    // Updates `last_used_at`. If this fails, the times stored before are returned.
+    // This updates `last_used_at`. If it fails, the times that were stored before are returned.
     if let Err(error) = app.accounts.run_maintenance().await {
         warn!(cause = chain(&error), "failed to store when keys were last used");
     }

@@ -56,7 +56,7 @@ pub(super) async fn log_in(
 ) -> Result<impl IntoResponse, ApiError> {
     let headers = request.headers().clone();
     let body: Credentials = web::extract::json(request).await?;
-    // A name or password that is invalid cannot match an account.
+    // If the name or the password is invalid, no account can match.
     let (Ok(name), Ok(password)) =
         (body.name.parse::<AccountName>(), body.password.0.parse::<Password>())
     else {

@@ -1,4 +1,4 @@
-//! Tests of the accounts API as browsers use it.
+//! Tests the accounts API as browsers use it.
 
 use std::net::SocketAddr;
 
@@ -369,7 +369,7 @@ async fn password_attempts_are_limited() {
             "only the guesser is locked out"
         );
     }
-    // This network has made thirty attempts so far.
+    // This network has already made thirty attempts.
     let limited = log_in(FAR, "someone", "correct horse").await;
     assert_eq!((limited.0, limited.1.is_some()), (429, true));
     tokio::time::advance(Duration::from_secs(30)).await;
@@ -463,7 +463,7 @@ async fn page_with_a_rebound_host_name_is_rejected() {
         assert_eq!(rebound.send("GET", path, Body::empty()).await.status(), 403, "{path}");
     }
     assert!(service.accounts.account("bob".parse().unwrap()).await.unwrap().is_none());
-    // Services that send the operator's token can use any host name.
+    // A service that sends the operator's token may use any host name.
     rebound.headers =
         vec![("host", "keys.example"), ("authorization", "Bearer a token of the operator")];
     assert_eq!(rebound.post("verify", &json!({"id": 99})).await.0, 200);

@@ -17,12 +17,12 @@ use crate::AccountsError;
 /// Connections to the file.
 #[derive(Debug)]
 pub(crate) struct FileStore {
-    /// Connection for writes, which waits for the writes of other processes.
+    /// Connection for writes. It waits for writes of other processes.
     writes: Mutex<Connection>,
     /// Connection for reads, so that keys can be checked while a write waits.
     reads: Mutex<Connection>,
     files: DatabaseFiles,
-    /// True if a write found no space and no check has found space since.
+    /// True if a write found no space and no later check has found space.
     is_full: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl FileStore {
         if matches!(done, Err(AccountsError::Full)) {
             self.is_full.store(true, Ordering::Relaxed);
         }
-        // A write to a file that was removed or replaced is lost.
+        // A write is lost if the file was removed or replaced.
         if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
@@ -110,7 +110,7 @@ fn transact<T>(
             connection.execute_batch("COMMIT")?;
             Ok(done)
         });
-    // SQLite has already rolled back after some errors, such as a full disk.
+    // After some errors, such as a full disk, SQLite has already rolled back.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

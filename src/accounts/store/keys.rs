@@ -28,7 +28,7 @@ pub const LISTED_MAX: u32 = 1000;
 /// Maximum number of valid keys per account.
 pub const KEYS_MAX: u32 = 100;
 
-/// Maximum number of keys whose use one statement stores.
+/// Maximum number of keys in a statement that stores which keys were used.
 const USED_STEP: usize = 500;
 
 /// Interval at which the use of keys is stored and expired sessions are deleted.
@@ -47,10 +47,10 @@ impl Accounts {
         self.create_account_key(None, name).await
     }
 
-    /// Creates a key as [`Self::create_key`] does, but for an account if one is given.
+    /// Creates a key like [`Self::create_key`], but for an account if `account` is given.
     ///
     /// # Errors
-    /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise as
+    /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise the same as for
     /// [`Self::create_key`].
     pub async fn create_account_key(
         &self,
@@ -63,7 +63,7 @@ impl Accounts {
         let created_at = self.shared.clock.now().micros();
         let created = self.shared.store.write(move |mut session| {
             async move {
-                // The number of keys without an account is not limited.
+                // For keys without an account, the number is not limited.
                 let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
                 let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
                 if n_keys >= Some(KEYS_MAX.into()) {
@@ -139,13 +139,13 @@ impl Accounts {
         self.shared.cache.lock().contains(hash)
     }
 
-    /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more, revoked ones are
-    /// left out first.
+    /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more, revoked keys are
+    /// omitted first.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
-        // Valid keys are selected first, so that the limit leaves out revoked keys.
+        // Valid keys come first, so that the limit omits revoked keys.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
         let sql = format!(
             "SELECT {RECORD} FROM keys WHERE {filter}
@@ -157,7 +157,7 @@ impl Accounts {
         Ok(records)
     }
 
-    /// Returns the key `id` if it is in `scope`, whether valid or revoked.
+    /// Returns the key `id` if it is in `scope`, even if it is revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -177,7 +177,7 @@ impl Accounts {
     }
 
     /// Permanently revokes the key `id` if it is in `scope`. Returns true if it existed and was not
-    /// revoked before.
+    /// already revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -233,11 +233,11 @@ impl Accounts {
         Ok(renewed.await?.then_some(key))
     }
 
-    /// Replaces the secret of the latest key called `name` that belongs to no account, as
-    /// [`Self::renew`] does. If there is none, creates one. The change is durable on return.
+    /// Replaces the secret of the latest key called `name` that belongs to no account, like
+    /// [`Self::renew`]. If there is no such key, creates one. The change is durable on return.
     ///
     /// # Errors
-    /// As [`Self::create_key`].
+    /// The same as for [`Self::create_key`].
     pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         let key = ApiKey::from_random(rand::random());
         let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
@@ -256,7 +256,8 @@ impl Accounts {
     /// Stores which keys were used since the previous call, and deletes expired sessions.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the store fails. The use of the keys is then lost.
+    /// [`AccountsError::Statement`] if the store fails. The information which keys were used is then
+    /// lost.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         let now = self.shared.clock.now().micros();
         let used: Vec<_> = self.shared.cache.lock().take_used().into_iter().collect();

@@ -1,7 +1,7 @@
-//! Accounts in a PostgreSQL database shared by several services.
+//! Accounts in a PostgreSQL database that several services share.
 //!
-//! As with a file, only one service writes at a time. Changes to accounts are rare, and everything that
-//! a writing transaction reads stays valid until its commit.
+//! As with a file, only one service writes at a time. Accounts rarely change, and all data that a
+//! writing transaction reads remain valid until its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use crate::AccountsError;
 /// Maximum number of connections that a service has to the accounts database.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// Options of the connections. Key checks are rare and sequential, and writers wait for each other in
-/// any case.
+/// Options of the connections. A few suffice, since lookups of keys are rare and sequential, and writers
+/// wait for each other.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
-/// Timeout of a lookup. Each request waits for its key to be looked up.
+/// Time limit of a lookup. Each request waits until its key is looked up.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Statements without effect that write once and access every table.
+/// Statements that have no effect, but write once and access every table.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
      SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
@@ -94,7 +94,7 @@ impl DatabaseStore {
         .await
     }
 
-    /// Runs `work` in a transaction as the only writer.
+    /// Runs `work` in a transaction in which no other service can write.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
@@ -144,7 +144,7 @@ impl DatabaseStore {
     ) -> Result<T, AccountsError> {
         let (reply, answer) = oneshot::channel();
         self.tasks.spawn_to_end("accounts", async move {
-            // Fails if the caller has stopped waiting.
+            // An error means that the caller has stopped waiting.
             drop(reply.send(work.await));
         });
         answer.await.unwrap_or(Err(AccountsError::Stopped))

@@ -13,14 +13,14 @@ use crate::{Accounts, AccountsError};
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Maximum number of sessions per account. At the maximum, a log-in deletes the oldest session.
+/// Maximum number of sessions per account. When it is exceeded, a log-in deletes the oldest session.
 const SESSIONS_MAX: i64 = 50;
 
 /// Name under which the sign-up setting is stored.
 const SIGN_UP: &str = "sign_up";
 
-/// An account whose password was verified, with the hash that verified it. No session is started if the
-/// password has changed since. The hash is hidden in `Debug`.
+/// An account whose password was verified, with the hash that was used. No session is started if the
+/// password has changed since then. The hash is hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
     /// The account.
@@ -163,7 +163,7 @@ impl Accounts {
         Ok(self.run(sql, values![account.get(), id.get()]).await? > 0)
     }
 
-    /// Ends all sessions of the account except `kept` and returns how many were ended.
+    /// Ends all sessions of the account except `kept`. Returns the number of ended sessions.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -180,7 +180,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed in the meantime. Otherwise
-    /// as [`Self::authenticate`].
+    /// the same as for [`Self::authenticate`].
     pub async fn change_password(
         &self,
         account: AccountId,
@@ -212,7 +212,8 @@ impl Accounts {
     /// Deletes the account if `password` is correct. Returns the number of revoked keys.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if it is wrong. Otherwise as [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if the password is wrong. Otherwise the same as for
+    /// [`Self::authenticate`].
     pub async fn delete_account(
         &self,
         account: AccountId,
@@ -264,7 +265,7 @@ impl Accounts {
         let sql = "SELECT value FROM settings WHERE name = ?1";
         let name = values![SIGN_UP.to_owned()];
         let value = self.shared.store.find(sql, name, |row| row.get::<String>(0)).await?;
-        // A setting that this version does not know closes sign-up.
+        // If the stored setting is unknown to this version, sign-up is closed.
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
@@ -278,8 +279,8 @@ impl Accounts {
         self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
-    /// Closes sign-up, unless an operator has set the setting before. Returns true if it was closed by
-    /// this call.
+    /// Closes sign-up, unless an operator has already chosen a setting. Returns true if this call closed
+    /// it.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -348,10 +349,10 @@ impl Accounts {
     }
 }
 
-/// Statement that ends the sessions of an account, except one if it is given.
+/// Statement that ends all sessions of an account, or all but one.
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
 
-/// Statement that finds an account by its lower-case name, for [`account_with_hash`].
+/// Statement that finds an account by its name in lower case, for [`account_with_hash`].
 const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
 
 /// Reads an account and its password hash from a row.
@@ -359,7 +360,7 @@ fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsE
     Ok((account(row)?, row.get(3)?))
 }
 
-/// Ends all sessions of an account except `kept` and returns how many were ended.
+/// Ends all sessions of an account except `kept`. Returns the number of ended sessions.
 async fn end_sessions(
     session: &mut Session<'_>,
     account: AccountId,
@@ -370,7 +371,7 @@ async fn end_sessions(
 
 /// Deletes an account with its sessions and revokes its keys. Returns the number of revoked keys, or
 /// `None` if the account does not exist. The names of the keys are deleted, since they might be
-/// personal, but the ids remain, so that they are not reused.
+/// personal. The ids of the keys remain, so that they are not reused.
 async fn delete(
     mut session: Session<'_>,
     account: AccountId,

@@ -15,7 +15,7 @@ pub(super) const RENEW_KEYS_VERSION: &str =
 /// Value of a parameter. `None` is null.
 pub(crate) type Value = Box<dyn sql::Value + Send + Sync>;
 
-/// Connection to either engine, in a write transaction or for one statement.
+/// Connection to either engine, within a write transaction or for a single statement.
 #[derive(Debug)]
 pub(crate) enum Session<'c> {
     File(&'c mut Connection),
@@ -28,7 +28,7 @@ pub(crate) type Row<'r> = sql::Row<'r, AccountsError>;
 /// Function that converts a row.
 pub(crate) type ReadRow<T> = fn(&Row<'_>) -> Result<T, AccountsError>;
 
-/// Lists parameters in order.
+/// Creates the list of parameters of a statement.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$(Box::new($value) as $crate::store::sql::Value),*] };
 }
@@ -78,8 +78,8 @@ impl Session<'_> {
         Ok(self.all(sql, values, read).await?.into_iter().next())
     }
 
-    /// Makes other services with the same database notice that this transaction changes keys. SQLite
-    /// does this by itself.
+    /// Lets other services with the same database notice that this transaction changes keys. Not needed
+    /// for SQLite, which counts commits itself.
     pub(super) async fn renew_keys_version(&mut self) -> Result<(), AccountsError> {
         match self {
             Self::File(_) => Ok(()),

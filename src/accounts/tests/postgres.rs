@@ -23,14 +23,14 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::gate::{Gate, GateMessages, GateOptions, Refusal};
 
-/// Terminates all other connections to a database.
+/// Terminates all connections of others to a database.
 fn end_connections(url: &str) {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
     run(url, sql);
 }
 
-/// Proxy to the database server. It can stop forwarding, to simulate a server that hangs.
+/// Proxy to the database server. It can stop forwarding, to simulate a server that does not respond.
 pub(crate) struct Line {
     pub(crate) near: String,
     pub(crate) is_silent: watch::Sender<bool>,
@@ -147,7 +147,7 @@ async fn read_only_accounts_check_keys_and_refuse_changes() {
     assert!(matches!(refused, AccountsError::ReadOnly), "{refused:?}");
 }
 
-/// Failed log-ins, missing permissions, TLS failures and an unreachable server have different errors.
+/// Failed log-ins, missing permissions, TLS failures and unreachable servers cause different errors.
 #[tokio::test]
 async fn diagnosis_distinguishes_password_tls_and_permission() {
     let Some(url) = new_database() else { return };
@@ -261,7 +261,7 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-/// Starts a service with its database at `near`. Returns its accounts, its router and a valid key.
+/// Starts a service that uses the database at `near`. Returns its accounts, its router and a valid key.
 async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
@@ -275,7 +275,7 @@ async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
 /// Sends requests with a valid and an unknown key while the database does not respond.
 async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
-    // The clock is paused, so that waiting for a connection takes no time.
+    // The clock of tokio is paused, so that waiting for a connection takes no time.
     tokio::time::pause();
     let come_again = Some("5".to_owned());
     assert_eq!(ask(router, strange).await, (503, come_again.clone()));

@@ -1,4 +1,4 @@
-//! Tests of keys of another service.
+//! Tests of keys that another service verifies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Looks up keys in a file and counts the lookups, or fails.
+/// Looks up keys in a file and counts the lookups. Can be set to fail.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,
