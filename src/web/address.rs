@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap};
 
-/// Header in which a proxy appends the address of its client.
+/// Header to which a proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Source from which a caller's address is taken.
@@ -31,8 +31,8 @@ impl Caller {
     }
 }
 
-/// Network of a caller: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one caller
-/// usually has all addresses with this prefix.
+/// Network of a caller: an IPv4 address, or the 64-bit prefix of an IPv6 address, since a caller usually
+/// has all addresses with this prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
@@ -41,7 +41,7 @@ pub struct Network(IpAddr);
 pub(crate) struct Neighborhood(Network);
 
 impl AddressSource {
-    /// Returns the address from which a request originates. `None` if it did not arrive over a
+    /// Returns the address from which a request originates, or `None` if it did not arrive over a
     /// connection.
     #[must_use]
     pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
@@ -67,14 +67,14 @@ impl Neighborhood {
     }
 }
 
-/// Returns the last address in `X-Forwarded-For`. The proxy appended it to any addresses that the caller
-/// claimed.
+/// Returns the last address in `X-Forwarded-For`, which the proxy appended. Addresses before it may be
+/// forged by the caller.
 pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
-    // The part of the header that the caller wrote can be any bytes.
+    // The part of the header that the caller wrote can contain arbitrary bytes.
     let last = last.as_bytes().rsplit(|byte| *byte == b',').next()?;
     let text = std::str::from_utf8(last).ok()?.trim();
-    // Some proxies write brackets around the address, or append a port.
+    // Some proxies put brackets around the address, or append a port.
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }

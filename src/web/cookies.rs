@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 
-/// Security of the channel that a cookie is sent over.
+/// Security of the channel over which a cookie is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     /// The page arrived over TLS, so its cookie is only sent over TLS.
@@ -24,9 +24,9 @@ pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Returns a `Set-Cookie` header that stores `value` for the time `lasts`. The value must consist of
-/// letters and digits. The cookie is sent with requests to every path of this host, but hidden from
-/// scripts and not sent with requests that other sites cause, except navigation.
+/// Returns a `Set-Cookie` header that stores `value` for the duration `lasts`. The value must consist of
+/// letters and digits. The browser sends the cookie with requests to every path of this host. Scripts
+/// cannot read it, and it is not sent with requests that other sites cause, except navigation.
 #[must_use]
 pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option<HeaderValue> {
     let secure = if channel == Channel::Tls { "; Secure" } else { "" };

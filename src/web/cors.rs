@@ -1,7 +1,7 @@
-//! Cross-origin requests (CORS): selects other sites with pages that can read responses.
+//! Cross-origin requests (CORS): determines which other sites have pages that can read responses.
 //!
-//! Browsers hide a response from a page of another site unless the response's headers allow it. Pages
-//! that may read responses send an API key in a header. Cookies are never allowed, nor are methods that
+//! Browsers hide a response from a page of another site unless the response's headers allow the page to
+//! read it. Such pages send an API key in a header. Cookies are never allowed, nor are methods that
 //! change anything.
 
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COUNT_HEADER};
 
-/// Time for which a browser can cache the allowed headers. Chromium limits this to two hours.
+/// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
 /// Response headers that scripts can read, in addition to those that they can always read.
@@ -40,7 +40,7 @@ const TAKEN: [HeaderName; 6] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Sites with pages that can read responses.
+/// Other sites whose pages can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
     /// Every site.
@@ -49,7 +49,7 @@ pub enum ReaderSites {
     Origin(HeaderValue),
 }
 
-/// A text is not an origin.
+/// Error for a text that is not an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected `*` or an origin such as https://example.com or http://localhost:3000, without a path"

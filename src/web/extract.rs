@@ -14,12 +14,12 @@ use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// Time limit for a short body to arrive: some round trips over the slowest connections. It also limits
-/// how long a slow caller occupies a connection.
+/// Time limit for a short body to arrive. It suffices for some round trips over the slowest connections.
+/// It also limits how long a slow caller occupies a connection.
 pub const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Number of bytes of a body that extend the time limit by a second. Half a megabit per second is fast
-/// enough.
+/// Number of bytes of a body per additional second of the time limit. It requires half a megabit per
+/// second.
 const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 
 /// Maximum memory that is allocated for a body in advance.
@@ -47,7 +47,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// Creates the error of a body that is not the expected JSON.
+    /// Creates an error for a body that is not the expected JSON.
     pub fn json(reason: impl Display) -> Self {
         Self::Invalid(format!("invalid JSON body: {reason}"))
     }
@@ -101,10 +101,10 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
 /// Reads the body of a request as a JSON object, whatever its content type.
 ///
 /// # Errors
-/// As [`bytes`]. [`BodyError::Invalid`] if the body is not an object or not a `T`.
+/// The same as for [`bytes`], and [`BodyError::Invalid`] if the body is not an object or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
-    // A struct could also be parsed from an array of its fields.
+    // Otherwise a struct could also be parsed from an array of its fields.
     match body.trim_ascii_start().first() {
         None | Some(b'{') => parse_json(&body),
         Some(_) => Err(BodyError::json("expected an object")),

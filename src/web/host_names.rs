@@ -1,11 +1,11 @@
-//! Distinguishes requests by programs of this machine from requests that another site made a browser
+//! Distinguishes requests of programs on this machine from requests that another site made a browser
 //! send.
 //!
-//! That a connection comes from loopback is not sufficient: a proxy on this machine forwards requests of
+//! A connection from loopback is not sufficient evidence: a proxy on this machine forwards requests of
 //! other machines, and a browser on this machine sends requests for pages of other sites. If the host
 //! name of such a page is made to resolve to this machine (DNS rebinding), the page can even read the
-//! responses. Only the `Host` header reveals this. Therefore, requests without a key or token are
-//! allowed only if they have a known host name.
+//! responses. Only the `Host` header reveals this. Therefore, requests without a key or token are only
+//! allowed if they have a known host name.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use axum::response::Response;
 use crate::address::{AddressSource, Caller, forwarded};
 use crate::{middleware, origin};
 
-/// Prefix of the headers in which proxies forward the origin of a request.
+/// Prefix of the headers in which proxies forward details of a request.
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
 /// Headers in which proxies and delivery networks in front of a service send the client's address.
@@ -34,10 +34,10 @@ const CLIENT_HEADERS: [&str; 6] = [
     "x_forwarded_for",
 ];
 
-/// Maximum length of a host name, by RFC 1035.
+/// Maximum length of a host name according to RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
 
-/// Rejection of a request with an unknown host name.
+/// Error text for a request with an unknown host name.
 pub const UNKNOWN_HOST: &str = "the Host of this request is not a known name of this service; \
      use its address, or have its operator add the name with --host-name";
 
@@ -45,15 +45,15 @@ pub const UNKNOWN_HOST: &str = "the Host of this request is not a known name of 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName(String);
 
-/// A text is not the name of a host.
+/// Error for a text that is not the name of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected a host name without a scheme or port, such as data.example.org")]
 pub struct HostNameError;
 
-/// Host names of a service, in addition to `localhost` and any IP address. Cheap to clone.
+/// Host names of a service, in addition to `localhost` and all IP addresses. Cheap to clone.
 ///
-/// IP addresses need no entry: the owner of a page can point its host name to another machine, but not
-/// an address.
+/// IP addresses are always accepted: the owner of a page can point its host name to another machine, but
+/// cannot do so with an address.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     names: Arc<[HostName]>,
@@ -79,20 +79,20 @@ impl FromIterator<HostName> for HostNames {
 }
 
 impl HostNames {
-    /// Accepts every host name, for a service over TLS: its certificate is not valid for pages with
+    /// Accepts every host name. For a service over TLS: its certificate is not valid for pages with
     /// another name.
     #[must_use]
     pub fn any() -> Self {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Returns true if a request has a known host name or none at all. Browsers always send one.
+    /// Returns true if a request has a known host name, or none at all. Browsers always send one.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))
     }
 
-    /// Returns true if a request certainly comes from a program of this machine, or from a page of this
+    /// Returns true if a request certainly comes from a program on this machine, or from a page of this
     /// service. It must arrive over loopback and name a loopback host or a configured name. It must
     /// neither come from a page of another origin nor be forwarded by a proxy. HTTP/1.0 is excluded,
     /// since proxies that add no header use it.
@@ -109,8 +109,8 @@ impl HostNames {
             && !is_passed_on(request.headers())
     }
 
-    /// Like [`Self::is_local`], but the origin of a request is taken from `addresses`. Behind a proxy,
-    /// only the proxy's header counts. If the header cannot be read, the result is false, even if the
+    /// Like [`Self::is_local`], but the origin of a request is determined with `addresses`. Behind a
+    /// proxy, only the proxy's header counts. If the header cannot be parsed, returns false, even if the
     /// proxy is on this machine.
     #[must_use]
     pub fn is_local_by<B>(
@@ -124,8 +124,8 @@ impl HostNames {
         }
     }
 
-    /// Wraps `router`, whose routes are allowed without a key, in a check of the host name. `refuse`
-    /// creates the response to a rejected request.
+    /// Adds a check of the host name to `router`, whose routes do not need a key. `refuse` creates the
+    /// response to a rejected request.
     pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
         middleware::wrap(router, move |request, next| {
@@ -155,7 +155,8 @@ impl HostNames {
     }
 }
 
-/// Returns the hosts in the target and in the `Host` headers of a request. An invalid host is `None`.
+/// Returns the hosts in the target and in the `Host` headers of a request. `None` stands for an invalid
+/// host.
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);
@@ -163,7 +164,7 @@ fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Aut
     all.map(|host| host.filter(is_plain))
 }
 
-/// Returns true if `host` is a plain name or address, optionally with a valid port: it has no user, and
+/// Returns true if `host` is only a name or address, with an optional port. It must have no user, and
 /// brackets only around an IPv6 address.
 fn is_plain(host: &Authority) -> bool {
     let (text, name) = (host.as_str(), host.host());
@@ -183,7 +184,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Returns true if a header shows that a proxy forwarded the request.
+/// Returns true if a header shows that a proxy has forwarded the request.
 fn is_passed_on(headers: &HeaderMap) -> bool {
     let is_of_proxy =
         |name: &str| CLIENT_HEADERS.contains(&name) || name.starts_with(FORWARDED_PREFIX);

@@ -17,11 +17,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::RwLock;
 
-/// Maximum number of label sets of a metric. Callers choose some labels, so the number must be bounded.
-/// Values of further sets are counted together under [`OTHER`].
+/// Maximum number of sets of label values of a metric. Callers determine some values, so the number must
+/// be limited. Further sets are counted together under [`OTHER`].
 const LABELS_MAX: usize = 1000;
 
-/// Label under which values beyond the maximum are counted together.
+/// Label value for sets beyond the maximum, which are counted together.
 pub const OTHER: &str = "other";
 
 /// Maximum length of a label's value, in characters.
@@ -36,7 +36,7 @@ pub struct Metric {
     name: &'static str,
     kind: MetricKind,
     labels: &'static [&'static str],
-    /// Doc comment of the metric's constant, which starts with a space.
+    /// Help text: the doc comment of the metric's constant, which starts with a space.
     help: &'static str,
 }
 
@@ -44,10 +44,10 @@ pub struct Metric {
 enum MetricKind {
     Counter,
     Gauge,
-    /// Sum in milliseconds and count.
+    /// Sum of durations in milliseconds, and their number.
     Summary,
-    /// For each of these bounds in seconds, the count of shorter or equal durations. Also the sum in
-    /// seconds and the total count.
+    /// For each of these bounds in seconds, the number of durations up to the bound. Also the sum of
+    /// durations in seconds, and their number.
     Histogram(&'static [f64]),
 }
 
@@ -57,13 +57,13 @@ type Text = &'static str;
 /// Names of labels.
 type Labels = &'static [Text];
 
-/// Describes a counter, which only grows, with a value for each set of `labels`.
+/// Describes a counter, which only increases. It has a value for each set of values of `labels`.
 #[must_use]
 pub const fn counter(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: MetricKind::Counter, labels, help }
 }
 
-/// Describes a gauge, which grows and shrinks.
+/// Describes a gauge, which can increase and decrease.
 #[must_use]
 pub const fn gauge(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: MetricKind::Gauge, labels, help }
@@ -90,8 +90,8 @@ impl Metric {
     }
 }
 
-/// Declares metrics as constants, whose doc comments become the help texts. Collects them in the table
-/// `METRICS` in the order of the output.
+/// Declares metrics as constants. Their doc comments become the help texts. Collects the metrics in the
+/// table `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
     ($(#[doc = $help:expr] $constant:ident = $kind:ident($($argument:expr),*);)*) => {
@@ -111,7 +111,7 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to one metric with one set of labels, for code that counts often: it needs neither a lock nor
+/// Handle to a metric with certain label values, for code that counts often: it needs neither a lock nor
 /// formatting of labels. Cheap to clone: all clones share the value.
 #[derive(Debug, Clone)]
 pub struct Series {
@@ -119,18 +119,18 @@ pub struct Series {
     value: Arc<Measurement>,
 }
 
-/// Keeps a gauge raised by one until dropped.
+/// Increases a gauge by one until this is dropped.
 #[derive(Debug)]
 pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
 struct Measurement {
-    /// Value or count. Unused by a histogram, whose count is the sum of its `counts`.
+    /// Value or count. A histogram does not use it, since its count is the sum of `counts`.
     n: AtomicU64,
     /// Sum of all durations in nanoseconds. It overflows after 584 years.
     sum_ns: AtomicU64,
-    /// For a histogram: the number of values between each bound and the previous one, and finally of
-    /// those above all bounds.
+    /// For a histogram: the number of values between each bound and the previous one, and finally the
+    /// number of values above all bounds.
     counts: Box<[AtomicU64]>,
 }
 
@@ -157,7 +157,7 @@ impl Metrics {
         self.series(metric, labels).value.n.store(n, Relaxed);
     }
 
-    /// Raises a gauge without labels by one until the returned guard is dropped.
+    /// Increases a gauge without labels by one until the returned guard is dropped.
     #[must_use]
     pub fn raise(&self, metric: Metric) -> RaisedGauge {
         self.series(metric, &[]).raise()
@@ -168,8 +168,8 @@ impl Metrics {
         self.series(metric, labels).observe(time);
     }
 
-    /// Returns the handle to `metric` with `labels`, one value for each label name. If the set of labels
-    /// is new and the maximum is reached, returns the handle with the labels [`OTHER`].
+    /// Returns the handle to `metric` with the label values `labels`, one for each label. If this set of
+    /// values is new and the maximum is reached, returns the handle for [`OTHER`].
     #[must_use]
     pub fn series(&self, metric: Metric, labels: &[&str]) -> Series {
         let text = labels_text(metric, labels);
@@ -226,7 +226,7 @@ impl Series {
         self.value.n.fetch_add(n, Relaxed);
     }
 
-    /// Raises a gauge by one until the returned guard is dropped.
+    /// Increases a gauge by one until the returned guard is dropped.
     #[must_use]
     pub fn raise(&self) -> RaisedGauge {
         self.add_n(1);
@@ -286,7 +286,7 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Renders labels as they appear between braces.
+/// Renders labels in the form that appears between braces.
 fn labels_text(metric: Metric, values: &[&str]) -> String {
     let mut text = String::new();
     for (name, value) in metric.labels.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Middleware for all services, which limits the time and size of requests and logs each of them, and a
+//! Middleware for all services. It limits the time and size of requests and logs each of them. Also a
 //! helper to add other middleware.
 
 use std::any::Any;
@@ -32,29 +32,29 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Request headers with the key, on which most responses depend.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
-/// Default `Retry-After` of a 503, in seconds. This is long enough for connections and streams to close,
-/// and short enough to go unnoticed.
+/// Default `Retry-After` of a response with status 503, in seconds. It is long enough for connections
+/// and streams to close, and so short that users do not notice.
 const FULL_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// Limits of the requests to a service.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestOptions {
-    /// Maximum length of a body in bytes. A longer one is rejected with 413 when it is read.
+    /// Maximum length of a body in bytes. A longer body is rejected with status 413 when it is read.
     pub body_bytes_max: usize,
-    /// Time limit until the handler's response starts. The body of the response, which may be a stream,
-    /// is not limited.
+    /// Time limit until the handler returns a response. The body of the response, which may be a stream,
+    /// has no time limit.
     pub answer_within: Duration,
-    /// Creates the response to a request that is rejected here: 500 after a panic, 504 after the time
-    /// limit.
+    /// Creates the response to a request that fails in this middleware: with status 500 after a panic,
+    /// 504 after the time limit.
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
 
 /// Extension of a request that exceeds the limit of connections, with the reason. The middleware rejects
-/// such a request with an error body in the format of the service.
+/// the request with an error body in the format of the service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Overloaded(pub(crate) &'static str);
 
-/// Inner service of a middleware added by [`wrap`]. Cheap to clone.
+/// Inner service of a middleware that [`wrap`] adds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Next(Arc<Route>);
 
@@ -68,8 +68,8 @@ impl Next {
 
 /// Adds `middleware` to every path of `router`, including its fallback.
 ///
-/// A middleware made by axum's `from_fn` would clone its inner service, including the state of a
-/// handler, several times per request. This one shares it.
+/// A middleware that axum's `from_fn` creates would clone its inner service, including the state of a
+/// handler, several times per request. This one shares the inner service.
 pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -83,9 +83,10 @@ where
     }))
 }
 
-/// Applies the limits of `options` to `router` and logs each request at level info.
+/// Applies the limits in `options` to `router` and logs each request at level info.
 ///
-/// The log line has the path, but neither the query string nor headers, so it cannot leak a secret.
+/// The log line contains the path, but neither the query string nor headers, so that it cannot leak a
+/// secret.
 pub fn add_layers(router: Router, options: RequestOptions) -> Router {
     wrap(router, move |request, next| log_request(request, next, options))
 }
@@ -117,9 +118,10 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
 
 /// Sets the headers that all responses have.
 ///
-/// They prevent browsers from guessing content types and proxies from buffering events. A connection
-/// over the limit is closed after its 503, so that another one can be accepted. Shared caches store no
-/// response unless the handler allows it, since most responses depend on the caller's key.
+/// They prevent browsers from guessing content types, and proxies from buffering events. A connection
+/// over the limit is closed after its response with status 503, so that another one can be accepted.
+/// Shared caches store no response unless the handler allows it, since most responses depend on the
+/// caller's key.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -149,7 +151,8 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // Screens and supervisors send health checks every few seconds, which are not worth a line each.
+    // Terminals and supervisors send health checks every few seconds, which are not worth a log line
+    // each.
     if path.ends_with("/health") && response.status().is_success() {
         debug!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     } else {
@@ -160,7 +163,7 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
 }
 
 /// Creates the span of a request as part of the caller's trace. The span is closed when the response
-/// starts. It contains no query string, and no header except that of the trace.
+/// starts. It contains neither the query string nor any header except that of the trace.
 fn request_span(request: &Request) -> Span {
     let route = request.extensions().get().map_or("", MatchedPath::as_str);
     let method = request.method();

@@ -1,21 +1,22 @@
-//! Limit of open files: raised at the start, then divided among connections and streams.
+//! Limit of open files: raised at the start of the program, then divided among connections and streams.
 //!
 //! Each connection uses a file descriptor. Without free descriptors, a service could neither open a file
-//! nor accept the connection of a health check, so some descriptors are reserved.
+//! nor accept the connection of a health check. Therefore some descriptors are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Maximum number of connections of a service, even if the limit of open files is higher. Further
-/// connections wait to be accepted. Each uses some kilobytes in addition to its descriptor.
+/// connections wait to be accepted. Each connection needs some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// Minimum number of descriptors reserved for the store's files, listeners and pipes. The dataset
-/// service has some forty open without any connection.
+/// Minimum number of descriptors that are reserved for the store's files, listeners and pipes. The
+/// dataset service has some forty open without any connection.
 const RESERVE_MIN: usize = 64;
 
 /// Raises this process's soft limit of open files to the hard limit.
 ///
-/// Systems set a low soft limit, 1024 or 256, for the sake of programs that use `select`. Ours do not.
+/// The soft limit is usually low, 1024 or 256, for the sake of programs that use `select`. This program
+/// does not.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -32,19 +33,19 @@ pub fn connections_max() -> usize {
     connections_within(open_files_max())
 }
 
-/// Returns the limit of open files. `None` if it is unlimited.
+/// Returns the limit of open files, or `None` if it is unlimited.
 fn open_files_max() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
 
 /// Returns the maximum number of connections with endless responses. The other connections remain
-/// available for requests that end.
+/// available for requests whose responses end.
 #[must_use]
 pub fn streams_max() -> usize {
     streams_within(connections_max())
 }
 
-/// Returns the maximum number of connections for a given limit of open files.
+/// Returns the maximum number of connections for a limit of open files.
 fn connections_within(limit: Option<usize>) -> usize {
     let Some(limit) = limit else { return CONNECTIONS_MAX };
     let reserve = RESERVE_MIN.max(limit / 4);

@@ -54,11 +54,11 @@ pub struct About<'a> {
     pub session_cookie: &'a str,
     /// Error responses that several operations share.
     pub refusals: &'a [SharedRefusal<'a>],
-    /// Examples of bodies: a JSON object whose members are named like the schemas.
+    /// Examples of bodies: a JSON object with a member for each schema, named like the schema.
     pub examples: &'a str,
 }
 
-/// Error response shared by all operations below a path.
+/// Error response that all operations below a path share.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedRefusal<'a> {
     /// Prefix of the operations' paths.
@@ -69,8 +69,8 @@ pub struct SharedRefusal<'a> {
     pub text: &'a str,
 }
 
-/// Rendered description, as a document and as a page. Created once, since it does not change while the
-/// program runs.
+/// Rendered description, as a document and as a page. It is created once, since it does not change while
+/// the program runs.
 #[derive(Debug, Clone)]
 pub struct Description {
     document: Bytes,
@@ -119,7 +119,7 @@ impl Shape {
     }
 }
 
-/// Completes the document. Not generic, so that it is compiled only once.
+/// Completes the document. This function is not generic, so that it is compiled only once.
 fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: Shape) -> Value {
     let components = api.components.get_or_insert_with(Components::new);
     components.schemas.extend(refusal.schemas);
@@ -142,7 +142,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
             let is_by_key = operation["security"][0]["key"].is_array();
             let mut refuse = |status: &str, text: &str, schema: &str| {
-                // The operation may describe this response more specifically.
+                // The operation may already describe this response more specifically.
                 if operation["responses"][status].is_null() {
                     let schema = format!("#/components/schemas/{schema}");
                     let content = json!({"application/json": {"schema": {"$ref": schema}}});
@@ -163,7 +163,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
         }
     }
-    // Invalid examples are found by a test of each document.
+    // If the examples are not valid JSON, a test of each document fails.
     let examples: Map<String, Value> = serde_json::from_str(about.examples).unwrap_or_default();
     for (name, example) in examples {
         document["components"]["schemas"][name]["example"] = example;
@@ -179,7 +179,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
     document
 }
 
-/// Describes the content of bodies that are neither JSON nor text as bytes.
+/// Describes bodies that are neither JSON nor text as bytes.
 fn describe_bytes(body: &mut Value) {
     let contents = body.get_mut("content").and_then(Value::as_object_mut);
     for (media_type, content) in contents.into_iter().flatten() {
@@ -216,7 +216,8 @@ fn limit_headers() -> Value {
     })
 }
 
-/// References the item type of each `Page_T` by its name. utoipa writes the type inline.
+/// Replaces the item type of each `Page_T` with a reference by name, since utoipa writes the type
+/// inline.
 fn share_items(schemas: &mut Value) {
     let Some(schemas) = schemas.as_object_mut() else { return };
     let is_page = |name: &&String| name.starts_with("Page_");
@@ -232,7 +233,7 @@ fn share_items(schemas: &mut Value) {
 
 /// Joins the lines of each paragraph, since doc comments are wrapped for the code. Moves the description
 /// of a nullable value from its first alternative to the value itself. Allows a value to match several
-/// alternatives, as an empty page matches pages of rows and of buckets.
+/// alternatives, since an empty page matches both pages of rows and pages of buckets.
 fn tidy_schemas(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -245,7 +246,7 @@ fn tidy_schemas(value: &mut Value) {
                 }
                 members.insert("anyOf".to_owned(), alternatives);
             }
-            // If an optional flattened part is missing, so are its fields.
+            // If an optional flattened part is missing, all its fields are missing.
             for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
             {
                 if part["oneOf"][1] == json!({"type": "null"}) {

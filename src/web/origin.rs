@@ -1,12 +1,12 @@
-//! Recognizes requests of this service's own pages by the headers that browsers send. Other programs do
-//! not send these headers, and send cookies only if told to.
+//! Recognizes requests from this service's own pages by the headers that browsers send. Other programs
+//! do not send these headers, and only send cookies if told to.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 
 use crate::cookies::Channel;
 
-/// Header in which newer browsers describe the relation between page and service.
+/// Header in which newer browsers describe the relation between the page and the service.
 const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Returns true if a page of another site made the request. A cookie in such a request must be ignored.
@@ -21,7 +21,7 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
     host.is_none() || host != text(HOST.as_str())
 }
 
-/// Returns the channel over which the page that made the request arrived, according to its browser.
+/// Returns the channel over which the requesting page was loaded, according to its browser.
 #[must_use]
 pub fn channel(headers: &HeaderMap) -> Channel {
     match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {

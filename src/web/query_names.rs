@@ -1,7 +1,7 @@
 //! Rejects query parameters that an endpoint does not have.
 //!
-//! A misspelt bound must not be ignored, and a repeated parameter is ambiguous. The known names are
-//! taken from the API description, so handlers do not list them again, and endpoints without parameters
+//! A misspelt bound must not be ignored, and a repeated parameter is ambiguous. The known names come
+//! from the API description, so that handlers do not list them again, and endpoints without parameters
 //! are covered, too.
 
 use std::collections::{HashMap, HashSet};
@@ -16,21 +16,21 @@ use utoipa::openapi::{OpenApi, RefOr};
 use crate::extract::{BodyError, pairs};
 use crate::middleware::wrap;
 
-/// Minimum similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and `start`
-/// have 0.95, `from` and `offset` 0.47.
+/// Minimum similarity, from 0 to 1, between a misspelt name and the name that is suggested instead:
+/// `strat` and `start` have 0.95, `from` and `offset` 0.47.
 const LIKE_MIN: f64 = 0.75;
 
 /// Names of the query parameters of each operation.
 #[derive(Debug)]
 struct QueryNames {
-    /// By path, the names of each method's parameters.
+    /// Methods of each path, with the names of their parameters.
     operations: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
-/// Rejects requests to `router` that repeat a query parameter or have one that is not in the description
-/// `api`. Paths in `any_name` accept every parameter.
+/// Rejects requests to `router` that repeat a query parameter, or have a parameter that is not in the
+/// description `api`. Paths in `any_name` accept every parameter.
 ///
-/// Names that begin with an underscore are ignored, since scripts add them to bypass caches.
+/// Names that begin with an underscore are ignored, since scripts add such parameters to bypass caches.
 pub fn check_query_names<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     api: &OpenApi,
@@ -65,7 +65,7 @@ impl QueryNames {
         Self { operations: operations.collect() }
     }
 
-    /// Returns the parameter names of an operation. `None` if the path does not support the method.
+    /// Returns the parameter names of an operation, or `None` if the path does not support the method.
     fn find(&self, path: &str, method: &Method) -> Option<&[String]> {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let mut methods = self.operations.get(path)?.iter();
@@ -94,7 +94,8 @@ fn names_of(operation: &Operation) -> Vec<String> {
     names.collect()
 }
 
-/// Checks the query of `uri`. Its names must be unique and, unless `known` is `None`, among `known`.
+/// Checks the query string of `uri`. Its names must be unique and, unless `known` is `None`, among
+/// `known`.
 fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
     if uri.query().is_none_or(str::is_empty) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Rate limits: the rule as a plain function, and a limiter that applies it to many keys.
+//! Rate limits: the rule as a plain function, and a limiter that applies it to many callers.
 //!
 //! A rate allows `burst` events immediately, then one event per interval. The only state per caller is
 //! the time at which the whole burst will be available again (GCRA).
@@ -11,11 +11,11 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of callers with remembered events, which takes some megabytes. The least recently
+/// Maximum number of callers whose events are remembered. They need some megabytes. The least recently
 /// active caller is forgotten first, and then has a whole burst again.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
-/// Period in which a [`LogLimit`] admits a number of lines.
+/// Period to which the maximum number of lines of a [`LogLimit`] applies.
 pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// Maximum frequency of an event.
@@ -36,10 +36,10 @@ impl Rate {
     }
 }
 
-/// An allowed event.
+/// State after an event that was allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Time at which the whole burst will be available again, to be passed to the next [`take`].
+    /// Time at which the whole burst will be available again. It must be passed to the next [`take`].
     pub full_at: Instant,
     /// Number of further events that are allowed now.
     pub n_left: u32,
@@ -50,7 +50,7 @@ pub struct Taken {
 /// Consumes one event of `rate` at `now`. `full_at` is [`Taken::full_at`] of the previous event, if any.
 ///
 /// # Errors
-/// The time until an event is available, if none is now.
+/// If no event is available now, the time until one is.
 pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken, Duration> {
     take_n(full_at, now, rate, 1)
 }
@@ -76,7 +76,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Starts with a whole burst of `rate`.
+    /// Creates a limiter with a whole burst of `rate`.
     #[must_use]
     pub const fn full(rate: Rate) -> Self {
         Self { rate, full_at: None }
@@ -116,7 +116,7 @@ impl LogLimit {
     }
 }
 
-/// Applies one rate to each of many keys. Its memory is bounded.
+/// Applies a rate to each of many keys. Its memory is bounded.
 #[derive(Debug)]
 pub struct RateLimiter<K: Eq + Hash> {
     rate: Rate,
@@ -133,7 +133,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     /// Consumes one event of `key`.
     ///
     /// # Errors
-    /// The time until an event is available, if none is now.
+    /// If no event is available now, the time until one is.
     pub fn take(&self, key: K) -> Result<Taken, Duration> {
         let mut full_at = self.full_at.lock();
         let taken = take(full_at.get(&key).copied(), Instant::now(), self.rate)?;
@@ -141,20 +141,20 @@ impl<K: Eq + Hash> RateLimiter<K> {
         Ok(taken)
     }
 
-    /// Returns one event that `key` consumed, as if it had not happened.
+    /// Gives back an event that `key` consumed, as if it had not happened.
     pub fn give_back(&self, key: &K) {
         if let Some(full_at) = self.full_at.lock().get_mut(key) {
             *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
         }
     }
 
-    /// Returns the time until an event of `key` is available. `None` if one is available now.
+    /// Returns the time until an event of `key` is available, or `None` if one is available now.
     pub fn wait(&self, key: &K) -> Option<Duration> {
         let full_at = self.full_at.lock().peek(key).copied();
         take(full_at, Instant::now(), self.rate).err()
     }
 
-    /// Forgets the events of `key`, which has a whole burst again.
+    /// Forgets the events of `key`, so that it has a whole burst again.
     pub fn reset(&self, key: &K) {
         self.full_at.lock().pop(key);
     }

@@ -22,16 +22,16 @@ use crate::address::AddressSource;
 use crate::open_files::connections_max;
 use crate::tls::Tls;
 
-/// Time for which open requests can continue after the group stops: long enough for pending responses,
-/// short enough that the program does not seem to hang.
+/// Time for which open requests can continue after the group stops. It is enough for pending responses,
+/// but so short that the program does not seem to hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// One network can have at most the number of all connections divided by this, so that no two networks
-/// can block a service. It is enough for an office behind one address. Programs of this machine are
-/// exempt.
+/// Divisor of the maximum number of connections, which gives the maximum per network, so that no two
+/// networks can block a service. A quarter is enough for an office behind one address. Programs on this
+/// machine are exempt.
 const NETWORK_PART: usize = 4;
 
-/// An address could not be bound. The text contains the reason and a remedy.
+/// Error for an address on which the service cannot listen. The text contains the reason and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct BindError {
@@ -62,7 +62,7 @@ impl BindError {
     }
 }
 
-/// Binds `address`, such as `127.0.0.1:8080`. Port 0 stands for any free port. An address without a
+/// Listens on `address`, such as `127.0.0.1:8080`. Port 0 stands for any free port. An address without a
 /// host, such as `:8080`, stands for every interface, with IPv6 and IPv4.
 ///
 /// # Errors
@@ -82,24 +82,23 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     bound.map_err(|source| BindError::new(address, source))
 }
 
-/// Returns true if an IPv6 port could not be bound possibly because the machine has only IPv4.
+/// Returns true if binding an IPv6 port may have failed because the machine only has IPv4.
 fn may_lack_ipv6(error: &io::Error) -> bool {
     use ErrorKind::{AddrInUse, InvalidInput, PermissionDenied};
     !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied)
 }
 
-/// Serves `router` on `listener` in a task of `group`, until the group stops.
+/// Serves `router` on `listener` in a task of `group` until the group stops.
 ///
 /// After that, no connection is accepted, and pending requests have [`DRAIN_MAX`] to complete. An
-/// endless response, such as a stream, should watch the group itself, so that its reader sees a clean
-/// end. Each request carries its [`Caller`](crate::address::Caller).
+/// endless response, such as a stream, should end itself when the group stops, so that its reader sees a
+/// clean end. Each request carries its [`Caller`](crate::address::Caller).
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     serve_by(AddressSource::Connection, listener, router, group);
 }
 
-/// Serves like [`serve`], but takes the callers' addresses from `addresses`. Behind a proxy, all
-/// connections may be those of the proxy, so the limit of a network's connections then applies to its
-/// concurrent requests.
+/// Serves like [`serve`], but determines the callers' addresses with `addresses`. Behind a proxy, all
+/// connections may come from the proxy, so the limit per network then applies to concurrent requests.
 pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
     let forwarded = match addresses {
         AddressSource::Connection => None,

@@ -1,5 +1,4 @@
-//! Shares the outcome of one check among all concurrent callers, so that they can request it at any
-//! rate.
+//! Lets concurrent callers share the outcome of a check, so that they can request it at any rate.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 /// Time for which an outcome is valid. It is shorter than the interval at which load balancers check.
 const HOLDS_FOR: Duration = Duration::from_millis(500);
 
-/// Outcome of the last check, in the lock that is held while it is checked again.
+/// Outcome of the latest check, in a lock that is held while the check runs again.
 #[derive(Debug)]
 pub struct SharedCheck<T>(Mutex<Option<(T, Instant)>>);
 
@@ -20,7 +19,7 @@ impl<T> Default for SharedCheck<T> {
 }
 
 impl<T: Clone> SharedCheck<T> {
-    /// Returns the outcome of the last check, or runs `check` if that outcome is too old. Concurrent
+    /// Returns the outcome of the latest check, or runs `check` if that outcome is too old. Concurrent
     /// callers wait for the same check. Cancel-safe if `check` is.
     pub async fn get(&self, check: impl Future<Output = T>) -> T {
         let mut last = self.0.lock().await;

@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tracing::warn;
 
-/// A name that no certificate has. The error for it lists the names that the certificate has.
+/// A name that no certificate has. An error about it lists the names that a certificate has.
 const OTHER_NAME: &str = "name.invalid";
 
 /// Paths of a certificate and its key, both in PEM.
@@ -24,7 +24,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Error in a file for TLS. The text names the file and the fault.
+/// Error about a TLS file. The text names the file and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct TlsError {
@@ -40,7 +40,7 @@ const CERTIFICATE: &str = "certificate";
 const KEY: &str = "private key";
 
 impl TlsError {
-    /// Creates the error for a file `path` from which `item` cannot be read.
+    /// Creates the error for the file at `path`, from which `item` cannot be read.
     fn of_file(path: &Path, item: &str, source: pem::Error) -> Self {
         let path = path.display();
         let what = match source {
@@ -80,8 +80,8 @@ impl TlsError {
 pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
-    /// Reads a certificate and its key. Logs a warning if every client will reject the certificate.
-    /// Blocks briefly.
+    /// Reads a certificate and its key. Logs a warning if no client will accept the certificate. Blocks
+    /// briefly.
     ///
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
@@ -106,15 +106,15 @@ impl Tls {
     }
 }
 
-/// Returns the reason why every client rejects these certificates, whatever it trusts and whatever the
-/// name of the server is. `None` if some client may accept them.
+/// Returns the reason why no client will accept these certificates, whatever it trusts and whatever the
+/// name of the server is. Returns `None` if some client may accept them.
 fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
     let (own, others) = certificates.split_first()?;
     let parsed = match ParsedCertificate::try_from(own) {
         Ok(parsed) => parsed,
         Err(error) => return Some(error.to_string()),
     };
-    // Without trusted roots, the only error of a valid certificate is its unknown issuer.
+    // Without trusted roots, an unknown issuer is the only possible error of a valid certificate.
     let checked = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),

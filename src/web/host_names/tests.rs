@@ -1,4 +1,4 @@
-//! Hosts, origins and proxy headers as sent by browsers, proxies and programs.
+//! Tests of hosts, origins and proxy headers as browsers, proxies and programs send them.
 
 use axum::body::Body;
 use axum::extract::Request;

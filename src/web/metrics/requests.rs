@@ -1,7 +1,7 @@
-//! Metrics of the requests of a service: counts, durations, sizes.
+//! Metrics of the requests to a service: counts, durations, sizes.
 //!
-//! A path is labeled with its route, such as `/api/datasets/{id}/`, and never with the requested path,
-//! so callers cannot create labels.
+//! The label for the path is the route, such as `/api/datasets/{id}/`, and never the requested path, so
+//! that callers cannot create labels.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,7 +21,8 @@ use tower::{Service as _, service_fn};
 
 use super::{Metric, Metrics, OTHER, RaisedGauge, Series};
 
-/// Bounds of the latency histogram in seconds, from a cached page to clients' time-outs.
+/// Bounds of the latency histogram in seconds, from the time of a cached page to the time-outs of
+/// clients.
 const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
@@ -40,7 +41,7 @@ crate::metrics! {
     RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
-/// Handles of all routes. The first request of a route creates its handle, so that later requests
+/// Handles for all routes. The first request to a route creates its handle, so that later requests
 /// neither format labels nor acquire a write lock.
 #[derive(Debug)]
 struct RequestCounts {
@@ -141,7 +142,7 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     metrics: Metrics,
 ) -> Router<S> {
     let counts = Arc::new(RequestCounts::new(metrics));
-    // A layer made by `from_fn` would clone the inner service for each request.
+    // A layer made with `from_fn` would clone the inner service for each request.
     router.layer(layer_fn(move |mut inner: Route| {
         let counts = Arc::clone(&counts);
         service_fn(move |request: Request| {
@@ -152,15 +153,15 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     }))
 }
 
-/// Returns the name of a method, or `other` if it is not a standard one.
+/// Returns the name of a method, or `other` for a non-standard method.
 fn method_name(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|name| method == name).unwrap_or(OTHER)
 }
 
-/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which the
-/// returned body preserves, otherwise while it is sent. `count` is dropped with the body, or as soon as
-/// it is not needed any more.
+/// Passes the number of bytes in `body` to `count`. If the length is known, does so immediately, and the
+/// returned body has the same known length. Otherwise does so while the body is sent. `count` is dropped
+/// with the body, or earlier if it is no longer needed.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         count(n_bytes);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Metrics for these tests: one of each kind.
+/// Metrics for these tests, one of each kind.
 const TABLE: &[Metric] = &[
     counter("asked", &["topic"], " Asked."),
     gauge("open", &[], " Open."),

@@ -1,4 +1,4 @@
-//! Tests of the limits as seen by callers.
+//! Tests of the limits from the perspective of callers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -49,7 +49,7 @@ impl Clone for CountedState {
     }
 }
 
-/// Returns how often the state of a handler is cloned per request, with `n_layers` layers around the
+/// Returns how often the state of a handler is cloned per request if `n_layers` layers are around the
 /// handler.
 async fn count_clones(n_layers: usize) -> usize {
     let state = CountedState::default();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Returns the faults of `document`. If there are none, ids of operations are unique, groups are
+/// Returns the faults of `document`. It has no faults if the ids of operations are unique, groups are
 /// described, references are valid, schemas are used, fields are described, no description is null, and
 /// examples have the fields of their schema.
 #[must_use]

@@ -29,33 +29,33 @@ use super::control_frames::ControlFrameLimit;
 use crate::address::{Caller, forwarded};
 use crate::middleware::Overloaded;
 
-/// Time limit for the head of each request to arrive, and thereby for an idle connection, even one over
-/// HTTP/2 that responds to pings. It allows some round trips over the slowest connections.
+/// Time limit for the head of each request to arrive. Thus it also limits idle connections, even an
+/// HTTP/2 connection that responds to pings. It allows some round trips over the slowest connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// Like [`HEAD_WITHIN`], for a connection with a reserved permit, which others are waiting for.
+/// The same time limit for a connection with a reserved permit, which others are waiting for.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a TLS handshake, enough for two round trips over the slowest connections.
+/// Time limit of a TLS handshake. It allows two round trips over the slowest connections.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Interval of pings on an HTTP/2 connection, and time limit for the responses to them.
+/// Interval of pings on an HTTP/2 connection, and time limit for their responses.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// Application served on the connections of a listener. Cheap to clone.
+/// Application that is served on the connections of a listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionApp {
     pub(super) router: Router,
     /// Limit of the concurrent requests that a proxy forwards for each network. `None` if callers
     /// connect directly.
     pub(super) forwarded: Option<NetworkLimit>,
-    /// Closes the connections when stopped.
+    /// Group whose stop closes the connections.
     pub(super) group: Group,
 }
 
 impl ConnectionApp {
-    /// If a proxy forwarded the request, counts it toward its network's limit. Returns a permit to hold
-    /// until the response has been sent.
+    /// If a proxy forwarded the request, counts it toward the limit of its network. Returns a permit
+    /// that must be held until the response was sent.
     ///
     /// # Errors
     /// [`Overloaded`] if the limit is reached.
@@ -96,7 +96,7 @@ pub(super) async fn serve_tls(
 }
 
 /// Serves the requests of `stream`. Returns when the caller has no more requests, when a time limit is
-/// reached, or when the group of `app` has stopped and the pending request has its response.
+/// reached, or when the group of `app` has stopped and the pending request got its response.
 pub(super) async fn serve<S>(stream: S, peer: Peer, app: ConnectionApp)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,7 +145,7 @@ where
                 return;
             }
             () = idle_check.as_mut(), if is_checked => match activity.check() {
-                // The time limits of HTTP/1 and HTTP/2 apply only after the first bytes have shown the
+                // The time limits of HTTP/1 and HTTP/2 only apply after the first bytes have shown the
                 // version.
                 Idle::NeverUsed => return,
                 Idle::Http1 => is_checked = false,
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// Requests on one connection. Cheap to clone: all clones share the state.
+/// Counts the requests on a connection. Cheap to clone: all clones share the state.
 #[derive(Debug, Clone, Default)]
 struct Activity(Arc<Mutex<Requests>>);
 
@@ -176,20 +176,20 @@ struct Requests {
     idle_since: Option<Instant>,
 }
 
-/// Result of checking whether a connection is idle.
+/// Result of a check if a connection is idle.
 #[derive(Debug)]
 enum Idle {
     /// No request has arrived on the connection yet.
     NeverUsed,
     /// HTTP/1, for which the time limit of request heads suffices.
     Http1,
-    /// Not idle for too long before this time, when it has to be checked again.
+    /// Not idle for too long until this time, at which it must be checked again.
     Until(Instant),
     /// Idle for too long.
     Over,
 }
 
-/// A pending request. It ends when this is dropped, after the response has been sent.
+/// A pending request. It counts as complete when this is dropped, after the response was sent.
 #[derive(Debug)]
 struct UnderWay(Activity);
 

@@ -1,5 +1,4 @@
-//! Global connection limit: a listener that accepts a bounded number of connections and closes silent
-//! ones.
+//! Limits connections: a listener that accepts a limited number of connections and closes silent ones.
 //!
 //! Some connections are reserved for health checks while all others are in use.
 
@@ -21,16 +20,16 @@ use tracing::debug;
 
 use crate::address::{AddressSource, Neighborhood};
 
-/// Maximum time for which no byte is sent or received. It exceeds the duration of any response and the
-/// pauses of streams. Without it, idle clients could occupy their connections indefinitely.
+/// Maximum time during which no byte is sent or received. It exceeds the duration of any response and
+/// the pauses of streams. Without it, idle clients could occupy their connections indefinitely.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Maximum number of reserved connections. A load balancer and a metrics scraper need one at a time.
-/// Each is free again after one response.
+/// Maximum number of reserved connections. A load balancer and a metrics scraper need one at a time, and
+/// each is free again after one response.
 const RESERVED_MAX: usize = 32;
 
-/// Accepts connections while permits are free. Further connections wait in the queue of the system. A
-/// connection of a network that has reached its limit is closed.
+/// Accepts connections while permits are available. Further connections wait in the queue of the system.
+/// A connection from a network that has reached its limit is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
     listener: TcpListener,
@@ -43,12 +42,12 @@ pub(crate) struct LimitedListener {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// True if the connection has a reserved permit, which is for a single request of the service's
-    /// health.
+    /// True if the connection has a reserved permit, which only allows a single request for the
+    /// service's health.
     pub(crate) is_reserved: bool,
 }
 
-/// A connection with its permit, which is released when the connection is dropped.
+/// A connection with its permit. The permit is released when the connection is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -89,12 +88,12 @@ impl LimitedListener {
                 debug!(%address, "a network has reached its limit of connections");
                 continue;
             };
-            // Small responses and events must be sent immediately instead of waiting until a packet is
+            // Small responses and events must be sent immediately, rather than wait until a packet is
             // full.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
-            // An ordinary permit may have become free while no one connected.
+            // A regular permit may have become available before the caller connected.
             if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
                 (place, is_reserved) = (Some(free), false);
             }
@@ -162,12 +161,12 @@ impl AsyncWrite for Connection {
 #[derive(Debug, Clone)]
 pub(super) struct NetworkLimit {
     n_max: usize,
-    /// Returns true for addresses to which the limit does not apply.
+    /// Function that returns true for addresses to which the limit does not apply.
     is_exempt: fn(IpAddr) -> bool,
     taken: Tally<Neighborhood>,
 }
 
-/// Counts as one connection of a network until dropped.
+/// Permit that counts as one connection of a network until it is dropped.
 pub(super) type NetworkPermit = Counted<Neighborhood>;
 
 impl NetworkLimit {
@@ -176,7 +175,7 @@ impl NetworkLimit {
         Self { n_max, is_exempt, taken: Tally::default() }
     }
 
-    /// Creates a limit for connections, depending on the source of callers' addresses. Programs of this
+    /// Creates a limit for connections that fits the source of callers' addresses. Programs on this
     /// machine and a proxy are exempt.
     pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
@@ -207,7 +206,7 @@ impl NetworkLimit {
     }
 }
 
-/// A network that has reached its limit of connections.
+/// Error for a network that has reached its limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 

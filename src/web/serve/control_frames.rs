@@ -1,7 +1,7 @@
 //! Limits the control frames on an HTTP/2 connection.
 //!
 //! `h2` limits streams, resets and headers. However, it responds to every SETTINGS and PING frame, and
-//! while a stream is open the connection does not count as idle. The frame headers are therefore parsed
+//! while a stream is open the connection does not count as idle. Therefore the frame headers are parsed
 //! here, and a caller that sends too many control frames is cut off.
 
 use std::io;
@@ -18,12 +18,12 @@ use crate::rate_limit::{Bucket, Rate};
 /// First bytes of an HTTP/2 connection. Anything else is HTTP/1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Length of a frame's header. Its first three bytes are the length of the frame's content, the fourth
-/// is its type.
+/// Length of a frame's header. Its first three bytes are the length of the frame's content, and the
+/// fourth byte is its type.
 const HEADER_BYTES: usize = 9;
 
-/// Types of the control frames PRIORITY, SETTINGS and PING. A client needs some at the start, and later
-/// a PING every few seconds to measure the connection.
+/// Types of the control frames PRIORITY, SETTINGS and PING. A client needs some of them at the start,
+/// and later a PING every few seconds to measure the connection.
 const CONTROL_TYPES: [u8; 3] = [2, 4, 6];
 
 /// Maximum rate of control frames.
@@ -56,8 +56,8 @@ impl<S> ControlFrameLimit<S> {
         Self { stream, position: FramePosition::Preface(0), allowed }
     }
 
-    /// Parses the frame headers in `bytes`, which follow the bytes of the previous call. Returns false
-    /// after too many control frames.
+    /// Parses the frame headers in `bytes`, which continue the bytes of the previous call. Returns false
+    /// once there were too many control frames.
     fn pass(&mut self, mut bytes: &[u8], now: Instant) -> bool {
         while let Some((first, rest)) = bytes.split_first() {
             match &mut self.position {

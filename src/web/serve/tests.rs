@@ -174,8 +174,7 @@ async fn connection_beyond_its_networks_limit_is_closed() {
     listener.take().await;
 }
 
-/// Sends only `bytes` and returns how long the connection lasts afterwards, measured after reading
-/// `n_answers` responses.
+/// Sends only `bytes` and reads `n_answers` responses. Returns how long the connection then stays open.
 async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
