@@ -94,7 +94,7 @@ pub struct ExecutionPeerBody {
 }
 
 impl ExecutionPeerBody {
-    /// Returns true while the worker has neither answered nor failed.
+    /// Returns true while the worker has neither responded nor failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "compiling" | "running")

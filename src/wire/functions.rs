@@ -409,7 +409,7 @@ pub struct EvictedBody {
 }
 
 impl EvictedBody {
-    /// Returns an outcome without a removal, with `message` as the reason.
+    /// Returns the outcome of an eviction that removed nothing, with `message` as the reason.
     #[must_use]
     pub fn failed(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }
@@ -440,7 +440,7 @@ pub struct FileBody {
 
 impl InstallRequest {
     /// Returns the requested group: `subgroup`, or `topic` if there is no `subgroup`. An empty text
-    /// counts as none.
+    /// counts as missing.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
@@ -449,13 +449,13 @@ impl InstallRequest {
 
 impl ExecuteRequest {
     /// Returns the requested group: `subgroup`, or `topic` if there is no `subgroup`. An empty text
-    /// counts as none.
+    /// counts as missing.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
-    /// Returns the values of the arguments, without empty ones.
+    /// Returns the values of the arguments, except empty ones.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.as_deref().unwrap_or_default();

@@ -16,10 +16,10 @@ use utoipa::ToSchema;
 
 /// Paths of the inference service. `{…}` marks a path parameter.
 pub mod paths {
-    /// Latest bundle of a topic.
+    /// The latest bundle of a topic.
     pub const LATEST_NETWORK_INFERENCES: &str =
         "/emissions/{version}/latest_network_inferences/{topic_id}";
-    /// Latest bundle of a topic without outliers.
+    /// The latest bundle of a topic, computed without outliers.
     pub const LATEST_OUTLIER_RESISTANT: &str =
         "/emissions/{version}/latest_network_inferences_outlier_resistant/{topic_id}";
     /// Settings of a topic.
@@ -39,7 +39,7 @@ pub mod paths {
     pub const SIGNER: &str = "/api/v1/signer";
     /// Health of a topic, and retention of its epochs.
     pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
-    /// Reads the ground truth of a topic's past epochs again and repeats the learning.
+    /// Reads the ground truth of a topic's past epochs again and repeats the learning from them.
     pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
     /// One worker on a topic's whitelist. Can be added or removed.
     pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";

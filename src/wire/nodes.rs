@@ -46,7 +46,7 @@ pub struct NodeOrderBody {
 
 impl NodeBody {
     /// Returns the reason why the node gets no new work, or `None` if it gets work. `draining` means
-    /// that it is cordoned, but still runs something.
+    /// that the node is cordoned, but still executes work orders.
     #[must_use]
     pub fn withheld_by(&self) -> Option<&'static str> {
         match self.approval {

@@ -30,15 +30,15 @@ pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 /// Header with the number of rows in a download, if known in advance. An extension of the upstream API.
 pub const ROW_COUNT_HEADER: &str = "x-row-count";
 
-/// Header with the number of a dataset's last commit that a response includes. If a client sends it
-/// back, responses from any replica include this commit. An extension of the upstream API.
+/// Header with the latest revision of a dataset that a response fully includes. If a client sends it
+/// back, responses from any replica include this revision. An extension of the upstream API.
 pub const REVISION_HEADER: &str = "x-revision";
 
-/// Supported versions of the emissions API: that of the chain's test network, then that of its main
-/// network.
+/// Supported versions of the emissions API: the version of the chain's test network, then that of its
+/// main network.
 pub const EMISSIONS_VERSIONS: [&str; 2] = [EMISSIONS_NEW, EMISSIONS_OLD];
 
-/// Version in which quantities have a value for each label.
+/// Version in which a quantity has a value for each label.
 pub const EMISSIONS_NEW: &str = "v10";
 
 /// Version in which each quantity is a single number.

@@ -19,7 +19,7 @@ pub struct Decimal(pub String);
 /// A decimal for each actor.
 pub type Decimals = BTreeMap<String, Decimal>;
 
-/// Object whose values are ignored. Only the names of its fields matter.
+/// Object of which only the names of its fields are used, not their values.
 pub type Names = BTreeMap<String, serde_json::Value>;
 
 /// For each actor, one decimal for each label.
@@ -56,7 +56,7 @@ pub struct CaseParams {
     pub epsilon_safe_div: Option<Decimal>,
     /// Preference for the best actors.
     pub p_norm: Option<Decimal>,
-    /// Center of the weights' potential.
+    /// Center of the potential from which weights are computed.
     pub c_norm: Option<Decimal>,
     /// Scale that was stored with the regrets, if any.
     pub regret_scale: Option<Decimal>,
@@ -72,11 +72,11 @@ pub struct CaseRegrets {
     pub forecaster: Decimals,
     /// Regrets of inferers against the naive value.
     pub naive_inferer: Decimals,
-    /// For each inferer, the regrets of all actors if it is left out.
+    /// Keyed by inferer: the regrets of all actors if this inferer is left out.
     pub one_out_inferer: BTreeMap<String, Decimals>,
-    /// For each forecaster, the regrets of all actors if it is left out.
+    /// Keyed by forecaster: the regrets of all actors if this forecaster is left out.
     pub one_out_forecaster: BTreeMap<String, Decimals>,
-    /// For each forecaster, the regrets of the inferers and of itself if it is the only forecaster.
+    /// Keyed by forecaster: the regrets of the inferers and of this forecaster if it is the only one.
     pub one_in_forecaster: BTreeMap<String, Decimals>,
 }
 
@@ -96,9 +96,9 @@ pub struct SynthesisCase {
     pub inferers: Vec<String>,
     /// Addresses of the forecasters. If empty, all actors that have a forecast.
     pub forecasters: Vec<String>,
-    /// Loss of the combined value in the previous epoch, if any.
+    /// Loss of the combined value in the previous epoch, if any, as a logarithm to base 10.
     pub previous_network_loss_log10: Option<Decimal>,
-    /// Regret of an actor without one.
+    /// Regret that is used for an actor without one.
     pub default_regret: Option<Decimal>,
     /// True if no actor has a regret yet.
     pub all_inferers_new: bool,
@@ -106,9 +106,9 @@ pub struct SynthesisCase {
     pub regrets_after_previous_epoch: CaseRegrets,
     /// Inference of each inferer.
     pub inferences: Lists,
-    /// For each forecaster, the loss that it expects of each inferer.
+    /// Keyed by forecaster: the loss that it expects of each inferer, as a logarithm to base 10.
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
-    /// Results that were computed elsewhere. The names of the fields select the results to be returned.
+    /// Results that were computed elsewhere. Only results whose fields are present here are returned.
     pub expected: Option<Names>,
 }
 

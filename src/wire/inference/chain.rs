@@ -385,7 +385,7 @@ pub struct ActiveTopics {
     pub pagination: Pagination,
 }
 
-/// A bundle has several labels, so its values cannot be expressed as single numbers.
+/// Error for a bundle with several labels, whose values cannot be expressed as single numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("bundle has several labels, expected one")]
 pub struct LabelsError;
@@ -434,7 +434,7 @@ impl TryFrom<Bundle> for ValueBundle {
     }
 }
 
-/// Returns the only value in `values`.
+/// Returns the value in `values`, which must have exactly one.
 fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     match values.pop() {
         Some(value) if values.is_empty() => Ok(decimal(value.value)),
@@ -442,7 +442,7 @@ fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     }
 }
 
-/// Returns each actor with the only value of its entry.
+/// Returns each actor with the value of its entry, which must have exactly one.
 fn each(
     entries: Vec<impl Into<(Address, Vec<LabeledValue>)>>,
 ) -> Result<Vec<WorkerValue>, LabelsError> {
