@@ -53,7 +53,7 @@ pub enum InputError {
     #[error("password must have {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
     PasswordLength,
     /// The password is easy to guess.
-    #[error("password is among the first that guessers try; choose another one")]
+    #[error("password is too easy to guess; choose another one")]
     CommonPassword,
     /// The sign-up setting is neither `open` nor `closed`.
     #[error("sign-up must be open or closed")]

@@ -89,7 +89,7 @@ pub enum AccountsError {
     #[error("accounts are unreachable")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The accounts were opened read-only.
-    #[error("this service is read-only; accounts and keys are changed at another one")]
+    #[error("this service is read-only; change accounts and keys at another service")]
     ReadOnly,
     /// The disk is full. Reads still work.
     #[error("disk is full, so accounts cannot be changed; retry once there is space")]

@@ -212,7 +212,7 @@ pub enum Refusal {
         name: String,
     },
     /// The dataset has rows, and the change would make their stored buckets invalid.
-    #[error("the dataset has rows, and its buckets would be made of other columns")]
+    #[error("the dataset has rows, and its buckets would depend on other columns")]
     Refolds,
     /// The column does not exist.
     #[error("column not found")]
@@ -221,9 +221,7 @@ pub enum Refusal {
     #[error("column name is already taken")]
     ColumnTaken,
     /// The dataset has the maximum number of columns.
-    #[error(
-        "a dataset has at most {COLUMNS_MAX} columns, with the deleted ones, which keep their places"
-    )]
+    #[error("a dataset has at most {COLUMNS_MAX} columns, including deleted columns")]
     ColumnsFull,
     /// A row has a text or a timestamp that PostgreSQL cannot store.
     #[error("the database cannot store texts with a NUL character or times before 4713 BC")]

@@ -126,14 +126,14 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn take(&mut self, n_bytes: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) =
-            self.bytes.split_at_checked(n_bytes).ok_or(damaged("chunk ends too early"))?;
+            self.bytes.split_at_checked(n_bytes).ok_or(damaged("chunk is truncated"))?;
         self.bytes = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let taken = self.take(N)?;
-        taken.try_into().map_err(|_| damaged("chunk ends too early"))
+        taken.try_into().map_err(|_| damaged("chunk is truncated"))
     }
 
     /// Reads a length and then that number of bytes.

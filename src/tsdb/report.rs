@@ -129,7 +129,7 @@ pub enum AdminError {
         path: PathBuf,
     },
     /// The backup has faults. The store was not changed.
-    #[error("backup has {n_faults} faults, such as: {first}")]
+    #[error("backup has {n_faults} faults; the first is: {first}")]
     Unsound {
         /// Number of all faults.
         n_faults: u64,

@@ -218,7 +218,7 @@ pub enum StoreError {
         known: i64,
     },
     /// Another process has the store open, or is restoring a backup of it.
-    #[error("dataset store is locked by another process; stop that one, or name another directory")]
+    #[error("dataset store is locked by another process; stop it, or use another directory")]
     InUse,
     /// The file of the store was removed or replaced while the store was open. All further reads and
     /// writes fail.
@@ -248,7 +248,7 @@ pub enum StoreError {
         source: DecodeError,
     },
     /// Several visible datasets have the name, and the key owns none of them.
-    #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
+    #[error("{} visible datasets are called {name}; specify one by its id", datasets.len())]
     SharedName {
         /// Name of the datasets.
         name: String,

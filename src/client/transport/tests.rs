@@ -43,7 +43,7 @@ fn addresses_other_than_http_are_refused() {
 }
 
 #[test]
-fn only_given_last_segment_is_removed() {
+fn only_the_given_last_segment_is_removed() {
     let strip =
         |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
     assert_eq!(strip("http://a.example/api/"), "http://a.example");

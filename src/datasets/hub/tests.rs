@@ -265,7 +265,7 @@ proptest! {
 }
 
 #[test]
-fn restored_store_with_older_commits_ends_the_streams() {
+fn restored_store_with_older_commits_closes_the_streams() {
     let hub = Hub::new(3, Writers::Several);
     let mut reader = hub.subscribe(dataset(), KEY).unwrap();
     hub.begin(dataset(), 7);

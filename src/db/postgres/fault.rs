@@ -115,7 +115,7 @@ fn describe(error: &sqlx::Error) -> String {
 
 /// Reason why a pool has no connection.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot connect: {}; `triptych doctor --store` says more", describe(.0))]
+#[error("cannot connect: {}; run `triptych doctor --store` for details", describe(.0))]
 struct NoConnection(sqlx::Error);
 
 /// Returns the error of a pool that could not connect because of `cause`. This error does not count as a

@@ -73,7 +73,7 @@ fn check_names(path: &Path, want: &[&str]) {
 }
 
 #[tokio::test]
-async fn failed_job_is_undone_alone() {
+async fn only_the_failed_job_is_undone() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     // The first job runs until the other jobs are queued, so that all three share a commit.
@@ -103,7 +103,7 @@ async fn failed_job_is_undone_alone() {
 }
 
 #[tokio::test]
-async fn rolled_back_transaction_takes_no_more_jobs() {
+async fn rolled_back_transaction_runs_no_more_jobs() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     let first = writer.run(

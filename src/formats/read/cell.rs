@@ -104,7 +104,7 @@ impl Cell<'_> {
         let value = match (dtype, cell) {
             (_, Self::Unfit(reason)) => return Err(reason.to_owned()),
             (Dtype::Integer, Self::Large(number)) => {
-                return Err(format!("{number} is beyond the integers, which have 64 bits"));
+                return Err(format!("{number} exceeds the range of 64-bit integers"));
             }
             (Dtype::Float, Self::Bare(text)) => float_of(text, decimal).map(Value::Float),
             (Dtype::Float, _) => cell.float().map(Value::Float),

@@ -385,7 +385,7 @@ fn ambiguous_dates_are_rejected_with_their_formats() {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
         let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
         let error = survey.time(None, None).unwrap_err().to_string();
-        assert!(error.starts_with("unclear dates in column") && error.contains(want), "{error}");
+        assert!(error.starts_with("ambiguous dates in column") && error.contains(want), "{error}");
     }
     check("Date,Open\n01/02/2026,1\n", "--time-format '%d/%m/%Y' or '%m/%d/%Y'");
     check("Day,Time,Open\n1.2.2026,9:30,1\n", "--time-format '%d.%m.%Y %H:%M' or");

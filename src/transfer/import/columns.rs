@@ -101,7 +101,7 @@ pub(super) async fn plan_import(
     check_types(flags, &plan)?;
     check_timestamp(&plan)?;
     if plan.columns().is_empty() {
-        bail!("there are no columns besides {}", time.name);
+        bail!("file has no columns except {}", time.name);
     }
     let exists = dataset.map(|dataset| (dataset, missing));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));

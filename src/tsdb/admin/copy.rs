@@ -114,7 +114,7 @@ pub enum CopyError {
     Write(#[source] StoreError),
     /// The id belongs to a different dataset in the destination.
     #[error(
-        "its id belongs to another dataset of the destination ({other}); copy to an empty store, or delete that one"
+        "id is used by another dataset of the destination ({other}); copy to an empty store, or delete that dataset"
     )]
     NumberTaken {
         /// Name in the destination.
@@ -122,11 +122,13 @@ pub enum CopyError {
     },
     /// The copy was changed or pruned independently of its source, or has other tags. It was not
     /// touched.
-    #[error("its copy was changed itself; copy to an empty store if those changes may be lost")]
+    #[error(
+        "copy was changed after it was made; copy to an empty store if these changes may be lost"
+    )]
     CopyChanged,
     /// The source was written during the copy, or the copy was written by another program.
     #[error(
-        "{what} of the copy differ from the source; run the same command again if the source is in use, else delete the copy first"
+        "{what} of the copy differ from the source; if the source is in use, run the same command again, otherwise delete the copy first"
     )]
     Differs {
         /// Differing part, such as `rows`.

@@ -328,7 +328,7 @@ fn written_but_unrecorded_file_loses_no_rows() {
 }
 
 #[test]
-fn pruned_months_and_deleted_datasets_lose_their_files() {
+fn files_of_pruned_months_and_deleted_datasets_are_deleted() {
     let (folder, store, id, file) = archived();
     let february = Timestamp::from_seconds(59 * 86_400);
     let prune =
@@ -415,7 +415,7 @@ fn damaged_month_does_not_stop_others() {
 }
 
 #[test]
-fn file_only_replaces_the_version_that_it_was_begun_with() {
+fn file_only_replaces_the_version_that_existed_at_its_start() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
     for objects in [Objects::open(&url.parse().unwrap()).unwrap(), server.open()] {
@@ -468,7 +468,7 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
 }
 
 #[test]
-fn overloaded_s3_fails_reads_by_name_and_recovers() {
+fn overloaded_s3_is_reported_and_reads_recover() {
     let server = TestServer::start();
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
@@ -488,7 +488,7 @@ fn overloaded_s3_fails_reads_by_name_and_recovers() {
 }
 
 #[test]
-fn bars_take_at_most_30_bytes_per_row() {
+fn bars_need_at_most_30_bytes_per_row() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let mut new = new_dataset("bars");

@@ -44,7 +44,7 @@ pub(crate) fn decode_body(
     check_rows(n)?;
     let n_columns = usize::from(u16::from_le_bytes(reader.array()?));
     if n != n_rows || rows.end > n || rows.start > rows.end {
-        return Err(damaged("another number of rows"));
+        return Err(damaged("number of rows differs"));
     }
     let ids = reader.prefixed()?;
     if !ids.is_empty() && wanted.is_none() {
@@ -55,7 +55,7 @@ pub(crate) fn decode_body(
         read_numbers(&mut block.created, created, n, &rows, Timestamp::from_micros)?;
     }
     if n_columns > block.columns.len() {
-        return Err(damaged("unknown columns"));
+        return Err(damaged("too many columns"));
     }
     for (column_idx, series) in block.columns.iter_mut().enumerate() {
         if column_idx >= n_columns {
@@ -65,7 +65,7 @@ pub(crate) fn decode_body(
         let [presence, dtype] = reader.array()?;
         let payload = reader.prefixed()?;
         if dtype != dtype_of(series.dtype()) {
-            return Err(damaged("another type of column"));
+            return Err(damaged("type of column differs"));
         }
         if presence == 0 || wanted.is_some_and(|wanted| !wanted.contains(&column_idx)) {
             series.push_missing(rows.len());
@@ -87,7 +87,7 @@ fn decode_column(
     let present = match presence {
         1 => None,
         2 => Some(payload.take(n.div_ceil(8))?),
-        _ => return Err(damaged("unknown presence of values")),
+        _ => return Err(damaged("unknown encoding of missing values")),
     };
     match series {
         Series::Float(to) => {
@@ -133,16 +133,16 @@ fn texts<'a>(
             read_numbers(&mut places, payload.bytes, n, rows, place)?;
             places.into_iter().map(|place| text_at(offsets, texts.bytes, place)).collect()
         }
-        _ => Err(damaged("unknown form of texts")),
+        _ => Err(damaged("unknown encoding of texts")),
     }
 }
 
 fn text_at<'a>(offsets: &[u8], texts: &'a [u8], text_idx: usize) -> Result<&'a str, DecodeError> {
     let ends = offsets.as_chunks::<4>().0.get(text_idx..).and_then(<[_]>::first_chunk::<2>);
-    let [start, end] = *ends.ok_or(damaged("a text that is missing"))?;
+    let [start, end] = *ends.ok_or(damaged("text is missing"))?;
     let offset = |bytes| usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
     let text = texts.get(offset(start)..offset(end)).ok_or(damaged("too few texts"))?;
-    std::str::from_utf8(text).map_err(|_| damaged("a text that is not UTF-8"))
+    std::str::from_utf8(text).map_err(|_| damaged("text is not UTF-8"))
 }
 
 /// Replaces the values of rows that have none with `None`. The values of `rows` are the last elements of

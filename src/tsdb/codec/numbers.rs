@@ -105,7 +105,7 @@ pub(super) fn read_numbers<T>(
         }
         [WORDS] => read_words(to, reader.bytes, rows, |word| make(i64::from_le_bytes(word))),
         [PCO] => read_packed(to, reader, n, rows, make),
-        _ => Err(damaged("unknown form of numbers")),
+        _ => Err(damaged("unknown encoding of numbers")),
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn read_floats<T>(
             let scale = scale(exponent);
             read_numbers(to, reader.bytes, n, rows, |number| make(unscaled(number, scale)))
         }
-        _ => Err(damaged("unknown form of floats")),
+        _ => Err(damaged("unknown encoding of floats")),
     }
 }
 

@@ -111,7 +111,7 @@ fn rows_of(block: &Block) -> Vec<(i64, Row)> {
 
 proptest! {
     #[test]
-    fn any_part_of_a_block_survives_encoding(block in block(), a in 0..40_usize, b in 0..40_usize) {
+    fn any_part_of_a_block_round_trips(block in block(), a in 0..40_usize, b in 0..40_usize) {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_survive_encoding(
+    fn any_numbers_round_trip(
         block in number_columns(),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_survive_encoding(
+    fn timestamps_round_trip(
         mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
         even in any::<bool>(),
     ) {
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn merge_keeps_the_upper_row(under in block(), over in block()) {
+    fn merge_prefers_rows_of_the_upper_block(under in block(), over in block()) {
         let merged = under.merge(&over);
         let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
             .into_iter().map(|row| (row.1.timestamp, row)).collect();
@@ -245,7 +245,7 @@ fn number_of_rows_is_bounded() {
 }
 
 #[test]
-fn packed_bars_take_less_space() {
+fn packed_bars_need_less_space() {
     let mut block = Block::new(&[Dtype::Float; 2]);
     let cents = |n: i32| f64::from(6_500_000 + n * 7919 % 401 - n % 37) / 100.0;
     block.times = (0..1024).map(|minute| Timestamp::from_seconds(minute * 60)).collect();

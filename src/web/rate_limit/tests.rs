@@ -24,7 +24,7 @@ async fn burst_is_available_immediately_and_then_one_per_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_as_long_as_returned_suffices_at_any_rate() {
+async fn waiting_for_the_returned_time_suffices_at_any_rate() {
     for (every_ms, burst) in [(1, 1), (7, 2), (1000, 1), (3, 100)] {
         let rate = Rate { every: Duration::from_millis(every_ms), burst };
         let limiter = RateLimiter::new(rate);

@@ -505,7 +505,7 @@ fn unsupported_imports_are_reported() {
     for (arguments, want) in [
         (&["a.csv"][..], "name it with --time"),
         (&["b.csv", "--leave-out", "z"], "there is no field z, only time, close"),
-        (&["b.csv", "--leave-out", "close"], "there are no columns besides time"),
+        (&["b.csv", "--leave-out", "close"], "file has no columns except time"),
         (&["b.csv", "--type", "clsoe=integer"], "there is no column clsoe, only close"),
         (&["b.csv", "--time", "when"], "no column when among time, close"),
         (&["notes"], "pass --format"),

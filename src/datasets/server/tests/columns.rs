@@ -91,7 +91,7 @@ async fn renamed_column_keeps_its_values() {
         (rename("average", "timestamp"), (400, "a column cannot be called timestamp: bad request")),
         (
             rename("close", "last"),
-            (409, "the dataset has rows, and its buckets would be made of other columns: conflict"),
+            (409, "the dataset has rows, and its buckets would depend on other columns: conflict"),
         ),
     ] {
         assert_eq!(patch(&service.owner, &body).await, (want.0, refusal(want.1)), "{body}");

@@ -504,7 +504,7 @@ async fn negative_zero_keeps_its_sign() {
 
 /// Every read of rows and buckets accepts a selection of columns.
 #[tokio::test]
-async fn selected_columns_are_returned_alone() {
+async fn only_selected_columns_are_returned() {
     let service = Service::with_bars(130).await;
     let text = async |path: &str| service.text(&format!("/api/rows/{path}")).await.0;
     let page = page(&service, "dataset=1&limit=1&columns=volume,close").await;

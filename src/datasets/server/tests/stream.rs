@@ -244,7 +244,7 @@ async fn stream_limit_of_a_key_is_checked_before_the_response() {
 }
 
 #[tokio::test]
-async fn accepted_stream_keeps_its_place_until_it_ends() {
+async fn accepted_stream_holds_its_permit_until_it_closes() {
     let mut service = Service::with_bars(1).await;
     let hub = crate::hub::Hub::new(3, crate::hub::Writers::One);
     let datasets = Datasets { hub, ..service.app.datasets.clone() };

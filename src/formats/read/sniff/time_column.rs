@@ -409,5 +409,5 @@ fn unclear_dates(field: &Field, clock: Option<&Field>) -> FileError {
     let text = example(&[Some(field), clock]);
     let reason = TimeTexts::default().read(&text).err();
     let reason = reason.unwrap_or_else(|| "pass --time-format".to_owned());
-    FileError::Columns(format!("unclear dates in column {}: {reason}", field.name))
+    FileError::Columns(format!("ambiguous dates in column {}: {reason}", field.name))
 }

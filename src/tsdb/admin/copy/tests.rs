@@ -297,7 +297,7 @@ fn changed_copy_is_not_written() {
 }
 
 #[test]
-fn source_that_is_written_does_not_replace_its_copy() {
+fn copy_is_not_replaced_while_its_source_is_written() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);

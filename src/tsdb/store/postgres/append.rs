@@ -296,7 +296,7 @@ pub(super) async fn put_buckets(
 ) -> Result<()> {
     let mut head = Head::lock(c, dataset).await?;
     if head.latest.is_some() {
-        return Err(StoreError::failed(format!("dataset {dataset} has rows, and is no copy")));
+        return Err(StoreError::failed(format!("dataset {dataset} has rows and is not a copy")));
     }
     if let Some(first) = new.first().map(|bucket| bucket.timestamp) {
         let stored = buckets::read_sources(c, &head, &[first]).await?;

@@ -37,7 +37,7 @@ fn random_writes_equal_a_plain_computation() {
 }
 
 #[test]
-fn random_sharing_shows_each_key_what_it_may_see() {
+fn random_sharing_shows_each_key_only_its_visible_datasets() {
     let Some(url) = new_database() else { return };
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }

@@ -192,7 +192,7 @@ fn put_buckets(
 ) -> Result<()> {
     let mut progress = Progress::read(connection, dataset)?;
     if progress.newest.is_some() {
-        return Err(StoreError::failed(format!("dataset {dataset} has rows, and is no copy")));
+        return Err(StoreError::failed(format!("dataset {dataset} has rows and is not a copy")));
     }
     buckets::extend_finest(connection, dataset, new)?;
     progress.kept_from = progress.kept_from.max(Some(kept_from));

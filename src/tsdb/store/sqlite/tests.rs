@@ -36,7 +36,7 @@ fn random_writes_equal_a_plain_computation() {
 }
 
 #[test]
-fn random_sharing_shows_each_key_what_it_may_see() {
+fn random_sharing_shows_each_key_only_its_visible_datasets() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };

@@ -49,7 +49,7 @@ async fn append_on_a_cut_connection_is_undone_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn commit_whose_response_is_lost_is_found_by_its_key() {
+async fn commit_with_a_lost_response_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
@@ -73,7 +73,7 @@ async fn commit_whose_response_is_lost_is_found_by_its_key() {
 }
 
 #[tokio::test]
-async fn database_that_takes_no_writes_is_unreachable_for_writers() {
+async fn database_that_rejects_writes_is_unreachable_for_writers() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("read_only")).await;
@@ -121,7 +121,7 @@ async fn lost_idle_connections_are_replaced() {
 }
 
 #[tokio::test]
-async fn slow_scan_keeps_no_transaction_open() {
+async fn slow_scan_holds_no_open_transaction() {
     let Some(url) = new_database() else { return };
     let store = Arc::new(open(&url));
     let id = contract::create(&*store, contract::new_dataset("slow")).await;
