@@ -270,7 +270,7 @@ impl Inference {
     }
 }
 
-/// Makes a call whose response contains a topic. Returns the topic.
+/// Makes a call and returns the topic in its response.
 async fn topic_of(call: Request<'_>) -> Result<TopicBody, ClientError> {
     let body: TopicResponse = call.json("a topic").await?;
     Ok(body.topic)

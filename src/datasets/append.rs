@@ -60,7 +60,7 @@ impl Datasets {
         self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a transaction of its own. `batches` are the named batches that the block
+    /// Appends a block in a separate transaction. `batches` are the named batches that the block
     /// contains.
     async fn append_block(
         &self,

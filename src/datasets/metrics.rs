@@ -54,7 +54,7 @@ pub(crate) fn new() -> Metrics {
 }
 
 impl Datasets {
-    /// Renders all metrics as Prometheus text, including those of the process and of the database of
+    /// Renders all metrics as Prometheus text, including metrics of the process and of the database of
     /// `keys`.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub(crate) struct Bounds {
     pub(crate) end: Option<Timestamp>,
 }
 
-/// Columns of a response: all columns, or only those that the request names.
+/// Columns of a response: all columns, or only the columns that the request names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectedColumns(Option<Vec<String>>);
 

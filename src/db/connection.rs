@@ -137,7 +137,7 @@ impl Schema {
     }
 
     /// Creates the tables in an empty file, or upgrades tables of an older format, in one transaction.
-    /// Logs an upgrade. Does not write to a file whose tables are current.
+    /// Logs an upgrade. Does not write to a file if its tables are current.
     ///
     /// # Errors
     /// [`OpenError`] if this fails, or if the format of the file cannot be upgraded. The file is then

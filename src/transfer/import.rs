@@ -74,7 +74,7 @@ pub struct ColumnOptions {
     pub first_hour: Option<i8>,
     /// Interpretation of texts as timestamps.
     pub time_texts: TimeTexts,
-    /// Pairs of a field and its column, for fields whose column has a different name.
+    /// Pairs of a field and its column, for fields that map to a column with a different name.
     pub names: Vec<(String, String)>,
     /// Pairs of a column and its type.
     pub types: Vec<(String, Dtype)>,

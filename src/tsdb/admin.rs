@@ -16,9 +16,9 @@ use crate::span::Span;
 use crate::store::engine::Engine;
 use crate::store::{StoreError, sqlite};
 
-/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets whose rows
-/// were pruned are compared with the longer buckets that contain them. Also reads archived rows if
-/// `archive` is given.
+/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of pruned
+/// rows are compared with the longer buckets that contain them. Also reads archived rows if `archive` is
+/// given.
 ///
 /// Calls `progress` from time to time.
 ///

@@ -36,7 +36,7 @@ pub struct NewDataset {
     pub columns: Vec<(String, Dtype)>,
     /// Tags that grant read access.
     pub tags: Vec<String>,
-    /// Key that may write to it. `None` stands for the service itself.
+    /// Key that may write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
 }
 
@@ -61,7 +61,7 @@ pub struct Tag {
     pub name: String,
     /// True if any key may acquire it.
     pub is_public: bool,
-    /// Key that created the tag and may give it to others. `None` stands for the service itself.
+    /// Key that created the tag and may give it to others; `None` for the service itself.
     pub owner: Option<KeyId>,
     /// True if the key of [`TagFilter::KnownTo`] holds the tag.
     pub is_held: bool,
@@ -103,7 +103,7 @@ pub struct Change {
 /// A change of a dataset's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataChange {
-    /// Sets fields, and removes those without a value. Other fields remain.
+    /// Sets fields, and removes fields that are given without a value. Other fields remain.
     Merge(BTreeMap<String, Option<String>>),
     /// Replaces all fields.
     Replace(BTreeMap<String, String>),

@@ -135,7 +135,7 @@ impl Folding {
         self.add_rows(&samples, row_idx, left);
     }
 
-    /// Adds rows from `row_idx` on, whose timestamps are `timestamps`. Consecutive rows of the same
+    /// Adds rows from `row_idx` on. `timestamps` are their timestamps. Consecutive rows of the same
     /// bucket are added together.
     fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
         let mut left = timestamps;

@@ -119,7 +119,7 @@ pub struct Since {
     pub rows: Block,
     /// True if there are no further rows.
     pub is_all: bool,
-    /// Latest revision whose rows are all included.
+    /// Latest revision that the rows include completely.
     pub revision: u64,
 }
 

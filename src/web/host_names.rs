@@ -155,8 +155,7 @@ impl HostNames {
     }
 }
 
-/// Returns the hosts in the target and in the `Host` headers of a request. `None` stands for an invalid
-/// host.
+/// Returns the hosts in the target and in the `Host` headers of a request. An invalid host is `None`.
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);

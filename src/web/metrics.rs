@@ -135,7 +135,7 @@ struct Measurement {
 }
 
 impl Metrics {
-    /// Creates the metrics of `tables`, whose names get `prefix`.
+    /// Creates the metrics of `tables`, with `prefix` before their names.
     #[must_use]
     pub fn new(prefix: &'static str, tables: &'static [&'static [Metric]]) -> Self {
         Self { prefix, tables, series: Arc::default() }

@@ -144,8 +144,8 @@ impl Datasets {
         self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
-    /// Sets metadata fields of a dataset, and removes the fields whose value is `None`. Other fields are
-    /// unchanged. Returns the updated dataset.
+    /// Sets metadata fields of a dataset, and removes fields that have the value `None`. Other fields
+    /// are unchanged. Returns the updated dataset.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset or a value is invalid.

@@ -27,8 +27,8 @@ pub enum InsertMode {
     /// Replaces the whole row.
     #[default]
     Replace,
-    /// Replaces only those values of the stored row that the inserted row has. Such an insert can have
-    /// at most [`MERGE_ROWS_MAX`] rows.
+    /// Replaces only the values that the inserted row has. Other values of the stored row remain. Such
+    /// an insert can have at most [`MERGE_ROWS_MAX`] rows.
     Merge,
 }
 

@@ -41,7 +41,7 @@ impl RowCounter {
         }
     }
 
-    /// Counts the rows whose last byte is in `bytes`, the next part of the download.
+    /// Counts the rows that are completed by `bytes`, the next part of the download.
     pub fn count(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             Seen::Csv { n_lines, is_quoted } => {

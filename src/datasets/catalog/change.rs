@@ -80,7 +80,7 @@ impl Datasets {
     }
 
     /// Deletes rows of a dataset that `key` owns and updates their buckets. Also returns the number of
-    /// deleted five-minute buckets, which can include buckets whose rows were pruned before.
+    /// deleted five-minute buckets, which can include buckets of rows that were pruned before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].

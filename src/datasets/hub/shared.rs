@@ -41,8 +41,8 @@ impl Hub {
         }
     }
 
-    /// Publishes commits that were read from the store: those after `after` and up to `through`, except
-    /// commits that were already published.
+    /// Publishes commits that were read from the store: the commits after `after` and up to `through`,
+    /// except commits that were already published.
     pub(crate) fn publish_read(
         &self,
         dataset: DatasetId,

@@ -33,7 +33,7 @@ const SHOWN_NAME_CHARS: usize = 200;
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows whose value, or missing value, is already in the column.
+    /// Number of rows that already have a value, or a missing value, in the column.
     n_filled: usize,
     /// Index of the column that followed this one in the previous row. Rows usually have their columns
     /// in the same order.
@@ -71,7 +71,7 @@ pub(super) struct ColumnBuilder {
     /// Number of bytes of text of each row. Empty if there are no texts.
     text_bytes: Vec<usize>,
     is_sorted: bool,
-    /// Indices of rows whose timestamps are more precise than a microsecond.
+    /// Indices of rows with timestamps that are more precise than a microsecond.
     cut_rows: Vec<usize>,
     /// Index of the last column of the current row so far.
     last: Option<usize>,

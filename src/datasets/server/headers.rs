@@ -188,7 +188,7 @@ pub(super) async fn check_match(request: Request, next: Next) -> Response {
     response
 }
 
-/// Sets the entity tag of a response whose body has this content coding.
+/// Sets the entity tag of a response with this content coding.
 pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     let text = match coding.name() {
         None => format!("\"{tag}\""),

@@ -1,4 +1,4 @@
-//! Tables of a store in a schema of their own, with the number of their format.
+//! Tables of a store, in a separate schema with the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;

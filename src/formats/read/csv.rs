@@ -45,7 +45,7 @@ impl<R: BufRead> CsvReader<R> {
         Self::resume(text, delimiter, Position::default())
     }
 
-    /// Creates a reader whose `text` starts at position `at` of a longer text.
+    /// Creates a reader of `text`, which starts at position `at` of a longer text.
     pub(super) fn resume(text: R, delimiter: u8, at: Position) -> Self {
         let (line, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
         let fields_max = usize::MAX;

@@ -439,7 +439,7 @@ fn describe_leap_second(text: &str) -> String {
     format!("`{text}` is a leap second, which is not supported")
 }
 
-/// Returns true if a text whose seconds were parsed as 59 is written with the second 60.
+/// Returns true if a text is written with the second 60, which was parsed as 59.
 fn is_leap_second(text: &str) -> bool {
     text.contains(":60") || text.contains("5960") && !text.contains(['.', ','])
 }

@@ -78,7 +78,7 @@ impl Stream {
     }
 }
 
-/// Builder of a table whose members are identified by their numbers in the schema.
+/// Builder of a table. Members are identified by their numbers in the schema.
 struct Members<'a, 'f> {
     flat: &'a mut FlatBufferBuilder<'f>,
     start: Offset<TableUnfinishedWIPOffset>,

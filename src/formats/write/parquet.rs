@@ -166,7 +166,7 @@ fn write_series(
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, is_nullable, |text| (&**text).into())
         }
-        // The columns of a file always match its fields, whose types are those of the rows.
+        // The fields of a file are derived from the rows, so the types always match.
         _ => Ok(()),
     }
 }

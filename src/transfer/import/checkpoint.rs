@@ -78,7 +78,7 @@ impl ImportCheckpoint {
         self.progress(file, dataset).is_some_and(|progress| progress.done)
     }
 
-    /// Removes the progress of files whose dataset has this id.
+    /// Removes the progress of files that belong to this dataset.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.files.retain(|_, progress| progress.dataset != dataset.get());
     }

@@ -193,7 +193,7 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
 }
 
 impl<'a> FileReader<'a> {
-    /// Opens the current file of a month: the file in effect, or an announced one that has already
+    /// Opens the current file of a month: the file in effect, or an announced file that has already
     /// replaced it.
     pub(super) fn open(objects: &'a Objects, month: &ArchivedMonth) -> Result<Self> {
         let mut failure = None;
@@ -434,7 +434,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// Extends ranges to whole blocks and joins adjacent ones.
+/// Extends ranges to whole blocks and joins adjacent ranges.
 fn whole_blocks(mut ranges: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut blocks: Vec<Range<u64>> = Vec::new();

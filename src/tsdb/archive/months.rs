@@ -1,4 +1,4 @@
-//! Archived rows of a dataset, read month by month and merged with stored ones.
+//! Archived rows of a dataset, read month by month and merged with stored rows.
 
 use std::iter::once;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series};
 
-/// Maximum number of attempts of a read whose files are replaced while it runs. A replacement takes a
+/// Maximum number of attempts to read files that may be replaced meanwhile. A replacement takes a
 /// moment, once a day.
 pub(super) const TRIES: usize = 6;
 
@@ -40,7 +40,7 @@ pub(super) struct Segment<'a> {
     pub(super) month: Option<&'a ArchivedMonth>,
 }
 
-/// A month whose archived rows are merged with stored rows, part by part.
+/// Merges the archived rows of a month with stored rows, part by part.
 pub(super) struct MonthMerge<'a> {
     archive: &'a Archive,
     dataset: DatasetId,

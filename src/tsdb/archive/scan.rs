@@ -1,4 +1,4 @@
-//! Scans stored rows merged with archived ones.
+//! Scans stored and archived rows as one sequence.
 
 use std::ops::ControlFlow;
 

@@ -106,7 +106,7 @@ impl Write for Summed {
 }
 
 impl FileWriter {
-    /// Creates a file with these columns for the dataset whose identity is `dataset`.
+    /// Creates a file with these columns for the dataset with the identity `dataset`.
     pub(super) fn begin(file: File, columns: &[Column], dataset: String) -> Result<Self> {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let places: Vec<usize> = shown.map(|(place, _)| place).collect();
@@ -216,8 +216,8 @@ fn write_values<T: DataType, V>(
     column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
-/// Returns the name of one of the archive's own columns, prefixed with underscores until no column of
-/// the dataset has the same name.
+/// Returns the name of a column that the archive adds, prefixed with underscores until no column of the
+/// dataset has the same name.
 fn own_name(name: &str, columns: &[Column]) -> String {
     let mut name = name.to_owned();
     while columns.iter().any(|column| column.name == name) {
@@ -226,7 +226,7 @@ fn own_name(name: &str, columns: &[Column]) -> String {
     name
 }
 
-/// Returns the names of the archive's own columns: timestamps, row numbers and creation times.
+/// Returns the names of the columns that the archive adds: timestamps, row numbers and creation times.
 fn own_names(columns: &[Column]) -> [String; 3] {
     [TIMESTAMP, "id", "created_at"].map(|name| own_name(name, columns))
 }

@@ -18,7 +18,7 @@ use crate::span::Span;
 pub struct CatalogEntry {
     /// Id, name, description, metadata and times.
     pub dataset: Dataset,
-    /// Key that may write to it. `None` stands for the service itself.
+    /// Key that may write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
     /// Columns in the order of their positions, including deleted ones.
     pub columns: Vec<Column>,
@@ -52,8 +52,8 @@ pub trait Engine: Catalog + Store {
     /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores buckets of five minutes whose rows were pruned, with the longer buckets that are folded
-    /// from them, in a dataset without rows. They come after the stored buckets and before `kept_from`.
+    /// Stores buckets of five minutes of pruned rows, with the longer buckets that are folded from them,
+    /// in a dataset without rows. They come after the stored buckets and before `kept_from`.
     fn copy_buckets(
         &self,
         dataset: DatasetId,

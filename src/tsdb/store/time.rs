@@ -27,7 +27,7 @@ const OIDS: [u32; 2] = [1184, 1185];
 pub(in crate::store) struct Time(pub(in crate::store) Timestamp);
 
 impl Time {
-    /// Returns microseconds since 2000, at least those of [`EARLIEST`].
+    /// Returns microseconds since 2000. An earlier timestamp than [`EARLIEST`] is replaced with it.
     pub(in crate::store) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }

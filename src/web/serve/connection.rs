@@ -49,7 +49,7 @@ pub(super) struct ConnectionApp {
     /// Limit of the concurrent requests that a proxy forwards for each network. `None` if callers
     /// connect directly.
     pub(super) forwarded: Option<NetworkLimit>,
-    /// Group whose stop closes the connections.
+    /// When this group stops, the connections are closed.
     pub(super) group: Group,
 }
 

@@ -1,4 +1,5 @@
-//! Names and metadata of datasets that resemble those of the upstream service, generated from a number.
+//! Names and metadata of datasets, generated from a number. They resemble datasets of the upstream
+//! service.
 
 use serde_json::{Value, json};
 

@@ -52,7 +52,7 @@ const MISSING_ONE_IN: u64 = 250;
 /// Average number of seconds per late second.
 const LATE_ONE_IN: u64 = 90;
 
-/// Average number of seconds per second whose bar arrives with wrong values and is corrected later.
+/// Average number of seconds per bar that arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.

@@ -118,7 +118,7 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
 }
 
 /// Folds the buckets that contain `rows`, which are not stored yet. `rows` take precedence over stored
-/// rows, and those over `beneath`.
+/// rows, which take precedence over `beneath`.
 pub(super) async fn rebuild(
     c: &mut PgConnection,
     head: &Head,
@@ -286,7 +286,7 @@ async fn delete(
     Ok(head.removed(n_gone))
 }
 
-/// Stores buckets whose rows were pruned in the source of a copy, with the longer buckets that are
+/// Stores buckets of rows that were pruned in the source of a copy, with the longer buckets that are
 /// folded from them.
 pub(super) async fn put_buckets(
     c: &mut PgConnection,

@@ -237,7 +237,7 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// Returns the decoder for columns whose types have these initials.
+    /// Returns the decoder for columns of types with these initials.
     pub(super) fn of_letters(letters: &str) -> Result<Self> {
         let dtype = |letter| match letter {
             'f' => Ok(Dtype::Float),

@@ -116,7 +116,7 @@ pub(super) async fn insert(
     Ok(new.dataset(id, now))
 }
 
-/// Adds those columns that a dataset lacks, after its `old` columns.
+/// Adds the columns that a dataset lacks, after its `old` columns.
 async fn add_columns(
     c: &mut PgConnection,
     dataset: DatasetId,

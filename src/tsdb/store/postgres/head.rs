@@ -53,7 +53,7 @@ const COMMIT: &str = "WITH saved AS (
          (dataset, revision, last_row, kind, n_rows, first_ts, last_ts, late)
      VALUES ($1, $2, $3, $7, $8, $9, $10, $11)";
 
-/// State of a dataset whose record is locked.
+/// State of a dataset, read while its record is locked.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,

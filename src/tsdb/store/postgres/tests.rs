@@ -1,4 +1,5 @@
-//! Tests of the shared store: the tests that every store must pass, and tests of its own guarantees.
+//! Tests of the shared store: the tests that every store must pass, and tests of guarantees of this
+//! store.
 
 mod database;
 mod faults;

@@ -102,8 +102,8 @@ pub(super) fn append(
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
-/// Stores rows in the tail or in chunks. `held` has those timestamps of the rows that chunks contain, if
-/// they are known.
+/// Stores rows in the tail or in chunks. `held` has the timestamps at which chunks already have rows, if
+/// known.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,

@@ -235,8 +235,8 @@ fn single_sql(order: Order) -> String {
     )
 }
 
-/// Reads the first single buckets of a span, at most `limit`. A single bucket is stored as a record of
-/// its own, not in a chunk.
+/// Reads the first single buckets of a span, at most `limit`. A single bucket is stored as a separate
+/// record, not in a chunk.
 pub(super) fn single(
     connection: &Connection,
     series: SeriesId,
@@ -246,7 +246,7 @@ pub(super) fn single(
     single_within(connection, series, span, limit, |_| true)
 }
 
-/// Reads the first `limit` single buckets of a span and returns those with wanted timestamps.
+/// Reads the first `limit` single buckets of a span and returns the buckets with wanted timestamps.
 fn single_within(
     connection: &Connection,
     series: SeriesId,

@@ -147,7 +147,7 @@ pub(super) struct Touched {
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that contain `rows`, which take precedence over stored rows, and those over
+/// Folds all buckets that contain `rows`, which take precedence over stored rows, as do stored rows over
 /// archived rows.
 ///
 /// If an hour has fewer rows than a chunk, the whole hour is folded from rows, since reading the changed
@@ -285,7 +285,7 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// Removes the buckets of a span whose rows were removed, and folds the buckets at both ends again.
+/// Removes the buckets of a span after its rows were removed, and folds the buckets at both ends again.
 /// Buckets of pruned rows, before `kept_from`, remain unless the span covers them.
 pub(super) fn cut(
     connection: &Connection,

@@ -162,8 +162,8 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     Ok(())
 }
 
-/// Removes a dataset from all tables of the catalog except those of tags. Returns false if it does not
-/// exist.
+/// Removes a dataset from all tables of the catalog except the tables of tags. Returns false if it does
+/// not exist.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
@@ -197,7 +197,7 @@ fn forget_metadata(
     Ok(())
 }
 
-/// Adds those columns that the dataset lacks.
+/// Adds the columns that the dataset lacks.
 fn add_columns(
     connection: &Connection,
     dataset: DatasetId,

@@ -61,7 +61,7 @@ pub(super) fn fresh_from(end: Option<Timestamp>) -> Timestamp {
     end.map_or(Timestamp::MIN, just_after)
 }
 
-/// Returns the first chunk whose last timestamp is `timestamp` or later.
+/// Returns the first chunk that ends at `timestamp` or later.
 pub(super) fn ending_from(
     connection: &Connection,
     series: SeriesId,
@@ -237,7 +237,7 @@ pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -
 }
 
 /// Writes new buckets, which come after all chunks, without packing them. Later, [`join`] replaces such
-/// chunks with longer, packed ones.
+/// chunks with longer, packed chunks.
 pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }

@@ -122,7 +122,7 @@ fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64)
     Ok(true)
 }
 
-/// Removes the stored rows of a span whose numbers are at most `last_row`.
+/// Removes the stored rows of a span with numbers up to `last_row`.
 fn remove_rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -183,7 +183,7 @@ fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
     progress::touch(connection, dataset.id, dataset.updated_at)
 }
 
-/// Stores buckets whose rows were pruned in the source of a copy.
+/// Stores buckets of rows that were pruned in the source of a copy.
 fn put_buckets(
     connection: &Connection,
     dataset: DatasetId,

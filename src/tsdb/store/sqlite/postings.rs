@@ -134,7 +134,7 @@ fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap>
     Ok(found.unwrap_or_default())
 }
 
-/// Writes those of `ids` that belong to a block.
+/// Writes the part of `ids` that belongs to a block.
 fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
     let (id, body) = (posting(term, block), encode(block, ids));
     if body.is_empty() {

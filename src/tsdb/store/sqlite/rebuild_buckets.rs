@@ -123,7 +123,7 @@ impl BucketRebuild<'_> {
     }
 }
 
-/// Reads `n_parts` parts of a dataset on several threads, each of which takes the next unread part until
+/// Reads `n_parts` parts of a dataset on several threads. Each thread reads the next unread part until
 /// none is left. Returns the parts in order.
 pub(super) fn shared<T: Send>(
     connection: &Connection,

@@ -53,7 +53,7 @@ pub(super) fn read_since(
     Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
 }
 
-/// Rows found so far. Only those with the lowest numbers are needed.
+/// Rows found so far. Only rows with the lowest numbers are needed.
 struct Found {
     rows: Block,
     limit: usize,
@@ -85,7 +85,7 @@ impl Found {
         for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
             self.rows.extend_from(rows, row_idx..row_idx + 1);
         }
-        // One additional row is kept, which shows that there are more rows than the limit.
+        // One additional row is remembered, which shows that there are more rows than the limit.
         if self.rows.len() > 4 * self.limit + 1 {
             self.rows = lowest_rows(&self.rows, self.limit + 1);
         }

@@ -38,7 +38,7 @@ pub(super) fn batches(
     walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Ascending timestamps to look up, and an output for those that chunks contain.
+/// Ascending timestamps to look up, and an output for the timestamps that chunks contain.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
 /// Values of each row to read.
@@ -321,7 +321,7 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         self.out.emit_wanted(under.merge(&over))
     }
 
-    /// Reads the rows of a chunk that are in the span: all of them, or only the wanted ones. Returns the
+    /// Reads the rows of a chunk that are in the span: all of them, or only the wanted rows. Returns the
     /// rows, and the number of all rows of the chunk in the span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, series, span, projection, out, .. } = self;

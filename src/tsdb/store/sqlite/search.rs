@@ -23,8 +23,8 @@ const COUNTED_MAX: usize = 5000;
 /// may have a million matches that the key cannot see.
 const SEARCHED_MAX: u64 = 1000;
 
-/// Maximum number of datasets whose texts are read to check for words that no index can find. Reading
-/// them takes about 0.1 s.
+/// Maximum number of datasets from which texts are read to check for words that no index can find.
+/// Reading them takes about 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
 /// Minimum number of letters of a word that is looked up in runs.

@@ -63,7 +63,7 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has the timestamps of those rows that chunks contain. They are looked up if it is `None`.
+/// has the timestamps at which chunks already have rows. They are looked up if it is `None`.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,

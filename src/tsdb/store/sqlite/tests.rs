@@ -1,4 +1,5 @@
-//! Tests of the embedded store: the tests that every store must pass, and tests of its own guarantees.
+//! Tests of the embedded store: the tests that every store must pass, and tests of guarantees of this
+//! store.
 
 mod kills;
 

@@ -26,8 +26,8 @@ use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Number of days whose buckets are compared at a time. A chunk of rows that spans more days is compared
-/// as a whole.
+/// Number of days of buckets that are compared at a time. A chunk of rows that spans more days is
+/// compared as a whole.
 const WINDOW_DAYS: u64 = 8;
 
 /// Maximum number of faults that SQLite reports for its file.

@@ -24,7 +24,7 @@ enum Operation {
 #[derive(Debug, Default)]
 struct Model {
     rows: BTreeMap<i64, (Option<f64>, f64)>,
-    /// Buckets of five minutes whose rows were pruned.
+    /// Buckets of five minutes of pruned rows.
     frozen: BTreeMap<Timestamp, Bucket>,
     kept_from: Option<i64>,
 }
