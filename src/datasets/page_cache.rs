@@ -41,7 +41,8 @@ const SIGHTS_MAX: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) dataset: DatasetId,
-    /// Hash of the columns of the dataset, since columns can be added without a commit of rows.
+    /// Hash of the columns of the dataset, since columns can be added without a commit of rows, and of
+    /// the current, incomplete bucket, if the page shows which buckets are complete.
     pub(crate) columns: ETag,
     /// Timestamps that the page covers.
     pub(crate) span: Span,

@@ -58,7 +58,7 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) next: Option<Position>,
     /// Revision of the dataset that the page fully includes.
     pub(crate) revision: u64,
-    /// Start of the bucket that has not ended. Only used if the buckets say whether they have.
+    /// Start of the current, incomplete bucket. Only used if the page shows which buckets are complete.
     pub(crate) current: Timestamp,
 }
 
@@ -99,7 +99,7 @@ struct PageLookup {
     /// Part of the entity tag that does not depend on the revision. `None` for a page without both
     /// bounds.
     tag: Option<ETag>,
-    /// Start of the bucket that has not ended.
+    /// Start of the current, incomplete bucket.
     current: Timestamp,
 }
 

@@ -65,8 +65,8 @@ struct Field {
     is_nullable: bool,
 }
 
-/// Returns the columns of the buckets of a dataset, in order. The last one says whether a bucket has
-/// ended, if `complete` is true.
+/// Returns the columns of the buckets of a dataset, in order. If `complete` is true, the last column is
+/// true for complete buckets.
 #[must_use]
 pub fn bucket_columns(dataset_id: DatasetId, complete: bool) -> Vec<Column> {
     let floats = BAR_COLUMNS.map(|name| (name, Dtype::Float));
@@ -100,7 +100,7 @@ pub struct Writer {
     /// Writer of creation times. It is separate from the writer of timestamps, since each caches its
     /// last date, and rows are rarely created on the day of their timestamp.
     created: TimestampWriter,
-    /// Start of the bucket that has not ended. Earlier ones are complete.
+    /// Start of the current bucket, which is incomplete. Earlier buckets are complete.
     current: Timestamp,
 }
 
@@ -167,7 +167,7 @@ impl Writer {
         }
     }
 
-    /// Sets the start of the bucket that has not ended, for the last of [`bucket_columns`].
+    /// Sets the start of the current, incomplete bucket, for the last of [`bucket_columns`].
     #[must_use]
     pub const fn with_current(mut self, current: Timestamp) -> Self {
         self.current = current;

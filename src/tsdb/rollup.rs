@@ -99,7 +99,7 @@ pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// Start and timestamps of the current bucket, that of the last row.
+    /// Start and timestamps of the bucket that contains the last row.
     here: (Timestamp, Range<i64>),
 }
 

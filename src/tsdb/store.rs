@@ -308,10 +308,10 @@ impl StoreError {
     }
 }
 
-/// Datasets and access rights of a store, and all else that does not depend on archived rows.
+/// Datasets and access rights of a store, and everything else that does not depend on archived rows.
 ///
-/// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name
-/// further errors.
+/// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name further
+/// errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Creates datasets at `now`, either all or none of them. Missing tags are created as private tags

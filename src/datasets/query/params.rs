@@ -169,7 +169,8 @@ impl Params {
     }
 
     /// # Errors
-    /// [`Invalid`] if a parameter does not parse, or applies to buckets and the query is for raw rows.
+    /// [`Invalid`] if a parameter is invalid, or if it only applies to buckets but the query is for raw
+    /// rows.
     fn extras(&self) -> Result<BucketExtras, Invalid> {
         let wrong = |_| Invalid::from("fill must be one of none, null, previous, linear");
         let fill = self.get("fill").map_or(Ok(Fill::None), str::parse).map_err(wrong)?;

@@ -32,7 +32,7 @@ pub(super) struct ReadAhead<'a> {
     is_whole: bool,
     count: u64,
     revision: u64,
-    /// Start of the bucket that has not ended.
+    /// Start of the current, incomplete bucket.
     current: Timestamp,
 }
 

@@ -21,7 +21,7 @@ pub struct Document {
 pub struct BucketFile {
     /// True if some buckets may have no prices.
     pub has_nulls: bool,
-    /// Start of the bucket that has not ended. `None` if the file does not say which have.
+    /// Start of the current, incomplete bucket. `None` if the file has no column for completeness.
     pub current: Option<Timestamp>,
 }
 
@@ -194,8 +194,8 @@ impl<F> Batched<F> {
     }
 }
 
-/// Converts rows to columns. Buckets have columns for prices, volume, count, and, if `current` is
-/// given, whether they ended before.
+/// Converts rows to columns. Buckets have columns for prices, volume and count. If `current` is given,
+/// another column is true for buckets before it, which are complete.
 fn block_of(rows: &Rows, current: Option<Timestamp>) -> Cow<'_, Block> {
     match rows {
         Rows::Raw(block) => Cow::Borrowed(block),

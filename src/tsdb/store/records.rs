@@ -99,8 +99,9 @@ async fn stamps<S: Session>(s: &mut S, dataset: DatasetId, span: Span) -> Result
     s.all(sql, &[&dataset.get(), &first, &last], |row| row.get(0)).await
 }
 
-/// Checks that an append of rows from `first` on was prepared with archived rows if any of its rows are
-/// in the archived time. `archived_until` is the end of the latest month that was ever archived.
+/// Checks an append of rows from `first` on. If any of its rows are within the archived time, it must
+/// have been prepared with archived rows. `archived_until` is the end of the latest month that was ever
+/// archived.
 pub(super) async fn check_beneath<S: Session>(
     s: &mut S,
     dataset: DatasetId,

@@ -32,7 +32,8 @@ const N_CACHED: usize = 64;
 /// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Number of repetitions of each measurement. They take turns, so that other load affects all of them.
+/// Number of repetitions of each measurement. The measurements alternate, so that other load affects all
+/// of them.
 const N_TAKES: u32 = 3;
 
 /// Distance in rows between the pages that are read once. It is a prime, so that no two pages are equal.

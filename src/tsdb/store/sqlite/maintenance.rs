@@ -22,7 +22,7 @@ use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delet
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of other jobs between two looks for the store to count as quiet. In a quiet store,
+/// A store with at most this many other jobs between two looks counts as quiet. In a quiet store,
 /// packing continues until the next job.
 const QUIET_JOBS: u64 = 50;
 
