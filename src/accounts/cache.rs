@@ -72,7 +72,7 @@ impl Cache {
     }
 
     /// Caches a key that was found in the state `snapshot` of the store. If the version has changed,
-    /// removes all other keys. Ignores a result that is older than the cached ones.
+    /// removes all other keys. Ignores a result that is older than the cached keys.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;

@@ -159,10 +159,10 @@ struct GateState {
     lookups: Semaphore,
 }
 
-/// Account or key whose requests are counted together.
+/// Account or key for which requests are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
-    /// An account, with all its keys that have no limits of their own.
+    /// An account, with all its keys that have no separate limits.
     Account(AccountId),
     /// A key without an account, or with own limits.
     Key(KeyId),

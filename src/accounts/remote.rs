@@ -1,4 +1,5 @@
-//! The keys that a service accepts: keys of its own accounts, or keys that another service verifies.
+//! The keys that a service accepts: keys of the accounts that it stores, or keys that another service
+//! verifies.
 
 use std::error::Error;
 use std::fmt;

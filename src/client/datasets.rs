@@ -152,7 +152,7 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
-    /// Lists datasets whose metadata field `field` has the value `value`, after skipping `offset` of
+    /// Lists datasets with the value `value` in the metadata field `field`, after skipping `offset` of
     /// them. Cancel-safe.
     ///
     /// # Errors

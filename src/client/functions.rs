@@ -54,8 +54,8 @@ impl Functions {
 
     /// Executes a function. Returns the head's response when all results are available.
     ///
-    /// A response whose `code` is not [`CODE_OK`] is returned as well. Its `message` contains the
-    /// reason, and it may contain results. Dropping the future cancels the execution.
+    /// If the `code` of the response is not [`CODE_OK`], its `message` contains the reason. The response
+    /// is returned nevertheless and may contain results. Dropping the future cancels the execution.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.
@@ -133,8 +133,8 @@ impl Functions {
 
     /// Installs a function at the head and at the nodes of a group.
     ///
-    /// A response whose `code` is not [`CODE_OK`] is returned as well. Its `message` contains the
-    /// reason.
+    /// If the `code` of the response is not [`CODE_OK`], its `message` contains the reason. The response
+    /// is returned nevertheless.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.

@@ -1,7 +1,7 @@
 //! Disk cache of compressed pieces of downloads.
 //!
 //! A scratch file next to the store is used as a ring buffer of limited length, in which new pieces
-//! overwrite the oldest ones. The index is in memory. Therefore the file is unlinked as soon as it is
+//! overwrite the oldest pieces. The index is in memory. Therefore the file is unlinked as soon as it is
 //! open and never needs repair. The checksum of a piece is part of the gzip trailer of a body, so that
 //! clients detect a damaged piece. If the disk fails, the cache is disabled and downloads continue.
 //! `cargo bench -p datasets --bench http -- gzip` shows the gain.

@@ -41,7 +41,7 @@ pub(crate) enum OperationError {
     /// The change of the catalog is not allowed.
     #[error(transparent)]
     Refused(Refusal),
-    /// The dataset has rows whose buckets depend on the column.
+    /// The dataset has rows, and their buckets depend on the column.
     #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
     /// The replica that this read-only service uses lacks a commit that the caller has seen.

@@ -25,7 +25,7 @@ pub trait Value: ToSql {
 /// A value that can be read from a column.
 pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
-/// A row from either engine, for a store whose error type is `E`.
+/// A row from either engine, for a store with the error type `E`.
 #[derive(Debug)]
 pub struct Row<'r, E> {
     row: RowOf<'r>,

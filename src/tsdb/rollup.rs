@@ -305,8 +305,8 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
 /// Folds the buckets of `resolution` that contain any of the `changed` buckets of the next finer
-/// resolution or any of `times`. Uses the `changed` buckets, and the `stored` ones of that finer
-/// resolution for the rest. All arguments are sorted.
+/// resolution or any of `times`. Uses the `changed` buckets, and otherwise the `stored` buckets of that
+/// finer resolution. All arguments are sorted.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &[(Timestamp, Option<Bucket>)],

@@ -99,7 +99,7 @@ pub struct Sight {
     pub is_owner: bool,
     /// Tags that the key and the dataset share, in alphabetical order.
     pub matching_tags: Vec<String>,
-    /// Columns in the order of their positions, including deleted ones.
+    /// Columns in the order of their positions, including deleted columns.
     pub columns: Vec<Column>,
     /// Revision of the dataset: the number of its latest commit.
     pub revision: u64,
@@ -493,7 +493,7 @@ impl<'a> Deref for dyn Store + 'a {
 /// Commits of other services that write to the same store.
 #[expect(clippy::missing_errors_doc, reason = "as for `Store`")]
 pub trait SharedStore {
-    /// Returns the latest revisions of `datasets`, skipping missing ones.
+    /// Returns the latest revisions of `datasets`, skipping missing datasets.
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
 
     /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`.

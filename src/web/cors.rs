@@ -15,7 +15,7 @@ use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COU
 /// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
-/// Response headers that scripts can read, in addition to those that they can always read.
+/// Response headers that scripts can read, in addition to the headers that they can always read.
 const SHOWN: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
@@ -40,7 +40,7 @@ const TAKEN: [HeaderName; 6] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Other sites whose pages can read responses.
+/// Other sites with pages that can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
     /// Every site.

@@ -124,8 +124,8 @@ impl HostNames {
         }
     }
 
-    /// Adds a check of the host name to `router`, whose routes do not need a key. `refuse` creates the
-    /// response to a rejected request.
+    /// Adds a check of the host name to `router`, for routes that do not need a key. `refuse` creates
+    /// the response to a rejected request.
     pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
         middleware::wrap(router, move |request, next| {

@@ -151,7 +151,7 @@ impl Metrics {
         self.series(metric, labels).add_n(n.try_into().unwrap_or(u64::MAX));
     }
 
-    /// Sets a gauge, or a counter whose value is maintained elsewhere.
+    /// Sets a gauge, or a counter that is maintained elsewhere.
     pub fn set(&self, metric: Metric, labels: &[&str], n: usize) {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
         self.series(metric, labels).value.n.store(n, Relaxed);

@@ -39,7 +39,7 @@ fn open_files_max() -> Option<usize> {
 }
 
 /// Returns the maximum number of connections with endless responses. The other connections remain
-/// available for requests whose responses end.
+/// available for requests with finite responses.
 #[must_use]
 pub fn streams_max() -> usize {
     streams_within(connections_max())

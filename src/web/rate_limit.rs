@@ -11,8 +11,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of callers whose events are remembered. They need some megabytes. The least recently
-/// active caller is forgotten first, and then has a whole burst again.
+/// Maximum number of callers that are remembered. They need some megabytes. The least recently active
+/// caller is forgotten first, and then has a whole burst again.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// Period to which the maximum number of lines of a [`LogLimit`] applies.

@@ -291,7 +291,7 @@ pub struct BulkInsert {
     pub rows: Vec<InsertRow>,
 }
 
-/// Body of `POST /api/rows/bulk_insert/` whose rows have not been parsed yet.
+/// Body of `POST /api/rows/bulk_insert/` before its rows are parsed.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct BulkInsertText<'a> {
     /// Id of the dataset, unless the query contains it.

@@ -455,7 +455,7 @@ impl ExecuteRequest {
         group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
-    /// Returns the values of the arguments, except empty ones.
+    /// Returns the values of the arguments, without empty values.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.as_deref().unwrap_or_default();

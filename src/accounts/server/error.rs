@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the HTTP status, or `None` for an internal failure, whose cause clients do not see.
+    /// Returns the HTTP status, or `None` for an internal failure. Clients do not see its cause.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::Refused(status, _) => *status,

@@ -14,7 +14,7 @@ enum Seen {
     Ndjson { n_lines: u64 },
     /// JSON: counts the objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// A format whose rows cannot be counted.
+    /// A format in which rows cannot be counted.
     Unseen,
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response};
 use wire::paths::REVISION_HEADER;
 
-/// Maximum number of datasets whose revision is remembered. The least recently used one is forgotten.
+/// Maximum number of datasets with a remembered revision. The least recently used dataset is forgotten.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// Latest revisions that were seen. Clones share them.

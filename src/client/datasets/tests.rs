@@ -34,7 +34,7 @@ fn dataset(number: i64, name: &str) -> Json_ {
     })
 }
 
-/// Responds with a dataset whose description is the query string of the request.
+/// Responds with a dataset that has the query string of the request as its description.
 async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
     let mut body = dataset(1, "echo");
     body["description"] = json!(format!("{query:?}"));

@@ -213,7 +213,8 @@ impl Reader {
 }
 
 impl LineStart {
-    /// Counts a row. Returns true if the row may belong to the replay, whose rows are ascending and few.
+    /// Counts a row. Returns true if the row may belong to the replay, which has few rows in ascending
+    /// order.
     fn is_replay(&mut self, timestamp: Timestamp) -> bool {
         self.n_rows = self.n_rows.saturating_add(1);
         let ascends = self.last.is_none_or(|last| last < timestamp);

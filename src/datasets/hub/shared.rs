@@ -112,7 +112,7 @@ impl Hub {
         }
     }
 
-    /// Closes the streams of a dataset, since the commits that follow the published ones are unknown.
+    /// Closes the streams of a dataset, since the commits after the latest published commit are unknown.
     /// The readers reconnect and get the missing rows.
     pub(crate) fn lose(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {

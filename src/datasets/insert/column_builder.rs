@@ -22,7 +22,7 @@ use wire::datasets::{RowRefusal, RowRefusals};
 use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
 use crate::error::{OperationError, Result};
 
-/// Reason for rejecting rows whose timestamps differ by less than a microsecond.
+/// Reason for rejecting rows with timestamps that differ by less than a microsecond.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
 /// Maximum number of characters of a column's name that a rejection shows. No valid name is longer.

@@ -135,7 +135,7 @@ pub(super) fn read_page<'a>(
     Ok(page)
 }
 
-/// Fills the gaps of a download, whose buckets arrive in ascending order.
+/// Fills the gaps of a download. Its buckets must arrive in ascending order.
 #[derive(Debug)]
 pub(crate) struct Filler {
     fill: Fill,

@@ -40,7 +40,7 @@ const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 /// Text rarely has a higher compression ratio.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same multiple for Parquet, whose values are encoded before pages are compressed.
+/// The same multiple for Parquet. It is lower, since values are encoded before pages are compressed.
 const PAGES_TIMES: usize = 4;
 
 /// Minimum memory that is reserved for a Parquet body, since a dictionary can encode many texts in a few

@@ -223,8 +223,8 @@ impl Schema {
     }
 }
 
-/// Returns the tables of the schema `name` whose next generated key already exists. This happens after
-/// logical replication, which copies rows but not sequences.
+/// Returns the tables of the schema `name` in which the next generated key already exists. This happens
+/// after logical replication, which copies rows but not sequences.
 ///
 /// # Errors
 /// The error of the database.

@@ -69,7 +69,7 @@ pub(super) async fn plan_import(
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
-        // A field whose name is also in the path has the same value in every row.
+        // A field with a name that is also in the path has the same value in every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
             plan.leave_out(&field.name);
             continue;

@@ -172,7 +172,7 @@ async fn packed(
     Ok(store)
 }
 
-/// Returns the total rows per second of concurrent writers, whose commits are grouped.
+/// Returns the total rows per second of concurrent writers, which share commits.
 async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     let store = Figures::open(path)?;
     let mut ids = Vec::new();

@@ -230,7 +230,7 @@ proptest! {
 
 /// A wrong row count must not allocate memory for that number of rows.
 #[test]
-fn number_of_rows_is_bounded() {
+fn row_count_is_limited() {
     let mut block = Block::new(&[Dtype::Integer]);
     block.times = vec![Timestamp::default(); 3];
     block.columns = vec![Series::Integer(vec![Some(7); 3])];

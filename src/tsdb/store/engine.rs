@@ -20,7 +20,7 @@ pub struct CatalogEntry {
     pub dataset: Dataset,
     /// Key that may write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
-    /// Columns in the order of their positions, including deleted ones.
+    /// Columns in the order of their positions, including deleted columns.
     pub columns: Vec<Column>,
     /// Tags in alphabetical order.
     pub tags: Vec<Tag>,

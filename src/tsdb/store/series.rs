@@ -12,7 +12,7 @@ use crate::span::{Order, Span, just_after};
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// Resolutions whose old buckets are moved to chunks. There are too few daily buckets for that.
+/// Resolutions for which old buckets are moved to chunks. There are too few daily buckets for that.
 pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
 
 /// The rows of a dataset, or the buckets of one of its resolutions.

@@ -61,7 +61,7 @@ struct RouteCounts {
     answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
 }
 
-/// A request in progress, whose response has not been sent completely.
+/// A request in progress: its response has not been sent completely.
 #[derive(Debug)]
 struct RequestUnderWay {
     route: Arc<RouteCounts>,

@@ -1,4 +1,5 @@
-//! Limits connections: a listener that accepts a limited number of connections and closes silent ones.
+//! Limits connections: a listener that accepts a limited number of connections and closes silent
+//! connections.
 //!
 //! Some connections are reserved for health checks while all others are in use.
 

@@ -80,7 +80,7 @@ pub struct CaseRegrets {
     pub one_in_forecaster: BTreeMap<String, Decimals>,
 }
 
-/// An epoch whose values are to be combined.
+/// An epoch for which values are to be combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct SynthesisCase {
@@ -108,7 +108,7 @@ pub struct SynthesisCase {
     pub inferences: Lists,
     /// Keyed by forecaster: the loss that it expects of each inferer, as a logarithm to base 10.
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
-    /// Results that were computed elsewhere. Only results whose fields are present here are returned.
+    /// Results that were computed elsewhere. Only results with a field here are returned.
     pub expected: Option<Names>,
 }
 

@@ -385,7 +385,7 @@ pub struct ActiveTopics {
     pub pagination: Pagination,
 }
 
-/// Error for a bundle with several labels, whose values cannot be expressed as single numbers.
+/// Error for a bundle with several labels. Its values cannot be expressed as single numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("bundle has several labels, expected one")]
 pub struct LabelsError;

@@ -21,8 +21,7 @@ const RATE_BAR: f64 = 2e6;
 /// Maximum memory during a download, in addition to the memory of the idle service.
 const MEMORY_BAR_MIB: f64 = 64.0;
 
-/// Minimum ratio between the speeds of a download from cached compressed pieces and of one that
-/// compresses.
+/// Minimum ratio between the speeds of downloads with and without cached compressed pieces.
 const GZIP_BAR: f64 = 5.0;
 
 /// Number of repetitions of each download. Only the best is reported, since other programs use the

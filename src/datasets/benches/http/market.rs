@@ -1,5 +1,5 @@
 //! Generates rows that resemble real market data: one bar per minute, with prices as random and as long
-//! as real ones.
+//! as real prices.
 
 use std::fmt::Write as _;
 use std::time::Duration;

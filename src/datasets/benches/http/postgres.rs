@@ -1,6 +1,6 @@
 //! Measures `PostgreSQL` for comparison: `COPY` of plain rows into the server and out of it, by one
-//! client on the same machine. `COPY` out of the server is compared with a service whose store is on the
-//! same server.
+//! client on the same machine. `COPY` out of the server is compared with a service that stores its rows
+//! on the same server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -20,7 +20,7 @@ struct Pair {
     dataset: i64,
     /// Name of the dataset, and of the tag that makes it visible to the reader.
     name: String,
-    /// Service whose keys the two services use.
+    /// Service that owns the keys of the two services.
     base: Service,
     url: String,
 }

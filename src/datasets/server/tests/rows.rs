@@ -100,7 +100,7 @@ async fn default_window_includes_the_newest_row() {
 }
 
 #[tokio::test]
-async fn default_window_is_a_day_and_a_start_lifts_it() {
+async fn default_window_is_a_day_unless_a_start_is_given() {
     let service = Service::with_bars(1500).await;
     assert_eq!(page(&service, "dataset=1&limit=1").await["count"], 1440);
     let query = format!("dataset=1&limit=1&start={FIRST}");

@@ -97,8 +97,9 @@ impl ParquetSource {
         self.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// Checks that the codec of a column is supported. Received bodies can only use codecs whose output
-    /// is limited to the declared length of a page, since the crate does not limit the output of others.
+    /// Checks that the codec of a column is supported. For received bodies, also checks that the output
+    /// of the codec is limited to the declared length of a page. The crate does not limit the output of
+    /// all codecs.
     ///
     /// # Errors
     /// Description of the codec and the alternatives.

@@ -169,7 +169,7 @@ fn strength(field: &Field) -> NameStrength {
     }
     let mut spaced = String::new();
     for letter in name.chars() {
-        // quoteTime consists of two words, EXPIRY of one.
+        // quoteTime consists of two words, EXPIRY of a single word.
         if letter.is_uppercase() && spaced.ends_with(char::is_lowercase) {
             spaced.push(' ');
         }

@@ -35,7 +35,7 @@ pub(super) async fn find(
     Ok(Some(StoredBatch { digest, appended }))
 }
 
-/// Records batches as stored. Replaces the record of a batch whose dataset was deleted. Waits for
+/// Records batches as stored. Replaces the record of a batch of a deleted dataset. Waits for
 /// transactions that are storing one of the batches. The fixed order prevents deadlocks.
 ///
 /// # Errors

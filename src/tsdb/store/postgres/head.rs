@@ -67,7 +67,7 @@ pub(super) struct Head {
     pub(super) archived_until: Option<Timestamp>,
     /// Timestamp of the latest archived row.
     pub(super) newest_archived: Option<Timestamp>,
-    /// Types of its columns, including deleted ones.
+    /// Types of its columns, including deleted columns.
     pub(super) dtypes: Vec<Dtype>,
     /// Columns that are folded into buckets. `None` if the dataset has no buckets.
     pub(super) fold: Option<Fold>,
@@ -218,7 +218,7 @@ const STEP_COMMITS: i64 = 10_000;
 /// Number of tag removals, id and revision of a dataset.
 type FoundHead = (i64, Option<i64>, Option<i64>);
 
-/// Returns the latest revisions of `datasets`, skipping missing ones.
+/// Returns the latest revisions of `datasets`, skipping missing datasets.
 pub(super) async fn list_heads(c: &mut PgConnection, datasets: Arc<[i64]>) -> Result<Heads> {
     let found: Vec<FoundHead> = sqlx::query_as(
         "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w

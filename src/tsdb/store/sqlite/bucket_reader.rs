@@ -88,7 +88,7 @@ fn walk(
         return walk_stored(connection, series, page, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
-    // Each bucket is folded from at most four finer ones.
+    // Each bucket is folded from at most four finer buckets.
     let limit = skip.saturating_add(limit).saturating_add(1).saturating_mul(4);
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());

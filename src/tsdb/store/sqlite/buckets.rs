@@ -1,8 +1,8 @@
 //! Updates buckets after rows changed.
 //!
 //! Buckets are always folded again, never adjusted: buckets of five minutes from the rows in the order
-//! of their timestamps, longer buckets from shorter ones. Rows that come after all others continue the
-//! last bucket, which gives the same result. The resolutions in [`KEPT`] are stored. Buckets of the
+//! of their timestamps, longer buckets from shorter buckets. Rows that come after all others continue
+//! the last bucket, which gives the same result. The resolutions in [`KEPT`] are stored. Buckets of the
 //! other resolutions are folded from three or four stored buckets when they are read. A few new buckets
 //! and all changed buckets are single records. Many new buckets become a chunk. [`settle`] merges both
 //! into longer chunks.
@@ -234,7 +234,7 @@ impl Touched {
 }
 
 /// Folds the buckets of `resolution` that contain `changed` buckets of a finer resolution. `changed`
-/// buckets replace stored ones.
+/// buckets replace stored buckets.
 fn coarsened(
     connection: &Connection,
     finer: SeriesId,

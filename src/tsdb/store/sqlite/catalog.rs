@@ -335,7 +335,7 @@ pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     Ok(found)
 }
 
-/// Returns the columns of a dataset in their order, including deleted ones.
+/// Returns the columns of a dataset in their order, including deleted columns.
 pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<Column>> {
     let sql = "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal";
     Ok(connection.all(sql, [dataset.get()], |row| {

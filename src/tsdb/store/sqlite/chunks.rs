@@ -424,7 +424,7 @@ pub(super) fn remove_before(
 }
 
 /// Returns the timestamp from which on all rows fit into `n_bytes`. It is the end of the five minutes
-/// that contain the end of a chunk: the latest chunk that does not fit together with all later ones.
+/// that contain the end of a chunk: the latest chunk that does not fit together with all later chunks.
 /// Pruning removes whole chunks and whole buckets of five minutes.
 pub(super) fn newest_within(
     connection: &Connection,

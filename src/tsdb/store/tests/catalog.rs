@@ -69,8 +69,8 @@ pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want
     );
 }
 
-/// A change of visibility. There are so few keys, tags and datasets that changes often affect the same
-/// ones.
+/// A change of visibility. There are so few keys, tags and datasets that several changes often affect
+/// the same dataset.
 #[derive(Debug, Clone)]
 enum Step {
     Create { owner: i64, tags: Vec<usize> },
