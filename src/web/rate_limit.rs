@@ -11,7 +11,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of callers that are remembered. They need some megabytes. The least recently active
+/// Maximum number of callers that are remembered, which needs some megabytes. The least recently active
 /// caller is forgotten first, and then has a whole burst again.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 

@@ -124,7 +124,8 @@ fn round_to_integer(number: f64) -> Option<i64> {
 }
 
 /// Parses the timestamp in `cell`. A number is in `unit`, or else in the unit that gives a plausible
-/// time. Texts are parsed according to `texts`, and so are numbers if it has a format.
+/// time. Texts are parsed according to `texts`. If `texts` has a format, numbers are parsed with it,
+/// too.
 ///
 /// # Errors
 /// Human-readable description of the error.

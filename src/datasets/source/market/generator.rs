@@ -46,13 +46,14 @@ const MINUTE_SECONDS: f64 = 60.0;
 /// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// Average number of seconds per missing second.
+/// On average, one of this number of seconds is missing.
 const MISSING_ONE_IN: u64 = 250;
 
-/// Average number of seconds per late second.
+/// On average, the bar of one of this number of seconds is late.
 const LATE_ONE_IN: u64 = 90;
 
-/// Average number of seconds per bar that arrives with wrong values and is corrected later.
+/// On average, the bar of one of this number of seconds arrives with wrong values and is corrected
+/// later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.

@@ -267,8 +267,8 @@ pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<Key
 
 /// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns `None`
 /// if it is not visible. If several datasets have the name, it refers to the key's own dataset. If the
-/// key owns none of them, the name is ambiguous and an error, since anyone can reuse the name of an
-/// existing dataset.
+/// key owns none of them, the name is ambiguous, which is an error, since anyone can reuse the name of
+/// an existing dataset.
 pub(super) fn sight(
     connection: &Connection,
     key: Option<KeyId>,
