@@ -12,7 +12,7 @@ use ratatui::prelude::*;
 use crate::event::{DataEvent, Effect, Event, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
-use crate::overlay::view::draw_confirm;
+use crate::overlay::view::{draw_confirm, draw_prompt};
 use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::update::{on_local, on_nodes};
@@ -388,16 +388,12 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         Overlay::ConfirmStop => cluster::node_form::draw_confirm(area, buf, frame),
         Overlay::ConfirmNode(question) => operator::draw(area, buf, frame, question),
         Overlay::Presets(row) => execute::view::draw_presets(area, buf, frame, *row),
-        Overlay::PresetName(name) => {
-            execute::view::preset_prompt(name, frame).draw(area, buf, frame);
-        }
-        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame),
+        Overlay::Prompt(prompt) => draw_prompt(area, buf, frame, prompt),
         Overlay::CopyAs(copy_as) => copy_as::draw(area, buf, frame, copy_as),
         Overlay::Columns(row) => choices::draw_columns(area, buf, frame, *row),
         Overlay::Profiles(row) => profiles::draw(area, buf, frame, *row),
         Overlay::Key(form) => profiles::draw_key(area, buf, frame, form),
         Overlay::Alerts(rule) => alerts::draw(area, buf, frame, rule.as_deref()),
-        Overlay::AddAlert(field) => alerts::prompt(field, frame).draw(area, buf, frame),
         Overlay::Notices(row) => choices::draw_notices(area, buf, frame, *row),
     }
 }

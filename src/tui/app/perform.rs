@@ -12,7 +12,7 @@ use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, overview};
 use crate::state::State;
-use crate::state::overlay::{CopyMenu, Overlay, SaveForm};
+use crate::state::overlay::{CopyMenu, Overlay, Prompt, Purpose};
 use crate::widget::format;
 
 pub(crate) fn perform(state: &mut State, action: Action) {
@@ -182,10 +182,12 @@ fn again(state: &mut State) {
 
 /// Opens the prompt for the file of the current view.
 fn export(state: &mut State) {
-    match SaveForm::for_screen(state) {
-        Some(save) => state.open(Overlay::Save(save)),
-        None => state.notify_refused("nothing to export yet", String::new()),
-    }
+    let name = match (state.screen, state.inference.selected) {
+        (Screen::Logs, _) => "logs.csv".to_owned(),
+        (_, Some(topic)) => format!("topic-{topic}.csv"),
+        (_, None) => return state.notify_refused("nothing to export yet", String::new()),
+    };
+    state.open(Overlay::Prompt(Prompt::new(Purpose::Save(None), &name)));
 }
 
 fn quit(state: &mut State) {

@@ -3,8 +3,7 @@ use std::collections::HashSet;
 use super::*;
 use crate::harness::{Harness, entries};
 use crate::screens::Screen;
-use crate::state::field::Field;
-use crate::state::overlay::Overlay;
+use crate::state::overlay::{Overlay, Prompt, Purpose};
 use crate::user_file::Setting;
 
 /// Returns every chain of layers that can be in force.
@@ -39,9 +38,8 @@ fn chains() -> Vec<Vec<Layer>> {
         Overlay::ConfirmStop,
         Overlay::ConfirmNode(crate::state::nodes::NodeChange::default()),
         Overlay::Presets(0),
-        Overlay::PresetName(Field::default()),
         Overlay::Jump(String::new()),
-        Overlay::Save(crate::state::overlay::SaveForm::default()),
+        Overlay::Prompt(Prompt::new(Purpose::Preset, "")),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());

@@ -7,13 +7,12 @@ use ratatui::prelude::*;
 use crate::event::{AlertEvent, Effect};
 use crate::keymap::{Action, Layer};
 use crate::local::Level;
-use crate::overlay::view::{List, Prompt, raise};
+use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::screens::data::state::rows::RecentValues;
 use crate::state::State;
-use crate::state::field::Field;
 use crate::state::notices::WatchedRule;
-use crate::state::overlay::Overlay;
+use crate::state::overlay::{Overlay, Prompt, Purpose};
 use crate::theme::Theme;
 use crate::view::{Frame, centered, split_rows, text_cut};
 use crate::widget::pane::Pane;
@@ -64,17 +63,15 @@ pub(crate) fn act(state: &mut State, action: Action) {
         }
         (Action::AddAlert, _) => {
             let keys = suggested_rule(state);
-            state.open(Overlay::AddAlert(Field::edited(&keys)));
+            state.open(Overlay::Prompt(Prompt::new(Purpose::Alert, &keys)));
         }
         _ => {}
     }
 }
 
 /// Confirms the rule in the prompt.
-pub(crate) fn add(state: &mut State) {
-    let Some(Overlay::AddAlert(field)) = state.overlays.last() else { return };
-    let keys = field.value().trim().to_owned();
-    match alerts::rules::section_of(&keys) {
+pub(crate) fn add(state: &mut State, keys: &str) {
+    match alerts::rules::section_of(keys) {
         Ok(section) => {
             state.close();
             state.effects.push(Effect::AddRule(section));
@@ -117,17 +114,6 @@ fn suggested_rule(state: &State) -> String {
 /// Formats a text as a basic string of TOML.
 fn toml_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-/// Returns the prompt for a new rule.
-pub(crate) fn prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
-    let key = frame.key(Layer::Prompt, Action::Open);
-    Prompt {
-        title: "Add an alert",
-        label: "rule",
-        field,
-        note: format!("{key} adds it; conditions: triptych watch --help"),
-    }
 }
 
 /// Returns glyph, style and word of a rule's state.
@@ -237,7 +223,7 @@ mod tests {
     fn suggested(screen: &mut Harness, keys: &str) -> String {
         screen.press(keys);
         match screen.state.overlays.last() {
-            Some(Overlay::AddAlert(field)) => field.value().to_owned(),
+            Some(Overlay::Prompt(prompt)) => prompt.field.value().to_owned(),
             _ => panic!("no prompt:\n{}", screen.text()),
         }
     }

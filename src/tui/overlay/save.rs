@@ -5,15 +5,10 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::keymap::{Action, Layer};
 use crate::local::LocalLog;
-use crate::overlay::view::Prompt;
 use crate::screens::Screen;
 use crate::screens::inference::state::History;
 use crate::state::State;
-use crate::state::field::Field;
-use crate::state::overlay::SaveForm;
-use crate::view::Frame;
 
 /// A table to export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,39 +16,6 @@ pub(crate) struct ExportTable {
     columns: &'static [&'static str],
     /// Rows of cells. An empty cell is `None`.
     pub(crate) rows: Vec<Vec<Option<String>>>,
-}
-
-impl SaveForm {
-    /// Returns the prompt with a file name for the current screen, or `None` if it has no data to save.
-    pub(crate) fn for_screen(state: &State) -> Option<Self> {
-        let name = match state.screen {
-            Screen::Logs => "logs.csv".to_owned(),
-            Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
-            _ => return None,
-        };
-        Some(Self::new(&name, None))
-    }
-
-    /// Returns the prompt for `text` or the table in view, with a suggested file name.
-    pub(crate) fn new(name: &str, text: Option<String>) -> Self {
-        Self { path: Field::edited(name), text }
-    }
-
-    /// Returns the box with the path.
-    pub(crate) fn prompt(&self, frame: Frame<'_>) -> Prompt<'_> {
-        let form = match &self.text {
-            Some(_) => "it is shown",
-            None if self.is_json() => "JSON",
-            None => "CSV, or JSON for .json",
-        };
-        let note = format!("{} writes it as {form}", frame.key(Layer::Prompt, Action::Open));
-        Prompt { title: "Save the current view", label: "file", field: &self.path, note }
-    }
-
-    /// Returns true if the extension of the path is `.json`. The format is CSV otherwise.
-    pub(crate) fn is_json(&self) -> bool {
-        self.path.value().trim().to_lowercase().ends_with(".json")
-    }
 }
 
 impl ExportTable {

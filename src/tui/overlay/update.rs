@@ -10,7 +10,7 @@ use crate::screens::update::{send_copy, show};
 use crate::screens::{Screen, cluster, execute, inference};
 use crate::state::State;
 use crate::state::field::Field;
-use crate::state::overlay::{Help, KeyStep, Overlay, Themes, moved};
+use crate::state::overlay::{Help, KeyStep, Overlay, Prompt, Purpose, Themes, moved};
 use crate::state::palette::{Goal, Palette};
 use crate::widget::format::counted;
 
@@ -182,32 +182,34 @@ fn take(state: &mut State) {
                 rule.is_acknowledged = true;
             }
         }
-        Some(Overlay::AddAlert(_)) => alerts::add(state),
         Some(Overlay::Columns(row)) => choices::toggle_column(state, *row),
         Some(Overlay::Profiles(row)) => profiles::take(state, *row),
         Some(Overlay::Presets(row)) => execute::update::take_preset(state, *row),
-        Some(Overlay::PresetName(_)) => execute::update::keep_preset(state),
         Some(Overlay::CopyAs(copy_as)) => {
             let text = copy_as.selected();
             state.close();
             send_copy(state, text);
         }
         Some(Overlay::Key(_)) => profiles::try_key(state),
-        Some(Overlay::Save(_)) => save(state),
+        Some(Overlay::Prompt(prompt)) => {
+            let is_json = prompt.is_json();
+            let Prompt { purpose, field } = prompt.clone();
+            let text = field.value().trim();
+            match purpose {
+                Purpose::Alert => alerts::add(state, text),
+                Purpose::Preset => execute::update::keep_preset(state, text),
+                Purpose::Save(_) if text.is_empty() => {}
+                Purpose::Save(shown) => save(state, text, shown, is_json),
+            }
+        }
         _ => {}
     }
 }
 
-/// Writes the current view to the named file. Does nothing without a name.
-fn save(state: &mut State) {
-    let Some(Overlay::Save(form)) = state.overlays.last() else { return };
-    let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
-    if path.is_empty() {
-        return;
-    }
-    let text = form.text.clone();
+/// Writes `shown`, or the visible table, to the file at `path`.
+fn save(state: &mut State, path: &str, shown: Option<String>, is_json: bool) {
     state.close();
-    let (text, what) = if let Some(text) = text {
+    let (text, what) = if let Some(text) = shown {
         let n_lines = counted(text.lines().count(), "line");
         (text, n_lines)
     } else {

@@ -4,7 +4,7 @@ use ratatui::prelude::*;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::state::field::Field;
+use crate::state::overlay::{Prompt, Purpose};
 use crate::view::{Frame, centered, draw_field, split_columns, split_rows, text_cut};
 use crate::widget::paint;
 use crate::widget::pane::{self, Pane};
@@ -72,30 +72,36 @@ impl Question<'_> {
     }
 }
 
-/// A box with a text field.
-pub(crate) struct Prompt<'a> {
-    pub(crate) title: &'static str,
-    /// Label before the field.
-    pub(crate) label: &'static str,
-    pub(crate) field: &'a Field,
-    pub(crate) note: String,
-}
-
-impl Prompt<'_> {
-    /// Draws the prompt in the middle of the surface.
-    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-        /// Width of the box.
-        const WIDTH: u16 = 64;
-        let theme = frame.theme;
-        let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
-        let inside = raise(place, buf, frame, Pane::new(self.title));
-        let x = paint::text(buf, inside, (0, 1), self.label, theme.muted) + 2;
-        let [_, row] = split_rows(inside, 1);
-        let [_, room] = split_columns(split_rows(row, 1)[0], x);
-        buf.set_style(room, theme.sel);
-        draw_field(pane::padded(room), buf, theme, self.field, true);
-        text_cut(buf, inside, (0, 3), &self.note, theme.muted);
-    }
+/// Draws a prompt in the middle of `area`.
+pub(crate) fn draw_prompt(area: Rect, buf: &mut Buffer, frame: Frame<'_>, prompt: &Prompt) {
+    /// Width of the box.
+    const WIDTH: u16 = 64;
+    let theme = frame.theme;
+    let (title, label, note) = match &prompt.purpose {
+        Purpose::Alert => ("Add an alert", "rule", "adds it; conditions: triptych watch --help"),
+        Purpose::Preset => (
+            "Save preset",
+            "name",
+            "saves it; values of variables named KEY, TOKEN etc. are left out",
+        ),
+        Purpose::Save(text) => {
+            let note = match text {
+                Some(_) => "writes it as it is shown",
+                None if prompt.is_json() => "writes it as JSON",
+                None => "writes it as CSV, or JSON for .json",
+            };
+            ("Save the current view", "file", note)
+        }
+    };
+    let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
+    let inside = raise(place, buf, frame, Pane::new(title));
+    let x = paint::text(buf, inside, (0, 1), label, theme.muted) + 2;
+    let [_, row] = split_rows(inside, 1);
+    let [_, room] = split_columns(split_rows(row, 1)[0], x);
+    buf.set_style(room, theme.sel);
+    draw_field(pane::padded(room), buf, theme, &prompt.field, true);
+    let note = format!("{} {note}", frame.key(Layer::Prompt, Action::Open));
+    text_cut(buf, inside, (0, 3), &note, theme.muted);
 }
 
 /// Draws the question before quitting while a run is pending or an added node would stop.

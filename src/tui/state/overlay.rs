@@ -31,8 +31,6 @@ pub(crate) enum Overlay {
     Notices(usize),
     /// The rules for alerts: the name of the selected rule, or `None` without rules.
     Alerts(Option<String>),
-    /// The prompt for a rule.
-    AddAlert(Field),
     /// The list of profiles: the selected row.
     Profiles(usize),
     /// The form for the API key of a profile.
@@ -45,10 +43,8 @@ pub(crate) enum Overlay {
     ConfirmNode(NodeChange),
     /// The list of presets: the selected row.
     Presets(usize),
-    /// The prompt for the name of a new preset.
-    PresetName(Field),
-    /// The prompt for a file to write to.
-    Save(SaveForm),
+    /// A prompt for a line of text.
+    Prompt(Prompt),
     /// The formats to copy the selection in.
     CopyAs(CopyMenu),
 }
@@ -62,7 +58,7 @@ impl Overlay {
             Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
             Self::Palette(_) => Layer::Palette,
             Self::Profiles(_) => Layer::Profiles,
-            Self::Key(_) | Self::PresetName(_) | Self::Save(_) | Self::AddAlert(_) => Layer::Prompt,
+            Self::Key(_) | Self::Prompt(_) => Layer::Prompt,
             Self::Alerts(_) => Layer::Alerts,
             Self::AddNode => Layer::NodeForm,
             Self::Presets(_) => Layer::Presets,
@@ -78,8 +74,7 @@ impl Overlay {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
             Self::Key(form) => Some(&mut form.input),
-            Self::PresetName(text) | Self::AddAlert(text) => Some(text),
-            Self::Save(save) => Some(&mut save.path),
+            Self::Prompt(prompt) => Some(&mut prompt.field),
             _ => None,
         }
     }
@@ -116,13 +111,34 @@ pub(crate) struct CopyMenu {
     pub(crate) forms: Vec<(&'static str, String)>,
 }
 
-/// The prompt for a file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SaveForm {
-    /// The path, as typed.
-    pub(crate) path: Field,
-    /// Text to write, or `None` for the visible table.
-    pub(crate) text: Option<String>,
+/// A prompt for a line of text.
+#[derive(Debug, Clone)]
+pub(crate) struct Prompt {
+    pub(crate) purpose: Purpose,
+    pub(crate) field: Field,
+}
+
+/// Use of the text of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The rule of a new alert.
+    Alert,
+    /// The name of a new preset.
+    Preset,
+    /// The path of a file with this text, or with the visible table if that is `None`.
+    Save(Option<String>),
+}
+
+impl Prompt {
+    /// Returns a prompt that suggests `text`.
+    pub(crate) fn new(purpose: Purpose, text: &str) -> Self {
+        Self { purpose, field: Field::edited(text) }
+    }
+
+    /// Returns true if the text is a path with the extension `.json`. The format is CSV otherwise.
+    pub(crate) fn is_json(&self) -> bool {
+        self.field.value().trim().to_lowercase().ends_with(".json")
+    }
 }
 
 /// The state of the help overlay.

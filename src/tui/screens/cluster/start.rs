@@ -32,18 +32,70 @@ impl State {
         let has_room = self.size.1 >= HEIGHT_MIN || self.is_zoomed;
         self.screen == Screen::Cluster && self.runs.newest().is_none() && has_room
     }
+}
 
-    /// Returns the targets of the names: functions, datasets, topics.
-    pub(crate) fn start_goals(&self) -> [Vec<Goal>; 3] {
-        let functions = self.execute.form.functions.iter().take(NAMES_MAX);
-        let datasets = self.data.list().iter().take(NAMES_MAX);
-        let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
-        let topics = topics.iter().filter_map(|topic| TopicId::new(topic.topic_id));
-        [
-            functions.map(|it| Goal::Function(it.function_id.clone(), it.method.clone())).collect(),
-            datasets.map(|dataset| Goal::Dataset(dataset.id)).collect(),
-            topics.take(NAMES_MAX).map(Goal::Topic).collect(),
-        ]
+/// A list of names.
+pub(crate) struct NameList {
+    title: String,
+    n_names: usize,
+    /// The first names, each with two facts and its target.
+    rows: Vec<([String; 3], Goal)>,
+}
+
+impl NameList {
+    /// Returns a list of `n_names` names, with its first rows.
+    fn new(title: String, n_names: usize, rows: impl Iterator<Item = ([String; 3], Goal)>) -> Self {
+        // Another name needs no more space than the number of hidden names.
+        let n_rows = if n_names > NAMES_MAX + 1 { NAMES_MAX } else { n_names };
+        Self { title, n_names, rows: rows.take(n_rows).collect() }
+    }
+
+    /// Returns the functions of the head.
+    pub(crate) fn of_functions(state: &State) -> Self {
+        let functions = &state.execute.form.functions;
+        let rows =
+            functions.iter().map(|FunctionBody { name, function_id, method, bytes, .. }| {
+                let size = if *bytes == 0 { NONE.to_owned() } else { format::bytes(*bytes) };
+                let texts = [name.clone(), format::short_cid(function_id).into_owned(), size];
+                (texts, Goal::Function(function_id.clone(), method.clone()))
+            });
+        let n_names = functions.len();
+        let title = format!("{} to run", format::counted(n_names, "function"));
+        Self::new(title, n_names, rows)
+    }
+
+    fn of_datasets(state: &State) -> Self {
+        let rows = state.data.list().iter().map(|dataset: &Dataset| {
+            let fact = |name: &str| dataset.metadata.get(name).cloned();
+            let every = fact("frequency").map(|it| format!("every {it}")).unwrap_or_default();
+            let texts = [dataset.name.clone(), fact("source").unwrap_or_default(), every];
+            (texts, Goal::Dataset(dataset.id))
+        });
+        let n_names = state.data.list().len();
+        let title = format!("{} to watch", format::counted(n_names, "dataset"));
+        Self::new(title, n_names, rows)
+    }
+
+    fn of_topics(state: &State) -> Self {
+        let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+        let rows = topics.iter().filter_map(|topic: &TopicSummary| {
+            let texts = [topic.name.clone(), String::new(), format!("of {}", topic.dataset)];
+            Some((texts, Goal::Topic(TopicId::new(topic.topic_id)?)))
+        });
+        let n_names = topics.len();
+        let title = format!("{} to follow", format::counted(n_names, "topic"));
+        Self::new(title, n_names, rows)
+    }
+
+    /// Returns the lists of the pane.
+    pub(crate) fn all(state: &State) -> [Self; 3] {
+        [Self::of_functions(state), Self::of_datasets(state), Self::of_topics(state)]
+    }
+
+    /// Returns the targets of all lists.
+    fn goals(state: &State) -> Vec<Goal> {
+        let rows = Self::all(state).into_iter().flat_map(|list| list.rows);
+        rows.map(|(_, goal)| goal).collect()
     }
 }
 
@@ -53,7 +105,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     if !is_here || !state.is_start_open() || !state.overlays.is_empty() {
         return false;
     }
-    let goals = state.start_goals().concat();
+    let goals = NameList::goals(state);
     let row = state.cluster.start_row.min(goals.len().saturating_sub(1));
     if action == Action::Open {
         return open(state, row);
@@ -73,7 +125,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> bool {
 }
 
 fn open(state: &mut State, row: usize) -> bool {
-    let Some(goal) = state.start_goals().concat().into_iter().nth(row) else { return false };
+    let Some(goal) = NameList::goals(state).into_iter().nth(row) else { return false };
     state.cluster.focus = Pane::Groups;
     state.cluster.start_row = row;
     reach(state, goal);
@@ -91,9 +143,6 @@ const LIST_HEIGHT_MIN: u16 = 3;
 
 /// Minimum height of the lists if there is a gap between the steps.
 const LISTS_HEIGHT: u16 = 16;
-
-/// Draws a list of names. Returns its height and the number of visible names.
-type List = fn(Rect, &mut Buffer, Frame<'_>) -> (u16, usize);
 
 /// A first step, with the keys for it.
 struct Step {
@@ -136,19 +185,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if is_nothing_listed(frame) {
         draw_services(rest, buf, frame);
     }
-    let counts = frame.state.start_goals().map(|goals| goals.len());
     let mut first = 0;
-    let lists: [List; 3] = [draw_functions, draw_datasets, draw_topics];
-    for (draw, n_goals) in lists.into_iter().zip(counts) {
-        let (height, n_shown) = draw(rest, buf, frame);
-        for (row, place) in (first..first + n_goals.min(n_shown)).zip(split_rows(rest, 1)[1].rows())
-        {
+    for list in NameList::all(frame.state) {
+        let (height, n_shown) = list.draw(rest, buf, frame);
+        for (row, place) in (first..first + n_shown).zip(split_rows(rest, 1)[1].rows()) {
             if is_here && frame.state.cluster.start_row == row {
                 paint::row_style(buf, place, 0, theme.sel);
             }
             frame.hits.add(place, Target::Row { pane: Pane::Groups.number(), row });
         }
-        first += n_goals;
+        first += list.rows.len();
         rest = split_rows(rest, height)[1];
     }
 }
@@ -225,76 +271,32 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps
 }
 
-/// Draws as many functions of the head as fit. Returns the height of the list and the number of visible
-/// functions.
-pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
-    let row = |function: &FunctionBody| {
-        let id = format::short_cid(&function.function_id).into_owned();
-        let size =
-            if function.bytes == 0 { NONE.to_owned() } else { format::bytes(function.bytes) };
-        [function.name.clone(), id, size]
-    };
-    let functions = &frame.state.execute.form.functions;
-    let title = format!("{} to run", format::counted(functions.len(), "function"));
-    draw_list(area, buf, frame, &title, functions.iter().map(row).collect())
-}
-
-/// Draws the datasets, as [`draw_functions`] does functions.
-fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
-    let list = frame.state.data.list();
-    let fact = |dataset: &Dataset, name: &str| dataset.metadata.get(name).cloned();
-    let row = |dataset: &Dataset| {
-        let source = fact(dataset, "source").unwrap_or_default();
-        let every = fact(dataset, "frequency").map(|it| format!("every {it}"));
-        [dataset.name.clone(), source, every.unwrap_or_default()]
-    };
-    let title = format!("{} to watch", format::counted(list.len(), "dataset"));
-    draw_list(area, buf, frame, &title, list.iter().map(row).collect())
-}
-
-/// Draws the topics, as [`draw_functions`] does functions.
-fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
-    let topics = frame.state.inference.topics.value().map_or(&[][..], |list| &list.topics);
-    let row = |topic: &TopicSummary| {
-        let of = format!("of {}", topic.dataset);
-        [topic.name.clone(), String::new(), of]
-    };
-    let title = format!("{} to follow", format::counted(topics.len(), "topic"));
-    draw_list(area, buf, frame, &title, topics.iter().map(row).collect())
-}
-
-/// Draws a title and rows with a name and two facts, followed by an empty row. Draws nothing without
-/// rows or with too little space. Returns the height and the number of visible rows.
-fn draw_list(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    title: &str,
-    rows: Vec<[String; 3]>,
-) -> (u16, usize) {
-    let theme = frame.theme;
-    if rows.is_empty() || area.height < LIST_HEIGHT_MIN {
-        return (0, 0);
+impl NameList {
+    /// Draws the title and as many names as fit, followed by an empty row. Draws nothing without names or
+    /// with too little space. Returns the height and the number of visible names.
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
+        let theme = frame.theme;
+        if self.rows.is_empty() || area.height < LIST_HEIGHT_MIN {
+            return (0, 0);
+        }
+        paint::text(buf, area, (0, 0), &self.title, theme.text.add_modifier(Modifier::BOLD));
+        // If not all names fit, the last row shows the number of hidden names.
+        let n_fit = usize::from(area.height - 1).min(NAMES_MAX + 1);
+        let n_shown = if self.n_names > n_fit { n_fit - 1 } else { self.n_names };
+        let width = usize::from(area.width);
+        for (y, ([name, kind, amount], _)) in (1..).zip(self.rows.iter().take(n_shown)) {
+            let room = if kind.is_empty() { width.saturating_sub(30) } else { NAME_WIDTH };
+            let name = format::left(name, room.min(width));
+            let x = paint::text(buf, area, (2, y), &name, theme.accent2) + 2;
+            paint::text(buf, area, (x, y), kind, theme.muted);
+            paint::text_before(buf, area, (area.width, y), amount, theme.muted);
+        }
+        let n_drawn = u16::try_from(n_shown).unwrap_or(u16::MAX);
+        if self.n_names > n_shown {
+            let more = format!("{} more", self.n_names - n_shown);
+            paint::text(buf, area, (2, n_drawn + 1), &more, theme.muted);
+            return ((n_drawn + 3).min(area.height), n_shown);
+        }
+        (n_drawn + 2, n_shown)
     }
-    let n_rows = rows.len();
-    paint::text(buf, area, (0, 0), title, theme.text.add_modifier(Modifier::BOLD));
-    // If not all rows fit, the last one shows the number of hidden rows.
-    let n_fit = usize::from(area.height - 1);
-    let n_most = n_fit.min(NAMES_MAX + 1);
-    let n_shown = if n_rows > n_most { n_most - 1 } else { n_rows };
-    let width = usize::from(area.width);
-    for (y, [name, kind, amount]) in (1..area.height).zip(rows.into_iter().take(n_shown)) {
-        let room = if kind.is_empty() { width.saturating_sub(30) } else { NAME_WIDTH };
-        let name = format::left(&name, room.min(width));
-        let x = paint::text(buf, area, (2, y), &name, theme.accent2) + 2;
-        paint::text(buf, area, (x, y), &kind, theme.muted);
-        paint::text_before(buf, area, (area.width, y), &amount, theme.muted);
-    }
-    let n_drawn = u16::try_from(n_shown).unwrap_or(u16::MAX);
-    if n_rows > n_shown {
-        let more = format!("{} more", n_rows - n_shown);
-        paint::text(buf, area, (2, n_drawn + 1), &more, theme.muted);
-        return ((n_drawn + 3).min(area.height), n_shown);
-    }
-    (n_drawn + 2, n_shown)
 }

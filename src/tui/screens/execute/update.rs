@@ -11,8 +11,7 @@ use crate::screens::execute::state::Pane;
 use crate::screens::execute::state::presets::{self, Preset};
 use crate::screens::update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy};
 use crate::screens::{Screen, cluster};
-use crate::state::field::Field;
-use crate::state::overlay::{Overlay, SaveForm};
+use crate::state::overlay::{Overlay, Prompt, Purpose};
 use crate::state::pattern::Pattern;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::results::{self, Position, RunView};
@@ -254,7 +253,7 @@ pub(crate) fn presets(state: &mut State, action: Action) {
             let name = request.method.trim_end_matches(".wasm").to_owned();
             let workers = workers_text(&request).map(|text| format!(" {text}")).unwrap_or_default();
             let name = format!("{name} x{}{workers}", request.config.number_of_nodes);
-            state.open(Overlay::PresetName(Field::edited(&name)));
+            state.open(Overlay::Prompt(Prompt::new(Purpose::Preset, &name)));
         }
         Action::Remove => {
             let Some(Overlay::Presets(row)) = state.overlays.last_mut() else { return };
@@ -269,12 +268,11 @@ pub(crate) fn presets(state: &mut State, action: Action) {
     }
 }
 
-/// Saves the form under the typed name.
-pub(crate) fn keep_preset(state: &mut State) {
-    let Some(Overlay::PresetName(name)) = state.overlays.last() else { return };
+/// Saves the form as the preset `name`.
+pub(crate) fn keep_preset(state: &mut State, name: &str) {
     let form = &state.execute.form;
     let preset = Preset { request: form.preview(), input: form.input() };
-    let kept = presets::keep_preset(&mut state.execute.presets, name.value(), preset);
+    let kept = presets::keep_preset(&mut state.execute.presets, name, preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
         Err(why) => return state.notify(why, ""),
@@ -362,7 +360,9 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
         Action::OutputLeft => shift_output(state, -1),
         Action::OutputRight => shift_output(state, 1),
         Action::Export => match state.output() {
-            Some((name, text)) => state.open(Overlay::Save(SaveForm::new(&name, Some(text)))),
+            Some((name, text)) => {
+                state.open(Overlay::Prompt(Prompt::new(Purpose::Save(Some(text)), &name)));
+            }
             None => state.notify_refused("nothing to save yet", String::new()),
         },
         Action::OpenPager => match state.output() {

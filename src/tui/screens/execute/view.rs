@@ -8,10 +8,10 @@ use ratatui::prelude::*;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::overlay::view::{Prompt, raise};
+use crate::overlay::view::raise;
+use crate::screens::cluster::start::NameList;
 use crate::screens::execute::state::{Pane, RESULTS};
-use crate::screens::{cluster, logs};
-use crate::state::field::Field;
+use crate::screens::logs;
 use crate::state::layout::Divider;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
@@ -65,7 +65,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         ]);
         paint::line(buf, inside, (0, 1), &line);
         let [_, rest] = split_rows(inside, 3);
-        cluster::start::draw_functions(rest, buf, frame);
+        NameList::of_functions(state).draw(rest, buf, frame);
         return;
     };
     draw_phases(inside, buf, frame, run);
@@ -242,17 +242,6 @@ pub(crate) fn draw_presets(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
             (workers_text(request).unwrap_or_else(|| "*".to_owned()), theme.muted),
         ]
     });
-}
-
-/// Returns the prompt for the name of a preset.
-pub(crate) fn preset_prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
-    let key = frame.key(Layer::Prompt, Action::Open);
-    Prompt {
-        title: "Save preset",
-        label: "name",
-        field,
-        note: format!("{key} saves it; values of variables named KEY, TOKEN etc. are left out"),
-    }
 }
 
 /// Columns of the table, left to right.
