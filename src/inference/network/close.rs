@@ -165,7 +165,8 @@ fn forecasts(
     if !topic.has_built_in_forecasters {
         return Vec::new();
     }
-    let forecasts = built_in(inferences, learned, topic.judging.loss).into_iter();
+    let Learned { past, loss_averages, .. } = learned;
+    let forecasts = built_in(inferences, past, loss_averages, topic.judging.loss).into_iter();
     let submission = |forecast: Forecast| Submission {
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),

@@ -1,7 +1,7 @@
 //! Built-in forecasters of a topic.
 //!
 //! They expect losses of inferers from the inferences of an epoch and from the inferences and losses of
-//! [past] epochs. They see neither the ground truth nor the rows, since inferences reflect the state of
+//! past epochs. They see neither the ground truth nor the rows, since inferences reflect the state of
 //! the source well enough. Inferers without a past loss are not part of a forecast.
 //!
 //! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do, while the others
@@ -18,7 +18,10 @@ use crate::math::regret::ByActor;
 use crate::math::statistics::{count, deviation, median, moving_average};
 use crate::math::synthesis::Values;
 use crate::network::addresses;
-use crate::network::learned::{LOSS_AVERAGE_ALPHA, Learned};
+
+/// Weight of the latest loss in the moving average for [`STEADY`] and [`MEAN`]. It remembers about twenty
+/// epochs, four times as long as the demo's regrets, so that it adds information.
+pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
 /// Expects the moving average of each inferer's past losses, as counted by the topic.
 pub const STEADY: &str = "steady";
@@ -51,12 +54,13 @@ pub struct Forecast {
 /// [`MEAN`] if losses are not logarithmic, since it would equal [`STEADY`].
 pub fn built_in(
     inferences: &BTreeMap<Address, Values>,
-    learned: &Learned,
+    past: &Past,
+    loss_averages: &ByActor<f64>,
     rule: LossRule,
 ) -> Vec<Forecast> {
     let offsets = offsets(inferences);
-    let judged = learned.past.judged(&offsets, rule);
-    let known = |name: &Address| Some((name.clone(), *learned.loss_averages.get(name)?));
+    let judged = past.judged(&offsets, rule);
+    let known = |name: &Address| Some((name.clone(), *loss_averages.get(name)?));
     let steady: ByActor<f64> = inferences.keys().filter_map(known).collect();
     let by_rule = |plain: ByActor<f64>| -> ByActor<f64> {
         plain.into_iter().map(|(name, loss)| (name, rule.of_plain(loss))).collect()
@@ -65,8 +69,8 @@ pub fn built_in(
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
     // It forgets within two epochs, while states of the demo last a dozen.
     let recent = average(0.9);
-    let similar = by_rule(expect_similar(&learned.past, &judged));
-    let wary = by_rule(expect_wary(&learned.past, &offsets, &judged));
+    let similar = by_rule(expect_similar(past, &judged));
+    let wary = by_rule(expect_wary(past, &offsets, &judged));
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary), (RECENT, recent)];
     all.into_iter()
         .filter(|(_, losses)| !losses.is_empty())

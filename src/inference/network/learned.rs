@@ -16,13 +16,9 @@ use crate::math::sortition::{initial_score, missed_epochs, penalized};
 use crate::math::statistics::{moving_average, quantile};
 use crate::math::synthesis::Newcomers;
 use crate::math::synthesis::weights::scale;
-use crate::network::forecast::Past;
+use crate::network::forecast::{LOSS_AVERAGE_ALPHA, Past};
 use crate::network::submission::numbers;
 use crate::network::topic::Topic;
-
-/// Weight of the latest loss in the moving average for forecasts. It remembers about twenty epochs, four
-/// times as long as the demo's regrets, so that it adds information.
-pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
 /// Number of epochs after which an absent actor is forgotten. Regrets of pairs are stored for each
 /// actor, so actors that left must not accumulate.

@@ -15,7 +15,7 @@ use wire::paths;
 use super::App;
 use super::error::{ApiError, ConsumerError, Result};
 use super::openapi::parameters::{ConsumerMembers, ConsumerRefusal};
-use super::openapi::{NOT_SIGNABLE, NOTHING_TO_SIGN};
+use super::openapi::{NETWORKS, NOT_SIGNABLE, NOTHING_TO_SIGN};
 use super::request::{Params, read_topic_id};
 use crate::math::synthesis::interval::PERCENTILES;
 use crate::network::close::Signed;
@@ -136,9 +136,6 @@ pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, Consum
     })?;
     Ok(signed(&params.service, &chain, topic).await?)
 }
-
-/// Names of networks that clients request. All are this network.
-pub(super) const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
 /// Returns pages of 100 topics. All networks are the same.
 #[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",

@@ -12,7 +12,6 @@ use web::openapi::{About, Description, SharedRefusal, describe};
 use wire::error::InferenceError;
 use wire::paths;
 
-use super::consumer::NETWORKS;
 use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;
 
@@ -74,6 +73,9 @@ pub(super) const NOT_SIGNABLE: &str = "A parameter is invalid, the topic has sev
 /// Description of a missing value to sign.
 pub(super) const NOTHING_TO_SIGN: &str =
     "The chain, price, network or topic does not exist, or has no bundle yet";
+
+/// Names of networks that clients request. All are this network.
+pub(super) const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
 /// Errors that all operations below a path have in common.
 const REFUSALS: [SharedRefusal<'_>; 5] = [

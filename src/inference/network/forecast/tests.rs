@@ -1,12 +1,20 @@
 use super::*;
 use crate::math::loss::LossMethod;
-use crate::network::forecast::Past;
+use crate::network::learned::Learned;
 
 /// Plain losses, which are easier to read.
 const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
 
 /// Losses of the demo's topics.
 const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
+
+fn built_in(
+    inferences: &BTreeMap<Address, Values>,
+    learned: &Learned,
+    rule: LossRule,
+) -> Vec<Forecast> {
+    super::built_in(inferences, &learned.past, &learned.loss_averages, rule)
+}
 
 fn name(name: &str) -> Address {
     format!("allo1{name}").parse().unwrap()
