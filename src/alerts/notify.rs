@@ -7,9 +7,10 @@ use client::transport::install_crypto;
 use hmac::{Hmac, Mac as _};
 use model::address::redact_address;
 use reqwest::redirect::Policy;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use sha2::Sha256;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use crate::rules::Notify;
@@ -133,11 +134,16 @@ impl Notifier {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .env_remove(SECRET_VARIABLE)
-            .kill_on_drop(true)
+            .process_group(0)
             .spawn();
         let mut child =
             child.map_err(|source| NotifyError::Start { program: program.clone(), source })?;
-        let outcome = match timeout(TIME_LIMIT, child.wait()).await {
+        let mut group = ProcessGroup::of(&child);
+        let exited = timeout(TIME_LIMIT, child.wait()).await;
+        if exited.is_ok() {
+            group.release();
+        }
+        let outcome = match exited {
             Ok(Ok(status)) if status.success() => return Ok(()),
             Ok(Ok(status)) => format!("failed: {status}"),
             Ok(Err(error)) => format!("failed: {error}"),
@@ -165,6 +171,30 @@ impl Notifier {
                 return Err(NotifyError::Webhook { address, outcome });
             };
             sleep(pause).await;
+        }
+    }
+}
+
+/// A command and the processes that it started, which are killed on drop.
+struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    fn of(leader: &Child) -> Self {
+        let pid = leader.id().and_then(|id| i32::try_from(id).ok());
+        Self(pid.and_then(Pid::from_raw))
+    }
+
+    /// Lets the processes run on, for a command that has exited but left others in the background.
+    fn release(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It fails if all processes have exited.
+            kill_process_group(group, Signal::KILL).ok();
         }
     }
 }
@@ -204,6 +234,8 @@ pub fn sign(secret: &[u8], body: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::spawn_blocking;
+
     use super::*;
 
     #[test]
@@ -219,13 +251,41 @@ mod tests {
         assert_eq!(sign(b"Jefe", "what do ya want for nothing?").unwrap(), want);
     }
 
-    #[tokio::test]
-    async fn failed_command_is_reported() {
-        let notify = Notify { command: vec!["false".to_owned()], ..Notify::default() };
-        let notifier = Notifier::new(notify, None).unwrap();
+    /// Returns the error of sending an alert by `command`.
+    async fn error_of(command: &[&str]) -> String {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        let notifier = Notifier::new(Notify { command, ..Notify::default() }, None).unwrap();
         let alert = Alert { rule: "r".to_owned(), state: AlertState::Firing, text: "t".to_owned() };
         let errors = notifier.send(&alert, "2026-07-30T21:57:00Z").await;
         assert_eq!(errors.len(), 1);
-        assert!(errors[0].to_string().starts_with("false failed: exit status"), "{errors:?}");
+        errors[0].to_string()
+    }
+
+    #[tokio::test]
+    async fn failed_command_is_reported() {
+        let error = error_of(&["false"]).await;
+        assert!(error.starts_with("false failed: exit status"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_command_is_stopped_with_the_processes_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {}; wait", path.display());
+        // The paused time does not advance while this thread waits.
+        let started = spawn_blocking(move || {
+            loop {
+                match std::fs::read_to_string(&path) {
+                    Ok(pid) if pid.ends_with('\n') => return pid.trim().to_owned(),
+                    _ => std::thread::yield_now(),
+                }
+            }
+        });
+        assert_eq!(error_of(&["sh", "-c", &script]).await, "sh was stopped after 10 s");
+        let command_line = format!("/proc/{}/cmdline", started.await.unwrap());
+        // A process that has exited has no command line, even if nobody has waited for it.
+        while std::fs::read(&command_line).is_ok_and(|text| !text.is_empty()) {
+            std::thread::yield_now();
+        }
     }
 }

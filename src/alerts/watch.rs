@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
-use client::datasets::Datasets;
+use client::datasets::{Datasets, NamedRow};
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
@@ -14,8 +14,10 @@ use client::stream::StreamEvent;
 use client::stream::resume::{self, ResumeFrom};
 use futures::future::join_all;
 use model::dataset::DatasetId;
+use model::timestamp::Timestamp;
 use model::topic::TopicId;
 use task::backoff::Backoff;
+use task::clock::Clock;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use wire::executions::ClusterEventKind;
@@ -219,6 +221,20 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
     }
 }
 
+/// Returns the numbers in `columns` of rows that arrived at `now`.
+///
+/// Rows of the future count as of now. Otherwise a single wrong date would make all later rows late.
+fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
+    let points = rows.iter().flat_map(|row| {
+        columns.iter().filter_map(move |column| {
+            let value = row.values.get(column)?.as_f64()?;
+            let micros = row.timestamp.min(now).micros();
+            Some(Point { column: column.clone(), micros, value })
+        })
+    });
+    points.collect()
+}
+
 /// Recipients of facts and problems.
 #[derive(Clone)]
 struct FactSource {
@@ -240,14 +256,8 @@ impl FactSource {
             while let Some(event) = received.recv().await {
                 match event {
                     StreamEvent::Item(batch) => {
-                        let points = batch.rows.iter().flat_map(|row| {
-                            columns.iter().filter_map(|column| {
-                                let value = row.values.get(column)?.as_f64()?;
-                                let micros = row.timestamp.micros();
-                                Some(Point { column: column.clone(), micros, value })
-                            })
-                        });
-                        let points = points.collect();
+                        let now = Clock::system().now();
+                        let points = points_of(&batch.rows, &columns, now);
                         let fact = Fact::Rows { dataset: name.clone(), points };
                         if self.facts.send(fact).await.is_err() {
                             return;
@@ -403,5 +413,25 @@ impl FactSource {
             }
         };
         tokio::join!(follow, read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::row::Value;
+
+    use super::*;
+
+    #[test]
+    fn row_of_the_future_counts_as_of_now() {
+        let row = |time: &str, close: f64| NamedRow {
+            timestamp: time.parse().unwrap(),
+            values: BTreeMap::from([("close".to_owned(), Value::Float(close))]),
+        };
+        let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+        let rows = [row("2100-01-01T00:00:00Z", 1.0), row("2026-02-28T23:59:00Z", 2.0)];
+        let points = points_of(&rows, &BTreeSet::from(["close".to_owned()]), now);
+        let times: Vec<i64> = points.iter().map(|point| point.micros).collect();
+        assert_eq!(times, [now.micros(), now.micros() - 60_000_000]);
     }
 }

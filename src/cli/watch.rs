@@ -1,7 +1,10 @@
 //! `triptych watch`: evaluates rules and reports each change, by text, a command and a webhook.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use alerts::notify::{Message, Notifier, SECRET_VARIABLE};
 use alerts::rules::Rules;
@@ -11,12 +14,15 @@ use anyhow::Context as _;
 use clap::Args;
 use client::functions::Functions;
 use client::transport::Transport;
+use model::count::counted;
 use model::escape::escape_line;
+use parking_lot::Mutex;
 use stack::data_dir::project_dirs;
+use task::causes::chain;
 use task::clock::Clock;
 use task::group::Group;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep};
 
 use crate::cli::config::{self, AddressFlags};
 use crate::cli::output::{print, print_body, tell, write};
@@ -33,8 +39,8 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of events that wait to be printed.
 const EVENTS_CAPACITY: usize = 64;
 
-/// Maximum number of alerts that wait for the command and the webhook. Further ones are only printed.
-const NOTIFICATIONS_CAPACITY: usize = 64;
+/// Time to send the remaining alerts when the program stops.
+const LAST_WITHIN: Duration = Duration::from_secs(15);
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]
@@ -91,12 +97,12 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
 
     let group = Group::default();
     let (events, received) = mpsc::channel(EVENTS_CAPACITY);
-    let (sender, alerts) = mpsc::channel(NOTIFICATIONS_CAPACITY);
-    group.spawn("send alerts", send_alerts(notifier, alerts));
+    let outbox = Arc::new(Outbox::default());
+    group.spawn_to_end("send alerts", send_alerts(notifier, Arc::clone(&outbox), group.clone()));
     let printer = Printer {
         is_json: command.json,
         rings: command.bell && io::stdout().is_terminal(),
-        notifications: has_recipients.then_some(sender),
+        outbox: has_recipients.then_some(outbox),
     };
     tell(&format!("watching {n_rules} rules"));
     let work = async {
@@ -108,11 +114,55 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, work).await
 }
 
-/// Sends alerts one by one, so that their order is kept.
-async fn send_alerts(notifier: Notifier, mut alerts: mpsc::Receiver<(Alert, String)>) {
-    while let Some((alert, time)) = alerts.recv().await {
-        for error in notifier.send(&alert, &time).await {
-            tell(&format!("alert was not sent: {}", task::causes::chain(&error)));
+/// Sends alerts one by one until `group` stops, then those that still wait, within [`LAST_WITHIN`].
+async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
+    let send = async {
+        while let Some((alert, time)) = outbox.next(&group).await {
+            for error in notifier.send(&alert, &time).await {
+                tell(&format!("alert was not sent: {}", chain(&error)));
+            }
+        }
+    };
+    let time_out = async {
+        group.stopped().await;
+        sleep(LAST_WITHIN).await;
+    };
+    tokio::select! {
+        () = send => {}
+        () = time_out => {
+            let n_left = outbox.waiting.lock().len() + 1;
+            tell(&format!("{} not sent: the program was stopped", counted(n_left, "alert")));
+        }
+    }
+}
+
+/// Alerts that wait for the command and the webhook, with their times: the latest of each rule.
+#[derive(Default)]
+struct Outbox {
+    waiting: Mutex<VecDeque<(Alert, String)>>,
+    added: Notify,
+}
+
+impl Outbox {
+    /// Adds an alert. It replaces an earlier one of its rule, which is out of date.
+    fn add(&self, alert: Alert, time: String) {
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|(earlier, _)| earlier.rule != alert.rule);
+        waiting.push_back((alert, time));
+        self.added.notify_one();
+    }
+
+    /// Waits for an alert. Returns `None` once there is none and `group` is stopped.
+    async fn next(&self, group: &Group) -> Option<(Alert, String)> {
+        loop {
+            let first = self.waiting.lock().pop_front();
+            if first.is_some() || group.is_stopped() {
+                return first;
+            }
+            tokio::select! {
+                () = self.added.notified() => {}
+                () = group.stopped() => {}
+            }
         }
     }
 }
@@ -121,7 +171,7 @@ struct Printer {
     is_json: bool,
     rings: bool,
     /// Recipient of alerts for the command and the webhook, if there are any.
-    notifications: Option<mpsc::Sender<(Alert, String)>>,
+    outbox: Option<Arc<Outbox>>,
 }
 
 impl Printer {
@@ -146,10 +196,8 @@ impl Printer {
             let text = escape_line(&alert.text);
             write(format!("\x1b]9;{}: {text}\x1b\\\x07", escape_line(&alert.rule)).as_bytes())?;
         }
-        if let Some(notifications) = &self.notifications
-            && notifications.try_send((alert, time)).is_err()
-        {
-            tell("alert was not sent: the command or the webhook is too slow");
+        if let Some(outbox) = &self.outbox {
+            outbox.add(alert, time);
         }
         Ok(())
     }

@@ -79,6 +79,27 @@ async fn value_below_its_limit_is_printed_and_sent() {
 }
 
 #[tokio::test]
+async fn alert_is_sent_even_if_the_program_is_stopped_meanwhile() {
+    let service = Service::start();
+    let dataset = create(&service).await;
+    let home = service.home();
+    let record = home.path("alerts.txt");
+    let script = format!("#!/bin/sh\nsleep 1\necho \"$TRIPTYCH_ALERT_RULE\" >> {record}\n");
+    let program = home.write_program("record", &script);
+    let rule = |name: &str| {
+        format!("[[rules]]\nname = '{name}'\ndataset = 'btcusd'\ncolumn = 'close'\nbelow = 100\n")
+    };
+    let rules = format!("[notify]\ncommand = ['{program}']\n{}{}", rule("first"), rule("second"));
+    let rules = home.write("rules.toml", rules.as_bytes());
+    let running = home.start(&["watch", "--rules", &rules, "--json"]);
+    running.wait_stderr("watching 2 rules");
+    insert(&service, dataset, 1, 99.5).await;
+    running.wait_lines(2);
+    assert_eq!(running.interrupt(), Some(0));
+    assert_eq!(std::fs::read_to_string(&record).unwrap(), "first\nsecond\n");
+}
+
+#[tokio::test]
 async fn start_and_end_of_outage_and_silence_are_reported() {
     let mut service = Service::start();
     let dataset = create(&service).await;
