@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tracing::{error, info};
 
 use crate::fault::DatabaseFault;
-use crate::format::{self, Step};
+use crate::format;
 
 /// Maximum time to wait while another process finishes its write, which usually takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ pub struct Schema {
     /// Number of the format of the tables, stored in SQLite's `user_version`.
     pub version: i64,
     /// Upgrades from older formats, in order. The last one results in [`Self::version`].
-    pub steps: &'static [Step],
+    pub steps: &'static [&'static str],
     /// Statements that create the tables in an empty file.
     pub tables: &'static str,
     /// Pragmas of connections that write, in addition to the pragmas of every connection.
@@ -158,7 +158,7 @@ impl Schema {
         } else {
             let steps = format::steps_from(steps, found, known);
             for step in steps.ok_or(OpenError::Version { name, found, known })? {
-                step.run(&write).map_err(failed)?;
+                write.execute_batch(step).map_err(failed)?;
             }
         }
         write.pragma_update(None, "user_version", known).map_err(failed)?;
@@ -299,12 +299,7 @@ mod tests {
     /// The schema after two changes: a new column is added, then filled with a value.
     const CHANGED: Schema = Schema {
         version: 5,
-        steps: &[
-            Step::Sql("ALTER TABLE rows ADD COLUMN name TEXT"),
-            Step::Code(|connection| {
-                connection.execute("UPDATE rows SET name = 'old'", []).map(drop)
-            }),
-        ],
+        steps: &["ALTER TABLE rows ADD COLUMN name TEXT", "UPDATE rows SET name = 'old'"],
         tables: "CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT) STRICT",
         ..SCHEMA
     };
@@ -329,10 +324,8 @@ mod tests {
 
     #[test]
     fn failed_upgrade_changes_nothing() {
-        const BROKEN: Schema = Schema {
-            steps: &[Step::Sql("DROP TABLE rows"), Step::Sql("DROP TABLE missing")],
-            ..CHANGED
-        };
+        const BROKEN: Schema =
+            Schema { steps: &["DROP TABLE rows", "DROP TABLE missing"], ..CHANGED };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         drop(SCHEMA.open(&path).unwrap());

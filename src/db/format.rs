@@ -5,29 +5,13 @@
 //! that already has it open checks the format in each of its writing transactions, which then fail. A
 //! store that is newer than the program, or older than the first upgrade, is rejected.
 
-use rusqlite::Connection;
-
-/// Upgrade of the tables of a file from one format to the next.
-#[derive(Debug, Clone, Copy)]
-pub enum Step {
-    /// SQL statements.
-    Sql(&'static str),
-    /// A function, for a change that statements cannot express, such as a change of an encoding.
-    Code(fn(&Connection) -> rusqlite::Result<()>),
-}
-
-impl Step {
-    pub(crate) fn run(self, connection: &Connection) -> rusqlite::Result<()> {
-        match self {
-            Self::Sql(statements) => connection.execute_batch(statements),
-            Self::Code(change) => change(connection),
-        }
-    }
-}
-
 /// Returns the part of `steps` that upgrades from format `found` to format `known`, which is the result
 /// of the last step. Returns `None` if there are no such steps.
-pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
+pub(crate) fn steps_from<'s>(
+    steps: &'s [&'static str],
+    found: i64,
+    known: i64,
+) -> Option<&'s [&'static str]> {
     let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
     steps.get(steps.len().checked_sub(n_missing)?..)
 }

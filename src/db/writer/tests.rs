@@ -8,7 +8,6 @@ use futures::future::join3;
 
 use super::*;
 use crate::connection::{RETRIED_OPEN_WAIT, Schema};
-use crate::format::Step;
 
 const SCHEMA: Schema = Schema {
     name: "test file",
@@ -147,11 +146,7 @@ async fn writes_to_a_replaced_file_fail() {
 async fn writer_stops_after_a_newer_program_upgraded_the_file() {
     let (_folder, path, writer) = start();
     writer.run(insert("before"), |()| {}).await.unwrap();
-    let newer = Schema {
-        version: 2,
-        steps: &[Step::Sql("ALTER TABLE names ADD COLUMN note TEXT")],
-        ..SCHEMA
-    };
+    let newer = Schema { version: 2, steps: &["ALTER TABLE names ADD COLUMN note TEXT"], ..SCHEMA };
     drop(newer.open(&path).unwrap());
     for _ in 0..2 {
         let refused = writer.run(insert("after"), |()| {}).await;

@@ -23,7 +23,6 @@ mod rows_since;
 mod scan;
 mod search;
 mod tables;
-mod tags;
 mod tail;
 pub(crate) mod verify;
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row, params};
 use super::postings::{self, Term};
 use super::progress::{self, Progress};
 use super::tables::{checked_id, dataset_id};
-use super::{Result, StoreError, tags};
+use super::{Result, StoreError};
 use crate::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal};
 use crate::rollup::{Fold, check_refold};
 use crate::store::Sight;
@@ -48,7 +48,7 @@ pub(super) fn create_numbered(
     for new in all {
         check_name(connection, new.owner, &new.name)?;
         let dataset = insert(connection, new, id, now)?;
-        let of_tags = tags::ids_of_dataset(connection, dataset.id)?.into_iter().map(Term::Tag);
+        let of_tags = tag_terms(connection, dataset.id)?;
         let of_fields = new.metadata.iter().map(|(field, value)| Term::Field(field, value));
         for term in new.owner.map(Term::Owner).into_iter().chain(of_tags).chain(of_fields) {
             terms.entry(term).or_default().push(dataset.id);
@@ -162,6 +162,23 @@ fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timest
     Ok(())
 }
 
+/// Returns the sets of the tags of a dataset.
+fn tag_terms(connection: &Connection, id: DatasetId) -> Result<Vec<Term<'static>>> {
+    let sql = "SELECT tag FROM dataset_tags WHERE dataset = ?1";
+    Ok(connection.all(sql, [id.get()], |row| Ok(Term::Tag(row.get(0)?)))?)
+}
+
+/// Returns the tags that a key and a dataset share, in alphabetical order.
+fn shared_tags(connection: &Connection, key: KeyId, dataset: DatasetId) -> Result<Vec<String>> {
+    Ok(connection.all(
+        "SELECT t.name FROM dataset_tags dt
+         JOIN key_tags kt ON kt.tag = dt.tag AND kt.key = ?2
+         JOIN tags t ON t.id = dt.tag WHERE dt.dataset = ?1 ORDER BY t.name",
+        [dataset.get(), key.get()],
+        |row| row.get(0),
+    )?)
+}
+
 /// Removes a dataset from all tables of the catalog except the tables of tags. Returns false if it does
 /// not exist.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
@@ -169,8 +186,8 @@ pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     if let Some(owner) = owner(connection, id)? {
         postings::remove(connection, &Term::Owner(owner), id)?;
     }
-    for tag in tags::ids_of_dataset(connection, id)? {
-        postings::remove(connection, &Term::Tag(tag), id)?;
+    for tag in tag_terms(connection, id)? {
+        postings::remove(connection, &tag, id)?;
     }
     forget_metadata(connection, id, &dataset.metadata)?;
     SearchTexts::new(&dataset).remove(connection, id)?;
@@ -288,7 +305,7 @@ pub(super) fn sight(
     while let Some(row) = rows.next()? {
         let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);
         let matching_tags = match key {
-            Some(key) => tags::shared(connection, key, dataset.id)?,
+            Some(key) => shared_tags(connection, key, dataset.id)?,
             None => Vec::new(),
         };
         if is_owner || key.is_none() || !matching_tags.is_empty() {

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::postings::{self, Term};
 use super::tables::checked_id;
-use super::{Result, catalog, tags};
+use super::{Result, catalog};
 use crate::catalog::{Filter, Listed};
 
 /// Maximum number of matches of a text that are counted beyond the page. If half of a million datasets
@@ -67,9 +67,9 @@ pub(super) fn list(
 /// Returns the datasets that are visible to a key: its own datasets and all datasets with a tag that it
 /// holds.
 fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
-    let held = tags::ids_held_by(connection, key)?;
-    let mut terms = vec![Term::Owner(key)];
-    terms.extend(held.into_iter().map(Term::Tag));
+    let held = "SELECT tag FROM key_tags WHERE key = ?1";
+    let mut terms = connection.all(held, [key.get()], |row| Ok(Term::Tag(row.get(0)?)))?;
+    terms.push(Term::Owner(key));
     postings::any_of(connection, &terms)
 }
 

@@ -4,21 +4,18 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use db::connection::Schema;
-use db::format::Step;
 use model::dataset::DatasetId;
 use rusqlite::{Connection, Row};
 
 use super::Result;
 
 /// Renames the columns of the archive to the names that they have in PostgreSQL.
-const TO_11: Step = Step::Sql(
-    "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
+const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
      ALTER TABLE archived RENAME COLUMN bytes TO n_bytes;
      ALTER TABLE archived RENAME COLUMN first TO first_ts;
      ALTER TABLE archived RENAME COLUMN last TO last_ts;
      ALTER TABLE archived_cuts RENAME COLUMN first TO first_ts;
-     ALTER TABLE archived_cuts RENAME COLUMN last TO last_ts;",
-);
+     ALTER TABLE archived_cuts RENAME COLUMN last TO last_ts;";
 
 /// The tables. Their version changes with each change of the tables or of the bytes of chunks.
 ///
