@@ -32,7 +32,7 @@ use tracing::{error, warn};
 use tsdb::catalog::DatasetRef;
 use tsdb::span::{Order, Span};
 use tsdb::store::row_batch::RowBatch;
-use tsdb::store::{Count, PageRead, Store, StoreError};
+use tsdb::store::{Count, PageRead, Sight, Store, StoreError};
 use web::metrics::Metrics;
 
 use crate::download_cache::{DownloadCache, PieceKey};
@@ -276,10 +276,10 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the current revision of the dataset.
-    fn revision(self, store: &dyn Store) -> Result<u64, StoreError> {
+    /// Returns the current state of the dataset.
+    fn sight(self, store: &dyn Store) -> Result<Sight, StoreError> {
         let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
-        Ok(sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision)
+        sight.ok_or(StoreError::NoDataset { dataset: self.dataset })
     }
 
     /// Returns the entity tag and the number of rows of the range at the latest revision, unless another
@@ -290,13 +290,14 @@ impl Range {
     /// commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span, fill } = self;
-        let revision = self.revision(store)?;
+        let sight = self.sight(store)?;
+        let revision = sight.revision;
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
             let n_rows = match fill {
-                Fill::None => store.page(dataset, &read)?.count.unwrap_or(0),
-                _ => Grid::find(store, dataset, resolution, span)?.n_buckets,
+                Fill::None => store.page_at(&sight, &read)?.count.unwrap_or(0),
+                _ => Grid::find(store, &sight, resolution, span)?.n_buckets,
             };
             let parts = (form, resolution, span.first, span.last, revision);
             return Ok(RangeFacts { tag: ETag::hash(parts), n_rows, revision });
@@ -356,10 +357,11 @@ impl DownloadWriter {
     fn write(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
-        let Range { dataset, resolution, span, fill } = self.range;
+        let Range { resolution, span, fill, .. } = self.range;
+        let sight = self.range.sight(store)?;
         let mut filler = Filler::new(fill, resolution);
         let mut is_reading = self.encoder.coding() != Coding::Identity || self.compress();
-        store.scan(dataset, resolution, span, &mut |piece| {
+        store.scan_at(&sight, resolution, span, &mut |piece| {
             self.start(store);
             is_reading = match fill {
                 Fill::None => self.write_piece(piece)?,
@@ -385,7 +387,7 @@ impl DownloadWriter {
     /// Signals, once, that the read of the range has started.
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
-        let is_current = self.range.revision(store).is_ok_and(|now| now == self.revision);
+        let is_current = self.range.sight(store).is_ok_and(|now| now.revision == self.revision);
         // If the caller was cancelled, nobody reads the body either.
         drop(started.send(Ok(is_current)));
     }

@@ -126,6 +126,7 @@ impl From<StoreError> for OperationError {
             // The dataset was deleted in the meantime.
             StoreError::NoDataset { .. } => Self::NotFound,
             StoreError::BatchStored => Self::InProgress,
+            StoreError::TooManySourceRows { .. } => Self::Invalid(error.to_string().into()),
             error => Self::Store(error),
         }
     }

@@ -1,42 +1,77 @@
 //! Resolutions: raw rows, or buckets of a fixed length.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::parse::ParseError;
 use crate::timestamp::Timestamp;
 
+/// Maximum length of a bucket: 30 days.
+const LENGTH_MAX: Duration = Duration::from_hours(30 * 24);
+
+/// Maximum number of buckets in the time range of a query for buckets that are computed when read, as
+/// in a query for `5m`.
+const COMPUTED_BUCKETS_MAX: u32 = 2016;
+
+/// Units of the length of a bucket, in seconds, longest first.
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+
 /// Granularity of the rows of a query.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
-)]
-#[strum(parse_err_ty = ParseError, parse_err_fn = no_resolution)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resolution {
     /// Rows as they were ingested.
-    #[strum(serialize = "raw")]
     Raw,
     /// Buckets of five minutes.
-    #[strum(serialize = "5m")]
     FiveMinutes,
     /// Buckets of 15 minutes. The upstream dataset service does not have them.
-    #[strum(serialize = "15m")]
     FifteenMinutes,
     /// Buckets of an hour.
-    #[strum(serialize = "1h")]
     Hour,
     /// Buckets of four hours. The upstream dataset service does not have them.
-    #[strum(serialize = "4h")]
     FourHours,
     /// Buckets of a day.
-    #[strum(serialize = "1d")]
     Day,
+    /// Buckets of any other length in whole seconds, which are computed when they are read.
+    Every(Duration),
 }
 
-fn no_resolution(text: &str) -> ParseError {
-    ParseError::new(text, "a resolution (raw, 5m, 15m, 1h, 4h or 1d)")
+impl fmt::Display for Resolution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.bucket().unwrap_or_default().as_secs();
+        match UNITS.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit)) {
+            Some((name, unit)) => write!(f, "{}{name}", seconds / unit),
+            None => f.write_str("raw"),
+        }
+    }
+}
+
+impl FromStr for Resolution {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "raw" {
+            return Ok(Self::Raw);
+        }
+        let length = UNITS.iter().find_map(|(name, unit)| {
+            let number = text.strip_suffix(name)?;
+            let number: u64 = number.parse().ok().filter(|_| !number.starts_with('+'))?;
+            Some(Duration::from_secs(number.checked_mul(*unit)?))
+        });
+        let length = length.filter(|length| !length.is_zero() && *length <= LENGTH_MAX);
+        let length = length.ok_or_else(|| {
+            ParseError::new(
+                text,
+                "a resolution (raw, or a length of up to 30 days such as 5m or 1h)",
+            )
+        })?;
+        let named = Self::ALL.into_iter().find(|named| named.bucket() == Some(length));
+        Ok(named.unwrap_or(Self::Every(length)))
+    }
 }
 
 impl Resolution {
-    /// All resolutions, finest first.
+    /// All resolutions with stored buckets, and raw rows, finest first.
     pub const ALL: [Self; 6] = [
         Self::Raw,
         Self::FiveMinutes,
@@ -52,12 +87,16 @@ impl Resolution {
     /// Returns the resolution from which buckets of this one are computed, or `None` for raw rows. The
     /// choice affects sums of floats, since these depend on the order.
     #[must_use]
-    pub const fn source(self) -> Option<Self> {
+    pub fn source(self) -> Option<Self> {
         match self {
             Self::Raw => None,
             Self::FiveMinutes => Some(Self::Raw),
             Self::FifteenMinutes | Self::Hour => Some(Self::FiveMinutes),
             Self::FourHours | Self::Day => Some(Self::Hour),
+            Self::Every(length) => Self::DOCUMENTED.into_iter().rev().find(|finer| {
+                let finer = finer.bucket().map_or(1, |finer| finer.as_secs());
+                length.as_secs().is_multiple_of(finer)
+            }),
         }
     }
 
@@ -71,6 +110,7 @@ impl Resolution {
             Self::Hour => Some(Duration::from_hours(1)),
             Self::FourHours => Some(Duration::from_hours(4)),
             Self::Day => Some(Duration::from_hours(24)),
+            Self::Every(length) => Some(length),
         }
     }
 
@@ -78,7 +118,7 @@ impl Resolution {
     ///
     /// The limits for resolutions of the upstream dataset service are the same as there. The limits for
     /// the others allow the same number of buckets as the next finer resolution: 2016 as for `5m`, 2160
-    /// as for `1h`.
+    /// as for `1h`. So do the limits for computed buckets.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
@@ -88,6 +128,7 @@ impl Resolution {
             Self::Hour => Some(Duration::from_hours(90 * 24)),
             Self::FourHours => Some(Duration::from_hours(360 * 24)),
             Self::Day => None,
+            Self::Every(length) => Some(length.saturating_mul(COMPUTED_BUCKETS_MAX)),
         }
     }
 
@@ -147,6 +188,21 @@ mod tests {
         for resolution in Resolution::ALL {
             assert_eq!(resolution.to_string().parse(), Ok(resolution));
         }
-        assert!("7m".parse::<Resolution>().is_err());
+        for name in ["45s", "7m", "90m", "3h", "2d", "30d"] {
+            assert_eq!(name.parse::<Resolution>().unwrap().to_string(), name);
+        }
+        assert_eq!(["60m", "86400s"].map(str::parse), [Ok(Resolution::Hour), Ok(Resolution::Day)]);
+        for text in
+            ["", "0s", "-1m", "1.5h", "31d", "m", "5", "1w", "Raw", "99999999999999999999d", "+5m"]
+        {
+            assert!(text.parse::<Resolution>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_lengths_are_computed_from_the_longest_that_divides_them() {
+        let source = |name: &str| name.parse::<Resolution>().unwrap().source().unwrap().to_string();
+        let sources = ["45s", "7m", "10m", "90m", "3h", "36h", "2d"].map(source);
+        assert_eq!(sources, ["raw", "raw", "5m", "5m", "1h", "1h", "1d"]);
     }
 }

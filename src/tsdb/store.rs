@@ -7,6 +7,7 @@
 
 pub mod archived;
 pub mod batch;
+mod computed;
 pub mod engine;
 pub mod postgres;
 mod records;
@@ -296,6 +297,17 @@ pub enum StoreError {
     ArchiveChanged {
         /// Dataset of the rows.
         dataset: DatasetId,
+    },
+    /// The buckets of a read would be computed from too many rows.
+    #[error(
+        "buckets of resolution={resolution} would be computed from more than {n_max} rows or shorter \
+         buckets; use narrower bounds, or a multiple of 5m, 1h or 1d"
+    )]
+    TooManySourceRows {
+        /// Resolution of the buckets.
+        resolution: Resolution,
+        /// Maximum number of rows or buckets that they are computed from.
+        n_max: u64,
     },
     /// The store is closed, or the program is stopping.
     #[error("dataset store is closed")]

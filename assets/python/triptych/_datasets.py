@@ -52,8 +52,8 @@ def rows(
         name: Name or number of the dataset.
         start: First time, inclusive; by default the first row. Times without a zone are in UTC.
         end: Last time, inclusive for rows and exclusive for buckets; by default the latest row.
-        resolution: "raw" for rows as they were inserted, or "5m", "15m", "1h", "4h" or "1d" for
-            buckets with open, high, low, close, volume and count.
+        resolution: "raw" for rows as they were inserted, or the length of buckets with open, high,
+            low, close, volume and count: "5m", "1h", "1d", or any other such as "45s" or "7m".
         columns: Columns to return, in addition to `timestamp`; by default all.
         fill: Buckets to insert into gaps, with a volume and a count of 0: "null" without prices,
             "previous" with the previous close, "linear" between the closes around the gap.

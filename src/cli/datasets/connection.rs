@@ -47,7 +47,8 @@ pub(super) struct RangeFlags {
     /// Not after this time; buckets start before it
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     pub(super) end: Option<Timestamp>,
-    /// Resolution: raw, 5m, 1h, 1d, and others that the service offers
+    /// Resolution: raw, or buckets of a length such as 5m, 1h or 1d; our services also compute 45s, 7m
+    /// or 3h
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     pub(super) resolution: Resolution,
 }

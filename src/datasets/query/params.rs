@@ -190,7 +190,9 @@ impl Params {
 
     fn resolution(&self) -> Result<Resolution, Invalid> {
         let text = self.get("resolution").unwrap_or("raw");
-        text.parse().map_err(|_| "resolution must be one of raw, 5m, 15m, 1h, 4h, 1d".into())
+        let wanted =
+            "resolution must be raw, or a length of up to 30 days such as 45s, 5m, 1h or 1d";
+        text.parse().map_err(|_| wanted.into())
     }
 
     /// Parses the bounds.

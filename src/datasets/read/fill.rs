@@ -5,7 +5,7 @@
 //! computed, whatever the length of a gap.
 
 use model::block::Rows;
-use model::dataset::{Column, DatasetId};
+use model::dataset::Column;
 use model::resolution::Resolution;
 use model::row::{Bucket, Fill};
 use model::timestamp::Timestamp;
@@ -35,12 +35,12 @@ impl Grid {
     /// Reads the first and the last bucket of `span`.
     pub(crate) fn find(
         store: &dyn Store,
-        dataset: DatasetId,
+        sight: &Sight,
         resolution: Resolution,
         span: Span,
     ) -> Result<Self, StoreError> {
-        let first = read(store, dataset, (resolution, span), Order::Ascending, 1)?;
-        let last = read(store, dataset, (resolution, span), Order::Descending, 1)?;
+        let first = read(store, sight, (resolution, span), Order::Ascending, 1)?;
+        let last = read(store, sight, (resolution, span), Order::Descending, 1)?;
         let revision = first.revision.min(last.revision);
         let step = step(resolution);
         let [first, last] = [&first, &last].map(|page| page.rows.timestamp(0));
@@ -75,8 +75,8 @@ pub(super) fn read_page<'a>(
     query: &RowsQuery,
     (span, current): (Span, Timestamp),
 ) -> Result<RowsPage<'a>, StoreError> {
-    let (dataset, resolution) = (sight.dataset.id, query.resolution);
-    let grid = Grid::find(store, dataset, resolution, span)?;
+    let resolution = query.resolution;
+    let grid = Grid::find(store, sight, resolution, span)?;
     let n_skipped = match (query.position, query.order) {
         (Position::Offset(skip), _) => skip.min(grid.n_buckets),
         (Position::After(cursor), Order::Ascending) => grid.n_until(cursor),
@@ -88,7 +88,7 @@ pub(super) fn read_page<'a>(
     let limit = u64::try_from(query.limit.get()).unwrap_or(u64::MAX);
     let n_shown = limit.min(grid.n_buckets - n_skipped);
     let mut page = RowsPage {
-        dataset,
+        dataset: sight.dataset.id,
         columns,
         count: match query.position {
             Position::Offset(_) => grid.n_buckets,
@@ -115,7 +115,7 @@ pub(super) fn read_page<'a>(
     ];
     let mut known = Vec::new();
     for (span, order, limit) in spans {
-        let part = read(store, dataset, (resolution, span), order, limit)?;
+        let part = read(store, sight, (resolution, span), order, limit)?;
         page.revision = page.revision.min(part.revision);
         if let Rows::Buckets(buckets) = part.rows {
             known.extend(buckets);
@@ -228,11 +228,11 @@ fn step(resolution: Resolution) -> i64 {
 
 fn read(
     store: &dyn Store,
-    dataset: DatasetId,
+    sight: &Sight,
     (resolution, span): (Resolution, Span),
     order: Order,
     limit: usize,
 ) -> Result<PageOfRows, StoreError> {
     let read = PageRead { resolution, span, order, skip: 0, limit, count: Count::Nothing };
-    store.page(dataset, &read)
+    store.page_at(sight, &read)
 }

@@ -57,7 +57,7 @@ impl<'a> ReadAhead<'a> {
         // One additional row shows if there is a next page.
         let n_rows = limit * n_pages + 1;
         let read = PageRead { resolution, span, order, skip, limit: n_rows, count };
-        let page = store.page(sight.dataset.id, &read)?;
+        let page = store.page_at(sight, &read)?;
         let (is_whole, count) = (page.rows.len() < n_rows, page.count.unwrap_or(0));
         let (rows, revision) = (page.rows, page.revision);
         let dataset = sight.dataset.id;

@@ -204,3 +204,70 @@ async fn description_of_buckets_fits_every_form() {
         }
     }
 }
+
+/// Reads buckets of lengths that are not stored, which are computed from rows or from stored ones.
+#[tokio::test]
+async fn buckets_of_any_length_are_computed() {
+    let service = Service::with_bars(1500).await;
+    let read = async |query: &str| {
+        let (mut next, mut all) = (Some(format!("/api/rows/?dataset=1&{query}")), Vec::new());
+        while let Some(path) = next {
+            let page = page(&service, &path).await;
+            all.extend(page["results"].as_array().unwrap().clone());
+            next = page["next"].as_str().map(str::to_owned);
+        }
+        all
+    };
+    // Buckets are aligned to 1970, so that the first one may begin before the first row.
+    let start = "start=2026-07-25T00:00:00Z";
+    for (resolution, minutes) in [("1m", 1), ("7m", 7), ("10m", 10), ("3h", 180), ("2d", 2880)] {
+        let all = read(&format!("resolution={resolution}&{start}&limit=10000")).await;
+        let counts: Vec<u64> = all.iter().map(|it| it["count"].as_u64().unwrap()).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 1500, "{resolution}");
+        let full = counts.iter().filter(|count| **count == minutes).count();
+        assert!(full + 2 >= counts.len(), "{resolution}: {counts:?}");
+        for bucket in &all {
+            let (open, n) = (bucket["open"].as_f64().unwrap(), bucket["count"].as_f64().unwrap());
+            let want = json!([open + n, open - 1.0, open + n - 0.5, n * 2.0]);
+            let got = ["high", "low", "close", "volume"].map(|name| bucket[name].as_f64().unwrap());
+            assert_eq!(json!(got), want, "{resolution}");
+        }
+        let reversed: Vec<_> = all.iter().rev().cloned().collect();
+        for (query, want) in [
+            (format!("{start}&limit=90"), &all),
+            (format!("{start}&limit=90&ordering=-timestamp"), &reversed),
+            ("after=2026-01-01T00:00:00Z&limit=70".to_owned(), &all),
+            ("after=2026-12-01T00:00:00Z&limit=70&ordering=-timestamp".to_owned(), &reversed),
+            (format!("{start}&limit=90&fill=previous"), &all),
+        ] {
+            assert_eq!(read(&format!("resolution={resolution}&{query}")).await, *want, "{query}");
+        }
+        let path = format!("/api/rows/bulk_download/?dataset=1&resolution={resolution}&output=csv");
+        let csv = service.text(&format!("{path}&columns=count")).await.0;
+        let column: Vec<u64> =
+            csv.lines().skip(1).map(|it| it.split_once(',').unwrap().1.parse().unwrap()).collect();
+        assert_eq!(column, counts);
+    }
+    let hours = read("resolution=60m").await;
+    assert_eq!(hours, read("resolution=1h").await);
+    let wide = "resolution=45s&start=2026-07-01T00:00:00Z&end=2026-07-29T00:00:00Z";
+    let (status, body) =
+        service.get(&service.reader, &format!("/api/rows/?dataset=1&{wide}")).await;
+    let why = body["error"].as_str().unwrap();
+    assert!(status == 400 && why.contains("maximum of 25h12m0s for resolution=45s"), "{why}");
+}
+
+#[tokio::test]
+async fn latest_computed_buckets_are_found_across_gaps() {
+    let service = service_with_gaps().await;
+    let old = json!({"timestamp": "2020-01-01T00:00:30Z", "values": {"close": 3}});
+    service.insert(vec![old]).await;
+    let query = "resolution=45s&limit=2&ordering=-timestamp&after=2026-12-01T00:00:00Z";
+    let (mut next, mut counts) = (Some(format!("/api/rows/?dataset=1&{query}")), Vec::new());
+    while let Some(path) = next {
+        let page = page(&service, &path).await;
+        counts.push(page["results"].as_array().unwrap().len());
+        next = page["next"].as_str().map(str::to_owned);
+    }
+    assert_eq!(counts, [2, 2, 1]);
+}

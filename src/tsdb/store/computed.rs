@@ -1,0 +1,175 @@
+//! Buckets of any length, computed when they are read from raw rows or stored buckets.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use model::block::Rows;
+use model::resolution::Resolution;
+use model::row::Bucket;
+
+use super::row_batch::{RowBatch, VisitBatch};
+use super::{Count, PageOfRows, PageRead, Result, Sight, Store, StoreError};
+use crate::rollup::{Fold, as_stored, coarsen};
+use crate::span::{Order, Span, just_before};
+
+/// Maximum number of rows or stored buckets from which the buckets of a read are computed. This takes
+/// about a second.
+const SOURCE_ROWS_MAX: u64 = 5_000_000;
+
+/// Factor by which the part of a span grows in which the latest buckets are searched.
+const GROWTH: u32 = 8;
+
+impl dyn Store {
+    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset, as of the revision
+    /// of the page or later.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySourceRows`]. Also as [`Store::page`].
+    pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
+        let PageRead { resolution, span, order, skip, limit, count } = *read;
+        let Resolution::Every(length) = resolution else {
+            return self.page(sight.dataset.id, read);
+        };
+        let n_wanted = skip.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX));
+        let count = match count {
+            Count::All => Some(self.count_at(sight, resolution, span)?),
+            Count::Nothing => None,
+        };
+        let (part, range) = match (order, count) {
+            (Order::Ascending, _) => (span, skip..n_wanted),
+            (Order::Descending, count) => {
+                let (part, n) = match count {
+                    Some(n) => (span, n),
+                    None => self.latest_part(sight, (resolution, length), span, n_wanted)?,
+                };
+                (part, n.saturating_sub(n_wanted)..n.saturating_sub(skip))
+            }
+        };
+        let (mut buckets, mut n_seen) = (Vec::new(), 0);
+        self.scan_at(sight, resolution, part, &mut |batch| {
+            if let Rows::Buckets(batch) = batch.rows()? {
+                for bucket in batch {
+                    buckets.extend(range.contains(&n_seen).then_some(bucket));
+                    n_seen += 1;
+                }
+            }
+            let is_done = n_seen >= range.end;
+            Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if order == Order::Descending {
+            buckets.reverse();
+        }
+        Ok(PageOfRows { count, rows: Rows::Buckets(buckets), revision: sight.revision })
+    }
+
+    /// Passes rows or buckets to `visit` like [`Store::scan`], at any resolution.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySourceRows`]. Also as [`Store::scan`].
+    pub fn scan_at(
+        &self,
+        sight: &Sight,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitBatch<'_>,
+    ) -> Result<()> {
+        match resolution {
+            Resolution::Every(_) => {
+                compute(self, sight, (resolution, span), SOURCE_ROWS_MAX, visit)
+            }
+            _ => self.scan(sight.dataset.id, resolution, span, visit),
+        }
+    }
+
+    fn count_at(&self, sight: &Sight, resolution: Resolution, span: Span) -> Result<u64> {
+        let mut n_buckets = 0;
+        self.scan_at(sight, resolution, span, &mut |batch| {
+            n_buckets += u64::try_from(batch.n_rows).unwrap_or(u64::MAX);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(n_buckets)
+    }
+
+    /// Returns a part of the end of a span with at least `n_wanted` buckets, or the whole span, and its
+    /// number of buckets.
+    fn latest_part(
+        &self,
+        sight: &Sight,
+        (resolution, length): (Resolution, Duration),
+        span: Span,
+        n_wanted: u64,
+    ) -> Result<(Span, u64)> {
+        let source = resolution.source().unwrap_or(Resolution::Raw);
+        let newest = PageRead {
+            resolution: source,
+            span: source_span(resolution, span),
+            ..PageRead::raw(span, Order::Descending, 1)
+        };
+        let newest = self.page(sight.dataset.id, &newest)?.rows.timestamp(0).unwrap_or(span.last);
+        let mut wanted = length.saturating_mul(u32::try_from(n_wanted).unwrap_or(u32::MAX));
+        loop {
+            let first = span.first.max(resolution.bucket_start(newest) - wanted);
+            let part = Span { first, ..span };
+            let n = self.count_at(sight, resolution, part)?;
+            if n >= n_wanted || first == span.first {
+                return Ok((part, n));
+            }
+            wanted = wanted.saturating_mul(GROWTH);
+        }
+    }
+}
+
+/// Computes the buckets of `span` from at most `source_rows_max` rows or stored buckets.
+fn compute(
+    store: &dyn Store,
+    sight: &Sight,
+    (resolution, span): (Resolution, Span),
+    source_rows_max: u64,
+    visit: VisitBatch<'_>,
+) -> Result<()> {
+    let source = resolution.source().unwrap_or(Resolution::Raw);
+    let fold = Fold::for_dataset(&sight.columns, &sight.dataset.metadata);
+    let Some(fold) = fold.filter(|_| span.first <= span.last) else { return Ok(()) };
+    let mut n_rows = 0_u64;
+    let mut is_stopped = false;
+    // The bucket of the last row, which may have more rows.
+    let mut last: Option<Bucket> = None;
+    let mut pass = |buckets: Vec<Bucket>| {
+        if buckets.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let buckets = buckets.into_iter().map(as_stored).collect();
+        visit(RowBatch::of_rows(Rows::Buckets(buckets)))
+    };
+    store.scan(sight.dataset.id, source, source_span(resolution, span), &mut |batch| {
+        n_rows = n_rows.saturating_add(u64::try_from(batch.n_rows).unwrap_or(u64::MAX));
+        if n_rows > source_rows_max {
+            return Err(StoreError::TooManySourceRows { resolution, n_max: source_rows_max });
+        }
+        let mut buckets = match batch.rows()? {
+            Rows::Raw(block) => fold.buckets(&block, resolution, last.take()),
+            Rows::Buckets(finer) => {
+                coarsen(&last.take().into_iter().chain(finer).collect::<Vec<_>>(), resolution)
+            }
+        };
+        last = buckets.pop();
+        let flow = pass(buckets)?;
+        is_stopped = flow.is_break();
+        Ok(flow)
+    })?;
+    if is_stopped {
+        return Ok(());
+    }
+    pass(last.into_iter().collect()).map(|_| ())
+}
+
+/// Returns the span of the rows of all buckets that start within `span`.
+fn source_span(resolution: Resolution, span: Span) -> Span {
+    let length = resolution.bucket().unwrap_or_default();
+    let first = resolution.bucket_start(span.first);
+    let first = if first < span.first { first + length } else { first };
+    Span { first, last: just_before(resolution.bucket_start(span.last) + length) }
+}
+
+#[cfg(test)]
+mod tests;
