@@ -20,6 +20,7 @@ use model::key::ApiKey;
 use model::page::Limit;
 use model::resolution::Resolution;
 use task::backoff::Backoff;
+use task::file::{FileMode, write_atomic};
 use task::group::Group;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
@@ -242,6 +243,14 @@ fn absent(what: &str) -> Failure {
 /// Returns the failure to write a file.
 fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
+}
+
+/// Writes `text` to `path`, readable only by the user. Creates the directory if it is missing.
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    write_atomic(path, text.as_bytes(), FileMode::Private)
 }
 
 /// Reads the text in the file at `path`, or `None` if there is no file.

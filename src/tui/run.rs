@@ -2,19 +2,18 @@
 
 use std::future::ready;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
 use futures::StreamExt as _;
 use task::clock::Clock;
-use task::file::{FileMode, write_atomic};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::app::{self, Start};
-use crate::effects::{Runner, UserFiles};
+use crate::effects::{Runner, UserFiles, write_private};
 use crate::event::{Effect, Event, Timer};
 use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
@@ -161,7 +160,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     // The terminal is restored first, so that the prompt appears immediately.
     drop(terminal);
     if let Some(path) = &options.session
-        && let Err(error) = write_session(path, &session::text(&state))
+        && let Err(error) = write_private(path, &session::text(&state))
     {
         tracing::warn!(%error, "failed to write the session to {}", path.display());
     }
@@ -172,14 +171,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
     }
     result
-}
-
-/// Writes `text` to `path`. Creates the directory if it is missing.
-fn write_session(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    write_atomic(path, text.as_bytes(), FileMode::Private)
 }
 
 struct Loop {

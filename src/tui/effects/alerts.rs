@@ -8,12 +8,11 @@ use alerts::state::{Alert, Watcher};
 use alerts::watch::{self, Clients, watch};
 use task::causes::chain;
 use task::clock::Clock;
-use task::file::{FileMode, write_atomic};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::effects::{Runner, read_optional};
+use crate::effects::{Runner, read_optional, write_private};
 use crate::event::{AlertEvent, Effect, Event};
 use crate::state::resource::{Failure, Outcome};
 
@@ -125,10 +124,7 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
         text.push_str(&section);
         // Two rules must not have the same name.
         text.parse::<Rules>().map_err(|error| error.to_string())?;
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-        }
-        write_atomic(&path, text.as_bytes(), FileMode::Private).map_err(|error| error.to_string())
+        write_private(&path, &text).map_err(|error| error.to_string())
     });
     work.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
 }

@@ -15,14 +15,13 @@ use client::transport::Transport;
 use model::escape::escape_line;
 use model::key::ApiKey;
 use task::causes::chain;
-use task::file::{FileMode, write_atomic};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::functions::FunctionBody;
 
-use crate::effects::{Runner, absent, failure, read_optional, unwritten};
+use crate::effects::{Runner, absent, failure, read_optional, unwritten, write_private};
 use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
 use crate::profiles::{ProfileError, ProfileStore};
@@ -142,15 +141,9 @@ async fn write_presets(path: Option<&Path>, list: &BTreeMap<String, Preset>) -> 
     let Some(path) = path else {
         return Err(Failure::new("save the presets", "no folder for them is known", "set HOME"));
     };
-    let done = async {
-        if let Some(folder) = path.parent() {
-            tokio::fs::create_dir_all(folder).await?;
-        }
-        let (path, text) = (path.to_owned(), presets::write_presets(list));
-        let writing = move || write_atomic(&path, text.as_bytes(), FileMode::Private);
-        spawn_blocking(writing).await?
-    };
-    done.await.map_err(|error: io::Error| {
+    let (file, text) = (path.to_owned(), presets::write_presets(list));
+    let written = spawn_blocking(move || write_private(&file, &text)).await;
+    written.map_err(io::Error::from).flatten().map_err(|error| {
         Failure::new(format!("save the presets in {}", path.display()), error.to_string(), "")
     })
 }

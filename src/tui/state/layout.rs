@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::keymap::Action;
-use crate::screens::{Screen, execute};
+use crate::screens::Screen;
 use crate::state::State;
 use crate::state::navigation::Steps as _;
 
@@ -154,7 +154,7 @@ impl State {
     fn focused_pane(&self) -> usize {
         match self.screen {
             Screen::Cluster => self.cluster.focus.number(),
-            Screen::Execute => usize::from(self.execute.focus == execute::state::Pane::Results),
+            Screen::Execute => self.execute.focus.number(),
             Screen::Data => self.data.pane.number(),
             Screen::Inference => self.inference.pane.number(),
             Screen::Overview => self.overview.pane(self.overview_counts()),

@@ -7,7 +7,8 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::event::Target;
 use crate::keymap::{Action, Bound, Chord, Layer};
 use crate::local::Level;
-use crate::screens::{Screen, cluster};
+use crate::screens::Screen;
+use crate::screens::cluster::state::Pane;
 use crate::state::State;
 use crate::state::notices::Notice;
 use crate::state::overlay::Overlay;
@@ -107,87 +108,78 @@ fn words(binding: &Bound, state: &State) -> &'static str {
         Screen::Inference => state.inference.is_paused,
         _ => false,
     };
-    let data = &state.data;
-    let is_table = data.is_table;
+    let is_quitting = matches!(state.overlays.last(), Some(Overlay::ConfirmQuit));
     match (state.screen, binding.action) {
+        (_, Action::QuitKeeping) if !is_quitting => "",
         (_, Action::Zoom) if state.is_zoomed => "unzoom",
         (_, Action::Pause) if is_paused => "resume",
-        (_, Action::QuitKeeping)
-            if !matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) =>
-        {
-            ""
-        }
-        (_, Action::Open) if binding.layer == Layer::Edit && data.export.path.is_edited() => {
+        (_, Action::Open) if binding.layer == Layer::Edit && state.data.export.path.is_edited() => {
             "write"
         }
         (Screen::Cluster | Screen::Execute, _) if binding.layer != Layer::Edit => {
             result_words(binding, state)
         }
-        (Screen::Data, Action::RowsTable) if is_table => "chart",
-        (Screen::Data, Action::Earlier | Action::Later) if is_table => "columns",
+        (Screen::Data, Action::RowsTable) if state.data.is_table => "chart",
+        (Screen::Data, Action::Earlier | Action::Later) if state.data.is_table => "columns",
+        _ if is_idle(binding.action, state, is_paused) => "",
+        _ => binding.hint,
+    }
+}
+
+/// Returns true if an action would have no effect now.
+fn is_idle(action: Action, state: &State, is_paused: bool) -> bool {
+    let State { data, logs, .. } = state;
+    match (state.screen, action) {
         (
             Screen::Data,
             Action::NextChart
             | Action::Indicators
+            | Action::NextColumn
             | Action::ZoomIn
-            | Action::ZoomOut
-            | Action::NextColumn,
-        ) if is_table => "",
-        (Screen::Data, Action::Follow) if data.crosshair.is_none() && !is_table => "",
-        (Screen::Logs, Action::Follow) if !is_paused => "",
-        (Screen::Logs, Action::NextMatch | Action::PreviousMatch)
-            if state.logs.filter.value().is_empty() =>
-        {
-            ""
-        }
-        _ => binding.hint,
+            | Action::ZoomOut,
+        ) => data.is_table,
+        (Screen::Data, Action::Follow) => data.crosshair.is_none() && !data.is_table,
+        (Screen::Logs, Action::Follow) => !is_paused,
+        (Screen::Logs, Action::NextMatch | Action::PreviousMatch) => logs.filter.value().is_empty(),
+        _ => false,
     }
 }
 
 /// Like [`words`], on a screen with results of a run.
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
+    let focus = state.cluster.focus;
     let (run, look) = (state.results().selected(&state.runs), state.results().look);
     let response = run.and_then(|run| run.response());
     // Keys for the output have a hint only if the output has focus.
-    let is_read =
-        response.is_some() && (!is_cluster || state.cluster.focus == cluster::state::Pane::Groups);
-    let is_searched = !state.output_search.value().is_empty();
-    match binding.action {
-        Action::Open if is_cluster && state.cluster.focus == cluster::state::Pane::Runs => {
-            "results"
+    let is_read = response.is_some() && (!is_cluster || focus == Pane::Groups);
+    let is_searched = is_read && !state.output_search.value().is_empty();
+    let is_idle = match binding.action {
+        Action::FoldGroup | Action::FoldGroups => {
+            focus != Pane::Nodes || state.cluster.grouped_by.is_none()
         }
-        Action::FoldGroup | Action::FoldGroups
-            if state.cluster.focus != cluster::state::Pane::Nodes
-                || state.cluster.grouped_by.is_none() =>
-        {
-            ""
-        }
-        Action::Open if is_cluster && state.cluster.is_group_selected(state.cluster_context()) => {
-            ""
-        }
-        Action::Diff if look.is_diff => "output",
-        Action::Diff if response.is_none_or(|response| response.results.len() < 2) => "",
-        Action::NextOutput if response.is_none() => "",
-        Action::Filter if is_read => "search",
-        Action::Filter if !is_cluster => "",
-        Action::NextMatch | Action::PreviousMatch if !(is_read && is_searched) => "",
-        Action::Wrap if is_read && look.is_wrapped => "cut",
+        Action::Open if is_cluster => state.cluster.is_group_selected(state.cluster_context()),
+        Action::Diff => response.is_none_or(|response| response.results.len() < 2),
+        Action::NextOutput => response.is_none(),
+        Action::Filter => !is_read && !is_cluster,
+        Action::NextMatch | Action::PreviousMatch => !is_searched,
         Action::OutputLeft
         | Action::OutputRight
         | Action::Wrap
         | Action::Pretty
         | Action::Export
-        | Action::OpenPager
-            if !is_read =>
-        {
-            ""
+        | Action::OpenPager => !is_read,
+        Action::Again | Action::CopyCurl | Action::OlderRun | Action::NewerRun => {
+            !is_cluster && run.is_none()
         }
-        Action::Again | Action::CopyCurl | Action::OlderRun | Action::NewerRun
-            if !is_cluster && run.is_none() =>
-        {
-            ""
-        }
+        _ => false,
+    };
+    match binding.action {
+        _ if is_idle => "",
+        Action::Open if is_cluster && focus == Pane::Runs => "results",
+        Action::Diff if look.is_diff => "output",
+        Action::Filter if is_read => "search",
+        Action::Wrap if look.is_wrapped => "cut",
         _ => binding.hint,
     }
 }

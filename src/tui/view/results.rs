@@ -8,8 +8,7 @@ use super::output::{self, printable};
 use super::wrap::wrapped;
 use super::{Frame, spinner, split_rows, strip, text_cut};
 use crate::event::Target;
-use crate::screens::execute::state::RESULTS;
-use crate::screens::{Screen, cluster};
+use crate::screens::{Screen, cluster, execute};
 use crate::state::State;
 use crate::state::navigation::Steps as _;
 use crate::state::resource::Failure;
@@ -102,7 +101,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     let look = state.results().look;
     let pane = match state.screen {
         Screen::Cluster => cluster::state::Pane::Groups.number(),
-        _ => RESULTS,
+        _ => execute::state::Pane::Results.number(),
     };
     let n_peers = response.cluster.peers.len();
     let n_groups = response.results.len();

@@ -5,6 +5,8 @@ pub(crate) mod presets;
 
 pub(crate) use form::{Check, Form, FormField};
 
+use strum::VariantArray;
+
 use crate::event::Target;
 use crate::keymap::Action;
 use crate::screens::cluster::state::ClusterContext;
@@ -13,13 +15,8 @@ use crate::state::navigation::Steps as _;
 use crate::state::results::RunView;
 use crate::state::runs::RunId;
 
-/// Number of the pane of the form.
-pub(crate) const FORM: usize = 0;
-/// Number of the pane of results.
-pub(crate) const RESULTS: usize = 1;
-
 /// The focused pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     /// The form.
     Form,

@@ -10,9 +10,10 @@ use crate::event::Target;
 use crate::keymap::{Action, Layer};
 use crate::overlay::view::raise;
 use crate::screens::cluster::start::NameList;
-use crate::screens::execute::state::{Pane, RESULTS};
+use crate::screens::execute::state::Pane;
 use crate::screens::logs;
 use crate::state::layout::Divider;
+use crate::state::navigation::Steps as _;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
 use crate::view::{
@@ -50,7 +51,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    frame.hits.add(area, Target::Pane(RESULTS));
+    frame.hits.add(area, Target::Pane(Pane::Results.number()));
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
     let info = run.map_or_else(String::new, |run| run_info(run, frame));

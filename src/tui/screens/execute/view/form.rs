@@ -7,7 +7,8 @@ use wire::functions::ExecuteRequest;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::screens::execute::state::{Check, FORM, FormField, Pane};
+use crate::screens::execute::state::{Check, FormField, Pane};
+use crate::state::navigation::Steps as _;
 use crate::state::runs::{Phase, workers_text};
 use crate::state::stack;
 use crate::theme::Theme;
@@ -41,7 +42,7 @@ const LINES: [&[FormField]; 9] = [
 
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, tier, .. } = frame;
-    frame.hits.add(area, Target::Pane(FORM));
+    frame.hits.add(area, Target::Pane(Pane::Form.number()));
     let path = format!("POST {}", wire::paths::FUNCTIONS_EXECUTE);
     let info = if tier >= Tier::Large { path } else { String::new() };
     let focus = state.execute.focus == Pane::Form;
@@ -187,7 +188,7 @@ fn draw_form_field(
     // A mark follows the text.
     let width = area.width.saturating_sub(if is_choice { 0 } else { 2 });
     let place = labelled.draw(Rect { width, ..area }, buf, theme);
-    frame.hits.add(place, Target::Row { pane: FORM, row: field as usize });
+    frame.hits.add(place, Target::Row { pane: Pane::Form.number(), row: field as usize });
     let is_shown = match check {
         Check::Fit(_) => !form.text(field).is_empty(),
         Check::Doubtful(_) => form.place(field).is_left && !form.text(field).is_empty(),
