@@ -215,7 +215,13 @@ async fn import_that_is_not_offered_is_found_before_compiling() {
     let module = wat_bomb(150, 19).replacen("(module", r#"(module (import "env" "now" (func))"#, 1);
     let module = wat::parse_str(module).unwrap();
     let bomb = pair.add(&pair.home.write("bomb.wasm", &module), "bomb.wasm");
-    let refused = pair.execute(&bomb).await.to_string();
+    let refused = loop {
+        let refused = pair.execute(&bomb).await.to_string();
+        // Other tests may occupy the processors so that not even the imports are checked in time.
+        if !refused.contains("processors were busy") {
+            break refused;
+        }
+    };
     assert!(refused.contains("env::now"), "{refused}");
 }
 
