@@ -22,7 +22,7 @@ use crate::network::addresses;
 use crate::network::runner::Runner;
 use crate::network::topic::settings;
 use crate::network::upstream::{
-    Cause, DatasetColumn, Described, FlatRow, Job, Nodes, PeerOutput, Rows, Runs,
+    Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
 
 /// Start of the tests.
@@ -272,7 +272,7 @@ async fn first_epoch_opens_immediately_and_is_served_after_its_window() {
     assert_eq!(bundle.one_out_inferer_values.len(), 2);
     assert_eq!(stage.runs.n_runs.load(Ordering::SeqCst), 1);
     let job = stage.runs.jobs.lock().remove(0);
-    assert_eq!((job.n_nodes, job.subgroup), (Nodes::Exactly(2), None));
+    assert_eq!((job.n_nodes, job.subgroup), (Some(2), None));
     assert_eq!(read(&job.stdin, "load_percent").len(), 120);
 }
 
@@ -286,7 +286,7 @@ async fn models_of_a_predictor_are_named_inferers() {
     let models = stage.inference.topics()[0].predictor.clone().unwrap().models;
     assert_eq!(stage.runs.n_runs.load(Ordering::SeqCst), models.len(), "each runs once");
     let jobs = stage.runs.jobs.lock().clone();
-    assert!(jobs.iter().all(|job| job.n_nodes == Nodes::Exactly(1)));
+    assert!(jobs.iter().all(|job| job.n_nodes == Some(1)));
     let envs: BTreeSet<_> = jobs.iter().map(|job| job.env.clone()).collect();
     assert_eq!(envs.len(), models.len(), "no model is a copy of another");
     assert!(envs.iter().all(|env| env["VALUE"] == "load_percent" && env.contains_key("MODEL")));
@@ -362,8 +362,8 @@ async fn rejected_job_is_retried_within_the_window() {
         vec![Err("no workers".to_owned()), Ok(vec![]), Ok(vec![]), Ok(vec![])];
     stage.runner.tick().await;
     stage.pass(7).await;
-    let asked: Vec<Nodes> = stage.runs.jobs.lock().iter().map(|job| job.n_nodes).collect();
-    let (exactly, all) = (Nodes::Exactly(2), Nodes::All);
+    let asked: Vec<Option<u32>> = stage.runs.jobs.lock().iter().map(|job| job.n_nodes).collect();
+    let (exactly, all) = (Some(2), None);
     assert_eq!(
         asked,
         [exactly, exactly, exactly, exactly, all],

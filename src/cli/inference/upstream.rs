@@ -64,7 +64,7 @@ impl Runs for ClusterRuns {
             function_id: self.function_id(&job).await?,
             method: job.method.clone(),
             config: ExecuteConfig {
-                number_of_nodes: job.n_nodes.into(),
+                number_of_nodes: job.n_nodes.map_or(-1, i64::from),
                 stdin: Some(job.stdin),
                 env_vars: Some(
                     job.env.into_iter().map(|(name, value)| EnvVar { name, value }).collect(),

@@ -64,6 +64,15 @@ queries! {
 }
 
 impl Inference {
+    /// Returns the losses of the epoch `nonce` of `topic`, if it was learned from.
+    ///
+    /// # Errors
+    /// As [`Self::history`].
+    pub async fn losses_at(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Losses>> {
+        let found = self.losses_until(topic, nonce, 1).await?.into_iter();
+        Ok(found.filter(|(of, _)| *of == nonce).map(|(_, losses)| losses).next())
+    }
+
     /// Returns the latest bundle of `topic`, always of a whole epoch.
     ///
     /// # Errors

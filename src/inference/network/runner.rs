@@ -24,7 +24,7 @@ use crate::network::problems::Failing;
 use crate::network::submission::Payload;
 use crate::network::topic::Topic;
 use crate::network::upstream::{
-    Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
+    Cause, FlatRow, Job, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
 };
 use crate::store::Input;
 use crate::{Inference, InferenceError, News, Result, Sender};
@@ -306,7 +306,7 @@ impl Runner {
             let run = |model: &PredictorModelSettings| {
                 let mut env = predictor.env.clone();
                 env.extend(model.env.clone());
-                let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
+                let job = Job { n_nodes: Some(1), env, ..job.clone() };
                 self.run_and_take(nonce, job, Some(model.name.clone()))
             };
             predictor.models.iter().map(run).collect()
@@ -384,15 +384,12 @@ impl Runner {
         }
     }
 
-    /// Returns the number of workers to run. In the second half of the window, all available workers are
+    /// Returns the number of workers to run, or `None` for all. In the second half of the window, all available workers are
     /// used instead of waiting for the configured number.
-    fn nodes(&self, nonce: BlockHeight, predictor: &PredictorSettings) -> Nodes {
+    fn nodes(&self, nonce: BlockHeight, predictor: &PredictorSettings) -> Option<u32> {
         let half = self.topic.timing.worker_submission_window / 2;
-        if self.inference.chain().height() > nonce.saturating_add(half) {
-            Nodes::All
-        } else {
-            Nodes::Exactly(predictor.n_nodes.unwrap_or(1))
-        }
+        let is_late = self.inference.chain().height() > nonce.saturating_add(half);
+        predictor.n_nodes.filter(|_| !is_late)
     }
 
     /// Submits the output of a worker as its inference, or as that of `model`.

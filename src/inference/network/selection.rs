@@ -65,9 +65,6 @@ struct RoleContext<'a> {
     initial_score: f64,
 }
 
-/// Resting actors with their scores.
-type RestingScores = Vec<(Address, f64)>;
-
 /// Selects from the `arrivals` of the epoch `nonce` with these `labels`, which are in the order of
 /// their ids. Moves the scores of resting actors in `learned`.
 pub fn select(
@@ -174,7 +171,7 @@ impl<'a> RoleContext<'a> {
         let candidate = |arrival: &Arrival| {
             let worker = arrival.submission.worker.clone();
             Candidate {
-                score: self.scores.get(&worker).copied().unwrap_or(self.initial_score),
+                score: self.score(&worker),
                 record: self.record(arrival),
                 arrival: arrival.received_at.micros(),
                 is_far: far.contains(&worker),
@@ -184,15 +181,16 @@ impl<'a> RoleContext<'a> {
         self.submitting(arrivals).map(candidate).collect()
     }
 
-    /// Returns the actors that submitted in this role and are not `active`.
-    fn resting(&self, arrivals: &[Arrival], active: &BTreeSet<Address>) -> RestingScores {
+    /// Returns the score of `worker`, or that of newcomers.
+    fn score(&self, worker: &Address) -> f64 {
+        self.scores.get(worker).copied().unwrap_or(self.initial_score)
+    }
+
+    /// Returns the actors that submitted in this role and are not `active`, with their scores.
+    fn resting(&self, arrivals: &[Arrival], active: &BTreeSet<Address>) -> Vec<(Address, f64)> {
         let names = self.submitting(arrivals).map(|arrival| &arrival.submission.worker);
-        let names = names.filter(|name| !active.contains(*name));
-        names
-            .map(|name| {
-                (name.clone(), self.scores.get(name).copied().unwrap_or(self.initial_score))
-            })
-            .collect()
+        let resting = names.filter(|name| !active.contains(*name));
+        resting.map(|name| (name.clone(), self.score(name))).collect()
     }
 
     /// Returns the newcomers with values far from all other values. Empty for forecasters and for topics

@@ -222,20 +222,17 @@ const DIGITS_MAX: usize = 160;
 
 /// Error of a decimal that is not an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AmountError {
-    /// The number is negative. Amounts of the contract are unsigned.
-    #[error("{text} is negative, which contracts cannot represent")]
-    Negative {
-        /// The number.
-        text: String,
-    },
-    /// The number exceeds 256 bits.
-    #[error("number exceeds 256 bits")]
-    TooLarge,
-    /// Not a decimal number.
-    #[error("not a decimal number")]
-    NoNumber,
+#[error("{0}")]
+pub struct AmountError(String);
+
+/// Returns an error for a text that is not a decimal number.
+fn not_decimal() -> AmountError {
+    AmountError("not a decimal number".to_owned())
+}
+
+/// Returns an error for an amount that exceeds 256 bits.
+fn too_large() -> AmountError {
+    AmountError("number exceeds 256 bits".to_owned())
 }
 
 /// A 256-bit number in units of 10⁻¹⁸.
@@ -252,7 +249,7 @@ impl Amount {
         let text = text.trim();
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => {
-                (mantissa, exponent.parse::<i64>().map_err(|_| AmountError::NoNumber)?)
+                (mantissa, exponent.parse::<i64>().map_err(|_| not_decimal())?)
             }
             None => (text, 0),
         };
@@ -264,10 +261,11 @@ impl Amount {
         let digits = format!("{whole}{part}");
         let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
         if !are_digits || digits.is_empty() || digits.len() > DIGITS_MAX {
-            return Err(AmountError::NoNumber);
+            return Err(not_decimal());
         }
         if is_negative && digits.bytes().any(|digit| digit != b'0') {
-            return Err(AmountError::Negative { text: text.to_owned() });
+            let text = format!("{text} is negative, which contracts cannot represent");
+            return Err(AmountError(text));
         }
         let significant = digits.trim_start_matches('0');
         // Number of digits before the amount's decimal point.
@@ -278,10 +276,10 @@ impl Amount {
             return Ok(Self(BigUint::ZERO));
         }
         let n_kept = usize::try_from(n_kept).ok().filter(|n_kept| *n_kept <= DIGITS_MAX);
-        let n_kept = n_kept.ok_or(AmountError::TooLarge)?;
+        let n_kept = n_kept.ok_or_else(too_large)?;
         let kept: String = significant.chars().chain(repeat('0')).take(n_kept).collect();
-        let amount: BigUint = kept.parse().map_err(|_| AmountError::NoNumber)?;
-        if amount.bits() > 256 { Err(AmountError::TooLarge) } else { Ok(Self(amount)) }
+        let amount: BigUint = kept.parse().map_err(|_| not_decimal())?;
+        if amount.bits() > 256 { Err(too_large()) } else { Ok(Self(amount)) }
     }
 
     /// Returns the number in 32 bytes, most significant byte first.

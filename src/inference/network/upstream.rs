@@ -121,25 +121,6 @@ pub fn lines(rows: &[FlatRow]) -> String {
 /// Failure of the dataset service or the cluster, which is logged with its causes.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Number of workers that run a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nodes {
-    /// All that report.
-    All,
-    /// Exactly this number.
-    Exactly(u32),
-}
-
-impl From<Nodes> for i64 {
-    /// Returns the number as in a request to the cluster: -1 for all.
-    fn from(nodes: Nodes) -> Self {
-        match nodes {
-            Nodes::All => -1,
-            Nodes::Exactly(n) => n.into(),
-        }
-    }
-}
-
 /// A run of a function on several workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -149,8 +130,8 @@ pub struct Job {
     pub method: String,
     /// Subgroup of the workers that run it, or `None` for any worker.
     pub subgroup: Option<Subgroup>,
-    /// Number of workers.
-    pub n_nodes: Nodes,
+    /// Number of workers, or `None` for all that report.
+    pub n_nodes: Option<u32>,
     /// Environment variables by name.
     pub env: BTreeMap<String, String>,
     /// Standard input of each worker.

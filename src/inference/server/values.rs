@@ -134,8 +134,7 @@ pub(super) async fn epoch(params: Params) -> Result<Response> {
     let (settings, inference) = (params.topic()?, &params.service.inference);
     let bundles = inference.bundle_at(topic, nonce).await?;
     let truth = inference.history(topic, nonce..=nonce, 1).await?.pop();
-    let losses = inference.losses_until(topic, nonce, 1).await?;
-    let losses = losses.into_iter().find(|(of, _)| *of == nonce).map(|(_, losses)| losses);
+    let losses = inference.losses_at(topic, nonce).await?;
     let texts = |by_actor: ByActor<f64>| {
         by_actor.into_iter().map(|(name, score)| (name.to_string(), decimal(score))).collect()
     };

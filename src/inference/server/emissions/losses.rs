@@ -187,9 +187,8 @@ async fn read_losses(
     reputer: &str,
 ) -> Result<(ValueBundle, PairBody)> {
     let nonce = params.height()?;
-    let found = params.service.inference.losses_until(topic.id, nonce, 1).await?;
-    let found = found.into_iter().find(|(of, _)| *of == nonce);
-    let (_, losses) = found.ok_or_else(|| {
+    let found = params.service.inference.losses_at(topic.id, nonce).await?;
+    let losses = found.ok_or_else(|| {
         ApiError::not_found(format!("no network losses of topic {} at block {nonce}", topic.id))
     })?;
     Ok((body(topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))

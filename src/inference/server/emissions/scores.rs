@@ -110,9 +110,8 @@ async fn worker_forecast_scores_at_block(params: Params) -> Answer<ScoresAtBlock
 async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let reputer = addresses::of_reputer(&topic.source.dataset);
-    let epochs = params.service.inference.losses_until(topic.id, nonce, 1).await?;
-    let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-    let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
+    let losses = params.service.inference.losses_at(topic.id, nonce).await?;
+    let scores = losses.iter().map(|_| body(&topic, nonce, &reputer, 0.0)).collect();
     Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
 }
 
@@ -225,10 +224,9 @@ async fn scores_until(params: &Params, role: Role) -> Result<Scores> {
 
 async fn scores_at(params: &Params, role: Role) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
-    let epochs = params.service.inference.losses_until(topic.id, nonce, 1).await?;
-    let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-    let scores = exact.flat_map(|(_, losses)| bodies(&topic, nonce, &losses.scores(role)));
-    Ok(Json(ScoresAtBlock { scores: Scores { scores: scores.collect() } }))
+    let losses = params.service.inference.losses_at(topic.id, nonce).await?;
+    let scores = losses.map(|losses| bodies(&topic, nonce, &losses.scores(role)));
+    Ok(Json(ScoresAtBlock { scores: Scores { scores: scores.unwrap_or_default() } }))
 }
 
 /// Returns the lowest average of active actors.
