@@ -17,8 +17,8 @@ use model::row::{Bucket, BucketExtras, COMPLETE, Fill, Value};
 use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
-    BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, MessageBody, RawRowBody,
-    TagName, ValueBody,
+    BucketBody, COMMA_IN_NAME, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow,
+    MessageBody, RawRowBody, TagName, ValueBody,
 };
 use wire::paths;
 
@@ -373,7 +373,8 @@ impl TryFrom<FlatRow> for NamedRow {
 
 /// Returns the parameter that selects `columns`, or `None` for all columns.
 pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
-    (!columns.is_empty()).then(|| columns.join(","))
+    let names = columns.iter().map(|name| name.replace(',', COMMA_IN_NAME));
+    (!columns.is_empty()).then(|| names.collect::<Vec<_>>().join(","))
 }
 
 /// Returns the parameters that request additions to buckets.

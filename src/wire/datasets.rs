@@ -417,6 +417,10 @@ pub struct RowRefusal {
     pub reason: String,
 }
 
+/// Text that stands for a comma within a name of the parameter `columns`, which separates names by
+/// commas.
+pub const COMMA_IN_NAME: &str = "%2C";
+
 /// Name of the first event of a stream.
 pub const EVENT_CONNECTED: &str = "connected";
 /// Name of an event with a row.

@@ -341,10 +341,10 @@ def _dataset(name: Name) -> dict[str, Any]:
 
 
 def _columns_of(columns: list[str] | None) -> dict[str, str]:
-    """Returns the parameter that selects columns; none if a name has a comma."""
-    if columns is None or any("," in column for column in columns):
+    """Returns the parameter that selects columns."""
+    if columns is None:
         return {}
-    return {"columns": ",".join(columns) or "timestamp"}
+    return {"columns": ",".join(column.replace(",", "%2C") for column in columns) or "timestamp"}
 
 
 def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:

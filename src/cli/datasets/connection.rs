@@ -9,6 +9,7 @@ use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
+use wire::datasets::COMMA_IN_NAME;
 
 use crate::cli::config::AddressFlags;
 use crate::cli::parse::parse_timestamp;
@@ -74,7 +75,7 @@ impl From<ExtrasFlags> for BucketExtras {
 /// Flag that selects columns.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ColumnsFlag {
-    /// Only these columns, such as `close,volume` [default: all]
+    /// Only these columns, such as `close,volume`; `%2C` is a comma within a name [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_column)]
     pub(super) columns: Vec<String>,
 }
@@ -84,7 +85,7 @@ fn parse_column(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a name".to_owned()),
         "timestamp" => Err("every row has its timestamp; name other columns".to_owned()),
-        name => Ok(name.to_owned()),
+        name => Ok(name.replace(COMMA_IN_NAME, ",")),
     }
 }
 

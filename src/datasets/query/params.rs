@@ -7,6 +7,7 @@ use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
+use wire::datasets::COMMA_IN_NAME;
 
 use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
@@ -161,7 +162,8 @@ impl Params {
     /// [`Invalid`] if a name is empty.
     pub(crate) fn columns(&self) -> Result<SelectedColumns, Invalid> {
         let Some(text) = self.get("columns") else { return Ok(SelectedColumns::default()) };
-        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let names = text.split(',').map(|name| name.trim().replace(COMMA_IN_NAME, ","));
+        let names: Vec<String> = names.collect();
         if names.iter().any(String::is_empty) {
             return Err("columns must be names separated by commas".into());
         }

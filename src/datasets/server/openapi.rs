@@ -116,7 +116,8 @@ pub(super) struct AtResolution {
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct InColumns {
     /// Names of columns, separated by commas, such as `close,volume`. Only their values are
-    /// returned, next to the timestamps. All columns by default.
+    /// returned, next to the timestamps. All columns by default. `%2C` stands for a comma within a
+    /// name, in addition to the escapes of the address.
     columns: Option<String>,
 }
 

@@ -260,3 +260,15 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
         check_json(&row);
     }
 }
+
+#[tokio::test]
+async fn column_with_a_comma_in_its_name_can_be_selected() {
+    let service = Service::with_bars(1).await;
+    let column = json!({"dataset": 1, "name": "bid,ask", "dtype": "float"});
+    assert_eq!(service.post(&service.owner, "/api/columns/", &column).await.0, 201);
+    service.insert(vec![json!({"timestamp": FIRST, "values": {"bid,ask": 3, "close": 1}})]).await;
+    let path = "/api/rows/?dataset=1&columns=bid%252Cask,close";
+    let (status, page) = service.get(&service.reader, path).await;
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(page["results"][0]["values"], json!({"bid,ask": 3, "close": 1}));
+}
