@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::count::counted;
+use model::text::line_of;
 use model::topic::TopicId;
 use serde::Deserialize;
 
@@ -290,8 +291,7 @@ pub fn section_of(keys: &str) -> Result<String, RulesError> {
 }
 
 fn toml_error(text: &str, error: &toml::de::Error) -> RulesError {
-    let at = error.span().unwrap_or_default().start;
-    let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    let line = line_of(text, error.span().unwrap_or_default().start);
     RulesError::Toml { line, problem: error.message().to_owned() }
 }
 

@@ -15,6 +15,7 @@ use clap::Args;
 use client::transport::Token;
 use model::address::redact_address;
 use model::key::ApiKey;
+use model::text::line_of;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use stack::data_dir::project_dirs;
@@ -198,11 +199,6 @@ pub(crate) fn screen() -> anyhow::Result<ScreenOptions> {
     let at = screen.theme.as_ref().map_or(0, |theme| theme.span().start);
     screen.theme_place = format!("{}:{}", path.display(), line_of(&text, at));
     Ok(screen)
-}
-
-/// Returns the line, counted from 1, of the byte at `at`.
-pub(crate) fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {

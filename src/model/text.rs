@@ -1,4 +1,10 @@
-//! Characters that names and descriptions must not contain.
+//! Lines of a text, and characters that names and descriptions must not contain.
+
+/// Returns the line, counted from 1, of the byte at `at`.
+#[must_use]
+pub fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
 
 /// Returns true if `letter` controls a terminal or affects adjacent characters instead of being visible:
 /// C0 and C1 controls, zero-width characters, line separators, direction marks and overrides, tags and
@@ -24,6 +30,11 @@ pub fn is_unprintable(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn line_is_counted_from_one() {
+        assert_eq!([0, 1, 2, 9].map(|at| line_of("a\nb\n", at)), [1, 1, 2, 3]);
+    }
 
     #[test]
     fn controls_and_invisible_characters_are_unprintable() {

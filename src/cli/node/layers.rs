@@ -9,9 +9,8 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use model::text::line_of;
 use serde_json::Value;
-
-use crate::cli::config::line_of;
 
 /// Prefix of the names of environment variables.
 const PREFIX: &str = "B7S_";

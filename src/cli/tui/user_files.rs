@@ -9,10 +9,10 @@ use ::tui::keymap::Keymap;
 use ::tui::theme::custom::CustomTheme;
 use ::tui::user_file::{Fault, Setting};
 use anyhow::{Context as _, bail};
+use model::text::line_of;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::cli::config::line_of;
 use crate::cli::parse::read_optional;
 
 /// File of keys in the configuration directory.
