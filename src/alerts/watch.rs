@@ -12,7 +12,7 @@ use client::functions::Functions;
 use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
 use client::stream::resume::{self, ResumeFrom};
-use futures::future::join_all;
+use futures::future::{join_all, ready};
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
@@ -153,8 +153,10 @@ fn sources<'a>(
     let mut work: Vec<Work> = Vec::new();
     if let Some(datasets) = &clients.datasets {
         for (name, columns) in columns {
-            let follow = source.clone().follow_rows(datasets.clone(), name.to_owned(), columns);
-            work.push(Box::pin(follow));
+            let (source, datasets, name) = (source.clone(), datasets.clone(), name.to_owned());
+            work.push(Box::pin(
+                async move { source.follow_rows(&datasets, &name, &columns).await },
+            ));
         }
     }
     if let Some(inference) = &clients.inference {
@@ -163,7 +165,7 @@ fn sources<'a>(
             work.push(Box::pin(async move {
                 // It ends if the stream is not served, for example while a proxy is set up.
                 loop {
-                    source.clone().follow_epochs(inference.clone(), topic, needs_ranks).await;
+                    source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;
                 }
             }));
@@ -176,7 +178,7 @@ fn sources<'a>(
         let source = source.clone();
         work.push(Box::pin(async move {
             loop {
-                source.clone().follow_executions(head.clone()).await;
+                source.follow_executions(&head).await;
                 sleep(RETRY.1).await;
             }
         }));
@@ -248,29 +250,40 @@ impl FactSource {
         drop(self.events.send(Event::Problem(problem)).await);
     }
 
-    async fn follow_rows(self, datasets: Datasets, name: String, columns: BTreeSet<String>) {
-        let id = self.find(&datasets, &name).await;
-        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
-        let follow = resume::follow(datasets, id, ResumeFrom::default(), sender);
-        let read = async {
-            while let Some(event) = received.recv().await {
-                match event {
-                    StreamEvent::Item(batch) => {
-                        let now = Clock::system().now();
-                        let points = points_of(&batch.rows, &columns, now);
-                        let fact = Fact::Rows { dataset: name.clone(), points };
+    /// Sends the facts of each item until the stream ends. `stream` names it in problems.
+    async fn read<T, F: Future<Output = Vec<Fact>>>(
+        &self,
+        mut received: Receiver<StreamEvent<T>>,
+        stream: &str,
+        facts_of: impl Fn(T) -> F,
+    ) {
+        while let Some(event) = received.recv().await {
+            match event {
+                StreamEvent::Item(item) => {
+                    for fact in facts_of(item).await {
                         if self.facts.send(fact).await.is_err() {
                             return;
                         }
                     }
-                    StreamEvent::Lost { why, .. } => {
-                        self.report(format!("lost the stream of dataset {name}: {}", why.why()))
-                            .await;
-                    }
-                    _ => {}
                 }
+                StreamEvent::Lost { why, .. } => {
+                    self.report(format!("lost {stream}: {}", why.why())).await;
+                }
+                StreamEvent::NotServed => self.report(format!("{stream} does not exist")).await,
+                _ => {}
             }
-        };
+        }
+    }
+
+    async fn follow_rows(&self, datasets: &Datasets, name: &str, columns: &BTreeSet<String>) {
+        let id = self.find(datasets, name).await;
+        let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
+        let follow = resume::follow(datasets.clone(), id, ResumeFrom::default(), sender);
+        let stream = format!("the stream of dataset {name}");
+        let read = self.read(received, &stream, |batch| {
+            let points = points_of(&batch.rows, columns, Clock::system().now());
+            ready(vec![Fact::Rows { dataset: name.to_owned(), points }])
+        });
         tokio::join!(follow, read);
     }
 
@@ -299,36 +312,18 @@ impl FactSource {
         }
     }
 
-    async fn follow_epochs(self, inference: Inference, topic: TopicId, needs_ranks: bool) {
-        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+    async fn follow_epochs(&self, inference: &Inference, topic: TopicId, needs_ranks: bool) {
+        let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
         let follow = bundles::follow(inference.clone(), topic, sender);
-        let read = async {
-            while let Some(event) = received.recv().await {
-                match event {
-                    StreamEvent::Item(latest) => {
-                        for fact in self.facts_of(&inference, &latest, topic, needs_ranks).await {
-                            if self.facts.send(fact).await.is_err() {
-                                return;
-                            }
-                        }
-                    }
-                    StreamEvent::Lost { why, .. } => {
-                        self.report(format!("lost the stream of topic {topic}: {}", why.why()))
-                            .await;
-                    }
-                    StreamEvent::NotServed => {
-                        self.report(format!("topic {topic} does not exist, or has no stream"))
-                            .await;
-                    }
-                    _ => {}
-                }
-            }
-        };
+        let stream = format!("the stream of topic {topic}");
+        let read = self.read(received, &stream, |latest| async move {
+            self.facts_of_epoch(inference, &latest, topic, needs_ranks).await
+        });
         tokio::join!(follow, read);
     }
 
     /// Returns the facts of a new bundle, with the names and weights of its actors.
-    async fn facts_of(
+    async fn facts_of_epoch(
         &self,
         inference: &Inference,
         latest: &LatestBundle,
@@ -372,47 +367,31 @@ impl FactSource {
         facts
     }
 
-    async fn follow_executions(self, head: Functions) {
-        let (sender, mut received) = mpsc::channel(EVENTS_CAPACITY);
+    async fn follow_executions(&self, head: &Functions) {
+        let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
         let follow = executions::follow(head.clone(), sender);
-        let read = async {
-            while let Some(event) = received.recv().await {
-                match event {
-                    StreamEvent::Item(event) => {
-                        let ClusterEventKind::Done { request_id, .. } = event.kind else {
-                            continue;
-                        };
-                        match head.execution(&request_id).await {
-                            Ok(body) if body.results.is_empty() => {}
-                            Ok(body) => {
-                                let shares = body.results.iter().map(|group| group.frequency);
-                                let fact = Fact::Execution {
-                                    request_id,
-                                    n_groups: body.results.len(),
-                                    agreement: shares.fold(0.0, f64::max),
-                                };
-                                if self.facts.send(fact).await.is_err() {
-                                    return;
-                                }
-                            }
-                            Err(error) => {
-                                let why = error.why();
-                                self.report(format!("cannot read execution {request_id}: {why}"))
-                                    .await;
-                            }
-                        }
-                    }
-                    StreamEvent::Lost { why, .. } => {
-                        self.report(format!("lost the events of the head: {}", why.why())).await;
-                    }
-                    StreamEvent::NotServed => {
-                        self.report("the head has no stream of events".to_owned()).await;
-                    }
-                    _ => {}
-                }
-            }
-        };
+        let read = self.read(received, "the event stream of the head", |event| async move {
+            let ClusterEventKind::Done { request_id, .. } = event.kind else { return Vec::new() };
+            self.facts_of_execution(head, request_id).await
+        });
         tokio::join!(follow, read);
+    }
+
+    /// Returns the agreement of a finished execution, if it has results.
+    async fn facts_of_execution(&self, head: &Functions, request_id: String) -> Vec<Fact> {
+        match head.execution(&request_id).await {
+            Ok(body) if body.results.is_empty() => Vec::new(),
+            Ok(body) => {
+                let shares = body.results.iter().map(|group| group.frequency);
+                let agreement = shares.fold(0.0, f64::max);
+                vec![Fact::Execution { request_id, n_groups: body.results.len(), agreement }]
+            }
+            Err(error) => {
+                let why = error.why();
+                self.report(format!("cannot read execution {request_id}: {why}")).await;
+                Vec::new()
+            }
+        }
     }
 }
 
