@@ -107,7 +107,10 @@ impl Actor {
             debug!(?host, "closed {} surplus connections of one host", closed.len());
         }
         for connection in closed {
-            self.close(connection);
+            if let Some(peer) = self.close(connection) {
+                // Prevents that the peer is dialed again immediately.
+                self.dialer.forget(peer, Instant::now());
+            }
         }
     }
 
@@ -145,12 +148,11 @@ impl Actor {
         self.dialer.is_boot_node(peer) || self.guard.is_named(peer)
     }
 
-    fn close(&mut self, connection: ConnectionId) {
-        if let Some(Established { peer, .. }) = self.connections.remove(&connection) {
-            // Prevents that the peer is dialed again immediately.
-            self.dialer.forget(peer, Instant::now());
-            self.swarm.close_connection(connection);
-        }
+    /// Closes a connection. Returns its peer, which can still be dialed at its known addresses.
+    fn close(&mut self, connection: ConnectionId) -> Option<PeerId> {
+        let Established { peer, .. } = self.connections.remove(&connection)?;
+        self.swarm.close_connection(connection);
+        Some(peer)
     }
 
     /// Closes all connections to `peer`.

@@ -1,5 +1,7 @@
 //! Ways in which nodes find each other: a boot node, the peer store, a name, a websocket.
 
+use futures::StreamExt as _;
+use libp2p::swarm::SwarmEvent;
 use tempfile::tempdir;
 
 use super::*;
@@ -76,6 +78,49 @@ async fn head_from_the_peer_store_is_found_and_again_after_its_restart() {
     disconnected(&mut at_worker, identity.peer_id()).await;
     let (_head, _at_head) = until(WITHIN, || Network::start(&group, head(port))).await.unwrap();
     connected(&mut at_worker, identity.peer_id()).await;
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn peer_that_connects_again_is_dialed_at_the_addresses_it_named() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    let keys = Identity::random();
+    let address: Multiaddr = head.addresses()[0].parse().unwrap();
+    let mut first = bare_swarm(&keys);
+    first.listen_on("/ip4/127.0.0.1/tcp/0".parse().unwrap()).unwrap();
+    let listening = loop {
+        if let SwarmEvent::NewListenAddr { address, .. } = first.select_next_some().await {
+            break address;
+        }
+    };
+    first.add_external_address(listening);
+    first.dial(address.clone()).unwrap();
+    let (dialed, mut dials) = mpsc::channel(1);
+    group.spawn("first", async move {
+        loop {
+            if let SwarmEvent::ConnectionEstablished { endpoint, .. } =
+                first.select_next_some().await
+                && endpoint.is_listener()
+            {
+                dialed.send(()).await.unwrap();
+            }
+        }
+    });
+    next(&mut at_head, |event| matches!(event, Event::Identified { .. }).then_some(())).await;
+
+    // A younger connection might belong to one attempt.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    let mut second = bare_swarm(&keys);
+    second.dial(address).unwrap();
+    group.spawn("second", async move {
+        loop {
+            second.select_next_some().await;
+        }
+    });
+    timeout(WITHIN, dials.recv()).await.unwrap().unwrap();
     group.shutdown().await;
 }
 
