@@ -85,6 +85,9 @@ impl Dispatch {
     pub(super) async fn run(self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
             self.context.peers.note(&event);
+            if let Event::Disconnected(peer) = &event {
+                self.offers.forget(peer);
+            }
             match (event, self.node_role.head()) {
                 (Event::Gossip { author, topic, bytes }, _) => {
                     self.context.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
@@ -158,7 +161,7 @@ impl Dispatch {
                     self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // The peer might have been sent an offer with slots before its role was known.
-                        self.offers.greet(&peer);
+                        self.offers.greet_worker(&peer);
                     }
                     if let Some(head) = self.node_role.head() {
                         head.note_offer(&peer, &offer);

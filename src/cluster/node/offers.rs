@@ -85,27 +85,46 @@ impl Offers {
         }
     }
 
-    /// Sends offers to a peer that has identified itself, or has become known as a worker, from now
-    /// until it is disconnected. A peer that reconnects has forgotten the last offer.
+    /// Sends offers to a peer that has identified itself, from now until it is disconnected. Does
+    /// nothing if the peer identifies itself again on the same connection.
     pub(super) fn greet(self: &Arc<Self>, peer: &PeerId) {
-        let offer = self.offer();
-        self.latest.send_if_modified(|latest| {
-            let has_changed = **latest != offer;
-            *latest = Arc::new(offer);
-            has_changed
-        });
         let mut receivers = self.receivers.lock();
-        if let Some(bell) = receivers.get(peer) {
-            return bell.notify_one();
+        if receivers.contains_key(peer) || !self.context.peers.speaks(peer, OFFER_PROTOCOL) {
+            return;
         }
+        self.update();
         let bell = Arc::new(Notify::new());
         receivers.insert(peer.clone(), Arc::clone(&bell));
         let (offers, peer) = (Arc::clone(self), peer.clone());
         self.context.group.spawn("offers", async move { offers.serve(&peer, &bell).await });
     }
 
+    /// Sends an offer for workers to a peer that has become known as a worker.
+    pub(super) fn greet_worker(&self, peer: &PeerId) {
+        self.update();
+        if let Some(bell) = self.receivers.lock().get(peer) {
+            bell.notify_one();
+        }
+    }
+
+    /// Stops sending offers to a peer that is disconnected. It needs a new one when it reconnects.
+    pub(super) fn forget(&self, peer: &PeerId) {
+        if let Some(bell) = self.receivers.lock().remove(peer) {
+            bell.notify_one();
+        }
+    }
+
+    fn update(&self) {
+        let offer = self.offer();
+        self.latest.send_if_modified(|latest| {
+            let has_changed = **latest != offer;
+            *latest = Arc::new(offer);
+            has_changed
+        });
+    }
+
     /// Sends a peer offers that are due, until it is disconnected.
-    async fn serve(&self, peer: &PeerId, bell: &Notify) {
+    async fn serve(&self, peer: &PeerId, bell: &Arc<Notify>) {
         let peers = &self.context.peers;
         let mut latest = self.latest.subscribe();
         // Latest offer that the peer received, and its time.
@@ -113,6 +132,9 @@ impl Offers {
         loop {
             let n_receivers = {
                 let mut receivers = self.receivers.lock();
+                if !receivers.get(peer).is_some_and(|current| Arc::ptr_eq(current, bell)) {
+                    return;
+                }
                 if !peers.speaks(peer, OFFER_PROTOCOL) {
                     receivers.remove(peer);
                     return;

@@ -53,6 +53,44 @@ async fn idle_mesh_sends_few_messages() {
 }
 
 #[tokio::test]
+async fn peer_gets_one_offer_per_connection_however_often_it_identifies_itself() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let worker = &cluster.workers[0];
+    let (network, mut events) = observer(&cluster).await;
+    // Distinguishes the offers of this test from those of the worker.
+    let subgroups = vec!["test".parse().unwrap()];
+    let mut offered = async || loop {
+        if let Event::Message { bytes, .. } = events.recv().await.unwrap()
+            && serde_json::from_slice::<Offer>(&bytes).unwrap().subgroups == ["test"]
+        {
+            return;
+        }
+    };
+    let context = NodeContext {
+        network: worker.network.clone(),
+        functions: worker.functions.clone(),
+        peers: Peers::new(Clock::system(), 1),
+        identity: Identity::random(),
+        metrics: metrics::new(),
+        clock: Clock::system(),
+        group: cluster.group.clone(),
+    };
+    let (peer, peers) = (network.peer_id(), context.peers.clone());
+    peers.note(&Event::Connected(peer.clone()));
+    let protocols = vec![OFFER_PROTOCOL.to_owned()];
+    peers.note(&Event::Identified { peer: peer.clone(), addresses: vec![], protocols });
+    let offers = Offers::new(context, worker.role.clone(), subgroups);
+    offers.greet(peer);
+    offered().await;
+    offers.greet(peer);
+    assert!(timeout(Duration::from_secs(1), offered()).await.is_err(), "the same connection");
+    offers.forget(peer);
+    offers.greet(peer);
+    offered().await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
 async fn worker_offers_slots_to_heads_and_functions_to_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
