@@ -1,11 +1,12 @@
 //! Publishes commits of other services on the same store to the readers of this service.
 //!
-//! The store is the source of truth. At intervals, one statement reads the latest revisions of all
-//! datasets with readers. If a commit of this service is not the next one of its dataset, the missing
-//! commits are read immediately. The task is idle while no dataset has readers. It does not run if only
-//! this service writes to the store.
+//! The store is the source of truth. At intervals, and whenever the store signals new commits, one
+//! statement reads the latest revisions of all datasets with readers. If a commit of this service is not
+//! the next one of its dataset, the missing commits are read immediately. The task is idle while no
+//! dataset has readers. It does not run if only this service writes to the store.
 
 use std::error::Error;
+use std::future::pending;
 use std::time::Duration;
 
 use formats::write::Writer;
@@ -21,9 +22,8 @@ use crate::Datasets;
 use crate::follow::render_frames;
 use crate::hub::frame::{CommitRows, Frame};
 
-/// Default interval of polls. A delay of a tenth of a second is not noticeable, and the statement takes
-/// a millisecond.
-pub const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Default interval of polls. A quarter of a second is hardly noticeable at a low load on the database.
+pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Pause after each round of reads, during which commits of other services accumulate for the next
 /// round.
@@ -47,6 +47,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     loop {
         let is_poll = select! {
             () = sleep_until(next_poll) => true,
+            () = wait_for_hint(&*follower.datasets.store) => true,
             () = hub.wait_for_work() => false,
         };
         if is_poll {
@@ -72,6 +73,14 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
             hub.wait_for_work().await;
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// Waits for a signal of a commit by another service. Never returns if there are no signals.
+async fn wait_for_hint(store: &dyn Store) {
+    match store.shared() {
+        Some(shared) => shared.hinted().await,
+        None => pending().await,
     }
 }
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::time::timeout;
 
@@ -82,6 +82,19 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
     timeout(Duration::from_secs(5), url.connect_options().connect())
         .await
         .unwrap_or_else(|_| Err(timed_out()))
+}
+
+/// Opens a connection to the database at `url` that receives the notifications of `channel`. It is
+/// reopened when it is lost.
+///
+/// # Errors
+/// The error of the database. A standby does not support notifications.
+pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
+    let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+    let pool = options.connect_with(url.connect_options()).await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(channel).await?;
+    Ok(listener)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use std::ops::Deref;
 
 use db::format::advice;
 use db::postgres::connections::Figures;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, pending};
 use model::block::{Block, Rows};
 use model::dataset::{Column, Dataset, DatasetId};
 use model::idempotency::IdempotencyKey;
@@ -512,6 +512,12 @@ pub trait SharedStore {
     /// Commits are recorded for some hours. If the commit that follows `after` is no longer recorded,
     /// the first returned commit has a higher revision than `after` + 1.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
+
+    /// Waits for a hint that another service has committed something, possibly before the call.
+    /// Hints may get lost. For one caller at a time. Cancel-safe.
+    fn hinted(&self) -> BoxFuture<'_, ()> {
+        Box::pin(pending())
+    }
 }
 
 impl dyn Store {

@@ -29,7 +29,7 @@ pub(crate) struct ServeCommand {
     #[command(flatten)]
     store: StoreFlags,
     /// Interval at which the database is polled for rows of other services, for streams
-    #[arg(long, default_value_t = 100, value_name = "MS", requires = "store",
+    #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000))]
     poll_ms: u64,
     #[command(flatten)]

@@ -229,6 +229,13 @@ impl Connections {
         Self { pool, shared: Arc::new(shared) }
     }
 
+    /// Returns true once a pooler has been found, which sends each transaction to another connection of
+    /// the server. A connection that listens behind it would leak its notifications to other callers.
+    #[must_use]
+    pub fn is_pooled(&self) -> bool {
+        self.shared.is_pooled()
+    }
+
     /// Runs `work`, which only reads. If a connection was lost, runs `work` again on another one.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod buckets;
 mod catalog;
 mod engine;
 mod head;
+mod hints;
 pub mod look;
 mod maintenance;
 mod reads;
@@ -43,6 +44,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex as Queue, oneshot};
 use tokio::task::unconstrained;
 
+use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
 use super::archived::Beneath;
@@ -58,7 +60,7 @@ use crate::catalog::{
 };
 use crate::span::{Order, Span, just_after};
 
-/// Maximum number of connections of a service.
+/// Maximum number of connections of a service, not counting the connection that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
 /// Settings of the connections. The connections that are not for writes serve pages and downloads.
@@ -86,6 +88,7 @@ pub struct PostgresStore {
     era: i64,
     is_read_only: bool,
     turns: Arc<Turns>,
+    hints: Arc<Hints>,
     group: Group,
     /// `None` while this is dropped.
     runtime: Option<Runtime>,
@@ -98,8 +101,18 @@ impl PostgresStore {
     /// [`StoreError`] if the database cannot be reached, or its tables have another format.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url, false)?;
-        let connections = store.connections.clone();
-        store.within(|| store.group.spawn("dataset store", maintenance::run(connections)));
+        let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
+        let receive = (Arc::clone(&hints), url.clone());
+        let is_pooled = connections.is_pooled();
+        store.within(|| {
+            store.group.spawn("dataset store", maintenance::run(connections.clone()));
+            store.group.spawn("send hints", async move { hints.send(&connections).await });
+            // Behind a pooler, a connection that listens would be shared with other callers.
+            if !is_pooled {
+                let receive = async move { receive.0.receive(&receive.1).await };
+                store.group.spawn("receive hints", receive);
+            }
+        });
         Ok(store)
     }
 
@@ -125,6 +138,7 @@ impl PostgresStore {
             era: 0,
             is_read_only,
             turns: Arc::default(),
+            hints: Arc::new(Hints::new()),
             group: Group::default(),
             runtime: Some(runtime),
         };
@@ -185,6 +199,7 @@ impl PostgresStore {
         }
         let (reply, result) = oneshot::channel();
         let (connections, turns) = (self.connections.clone(), Arc::clone(&self.turns));
+        let hints = Arc::clone(&self.hints);
         let write = async move {
             let queue = dataset.map(|dataset| Arc::clone(turns.lock().entry(dataset).or_default()));
             let turn = match &queue {
@@ -194,6 +209,7 @@ impl PostgresStore {
             let done = connections.write(work).await;
             if let Ok(done) = &done {
                 on_commit(done);
+                hints.note_commit();
             }
             drop(turn);
             // The map and this writer each hold the queue. If more references exist, another writer is
@@ -456,6 +472,10 @@ impl SharedStore for PostgresStore {
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
         self.read(move |c| head::list_commits(c, dataset, after, limit).boxed())
+    }
+
+    fn hinted(&self) -> BoxFuture<'_, ()> {
+        self.hints.received().boxed()
     }
 }
 

@@ -116,6 +116,21 @@ async fn column_that_is_added_while_a_writer_waits_is_folded() {
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.buckets"), 5);
 }
 
+#[tokio::test]
+async fn commit_is_hinted_to_other_services_only() {
+    let Some(url) = new_database() else { return };
+    let [mine, other] = [open(&url), open(&url)];
+    let listening = "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+    let look = || async { if number(&url, listening) == 2 { Ok(()) } else { Err("not yet") } };
+    task::wait::until(Duration::from_secs(30), look).await.unwrap();
+    let id = contract::create(&mine, contract::new_dataset("hinted")).await;
+    other.hinted().await;
+    contract::append(&mine, id, contract::block([(1, 1.0)])).await;
+    other.hinted().await;
+    assert!(mine.hinted().now_or_never().is_none(), "not to itself");
+}
+
 #[test]
 fn services_that_start_concurrently_create_one_store() {
     let Some(url) = new_database() else { return };

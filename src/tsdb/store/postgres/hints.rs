@@ -1,0 +1,95 @@
+//! Hints between services about new commits: one notification for all commits of some milliseconds.
+//! Hints are never sent in a transaction that writes, since its commit would wait for others.
+//!
+//! A hint only says that reading the commits is worth it. If hints do not arrive, as behind a pooler or
+//! on a standby, services poll.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use db::postgres::connections::{Connections, Snapshot};
+use db::postgres::{DatabaseUrl, listen};
+use futures::FutureExt as _;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tracing::debug;
+use uuid::Uuid;
+
+use super::{Result, StoreError};
+
+/// Channel on which services notify each other.
+const CHANNEL: &str = "triptych_datasets";
+
+/// Pause after a notification. All commits in it share the next one. Readers do not notice the
+/// delay, nor the database fifty notifications per second.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Pause after a connection failed.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// Signals of commits.
+#[derive(Debug)]
+pub(super) struct Hints {
+    /// Distinguishes the notifications of this service.
+    id: Arc<str>,
+    /// Signaled after a commit of this service.
+    committed: Notify,
+    /// Signaled after a commit of another service.
+    received: Notify,
+}
+
+impl Hints {
+    pub(super) fn new() -> Self {
+        let (committed, received) = Default::default();
+        Self { id: Uuid::new_v4().to_string().into(), committed, received }
+    }
+
+    /// Signals a commit of this service.
+    pub(super) fn note_commit(&self) {
+        self.committed.notify_one();
+    }
+
+    /// Waits until another service has committed something, possibly before the call. Cancel-safe.
+    pub(super) async fn received(&self) {
+        self.received.notified().await;
+    }
+
+    /// Notifies other services of commits. Runs until it is dropped.
+    pub(super) async fn send(&self, connections: &Connections) {
+        loop {
+            self.committed.notified().await;
+            let notified = connections.read(Snapshot::Statement, |c| {
+                let query = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL);
+                query.bind(self.id.to_string()).execute(c).map(|done| Ok(done.map(drop)?)).boxed()
+            });
+            let notified: Result<()> = notified.await;
+            // The next commit or poll makes up for it.
+            if let Err(error) = notified {
+                debug!(error = &error as &dyn Error, "failed to notify other services");
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Receives notifications of other services. Runs until it is dropped.
+    pub(super) async fn receive(&self, url: &DatabaseUrl) {
+        loop {
+            let Err(error) = self.listen(url).await;
+            debug!(error = &error as &dyn Error, "failed to listen for other services");
+            sleep(RETRY_AFTER).await;
+        }
+    }
+
+    async fn listen(&self, url: &DatabaseUrl) -> Result<Infallible, StoreError> {
+        let mut listener = listen(url, CHANNEL).await?;
+        loop {
+            let notified = listener.try_recv().await?;
+            // Without one, the connection was lost, perhaps with notifications.
+            if notified.is_none_or(|notified| notified.payload() != &*self.id) {
+                self.received.notify_one();
+            }
+        }
+    }
+}
