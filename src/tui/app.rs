@@ -252,7 +252,7 @@ fn edited(state: &mut State) {
         Screen::Data => state.data.edited(),
         Screen::Logs => state.logs.edited(),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
-            execute::update::search_output(state);
+            execute::update::find_match(state, true, false);
         }
         Screen::Execute if state.overlays.is_empty() => state.execute.form.edited(),
         _ => {}

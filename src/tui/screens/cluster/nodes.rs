@@ -105,7 +105,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let [upper, lower] = split_rows(inside, table_height);
     let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
-    draw_filter(filter, buf, frame);
+    draw_search(filter, buf, theme, &cluster.filter, "filter…");
     let rows = draw_failures(rows, buf, frame);
 
     let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
@@ -229,11 +229,6 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> Line<'static> {
         line.extend([Span::raw(" · "), age]);
     }
     line
-}
-
-fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let filter = &frame.state.cluster.filter;
-    draw_search(area, buf, frame.theme, filter, "filter…");
 }
 
 fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {

@@ -116,7 +116,9 @@ impl State {
         // A stable sort preserves the head's order of equal nodes.
         self.orders[Pane::Nodes as usize].sort(&mut nodes, compare_nodes);
         if let Some(name) = &self.grouped_by {
-            gather(&mut nodes, name);
+            // Preserves the order of equal nodes. Nodes without the attribute are last.
+            let value = |node: &Node| node.attributes.get(name).cloned();
+            nodes.sort_by_cached_key(|node| (value(node).is_none(), value(node)));
         }
         nodes
     }
@@ -367,13 +369,6 @@ impl NodeGroup {
         self.n_runs = self.n_runs.saturating_add(node.n_runs);
         self.n_agreed = self.n_agreed.saturating_add(node.n_agreed);
     }
-}
-
-/// Sorts nodes by the value of attribute `name`. Preserves the order of equal nodes. Nodes without the
-/// attribute are last.
-fn gather(nodes: &mut [Node], name: &str) {
-    let value = |node: &Node| node.attributes.get(name).cloned();
-    nodes.sort_by_cached_key(|node| (value(node).is_none(), value(node)));
 }
 
 /// Returns the rows of `nodes`, with a group for each value of attribute `name`, if given.

@@ -374,11 +374,6 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Handles an edit of the search: shows the first hit from the visible part on.
-pub(crate) fn search_output(state: &mut State) {
-    find_match(state, true, false);
-}
-
 fn shift_output(state: &mut State, by: isize) {
     let look = &mut state.results_mut().look;
     look.is_wrapped = false;
@@ -386,7 +381,7 @@ fn shift_output(state: &mut State, by: isize) {
 }
 
 /// Shows the next search hit. Stays at the current hit unless `is_other` is true.
-fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
+pub(crate) fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };
     let look = &mut state.results_mut().look;
