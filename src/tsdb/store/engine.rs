@@ -42,7 +42,7 @@ impl CatalogEntry {
 /// [`append`](Store::append) fails with
 /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
 /// rows. [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows.
-/// [`prune`](Store::prune) prunes archived months only as a whole, and no stored rows in archived months
+/// [`prune`](Catalog::prune) prunes archived months only as a whole, and no stored rows in archived months
 /// that remain.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
