@@ -295,8 +295,10 @@ impl Range {
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
+            // Also fails here, before the response starts, if computing the buckets needs too many rows.
+            let n_stored = store.page_at(&sight, &read)?.count.unwrap_or(0);
             let n_rows = match fill {
-                Fill::None => store.page_at(&sight, &read)?.count.unwrap_or(0),
+                Fill::None => n_stored,
                 _ => Grid::find(store, &sight, resolution, span)?.n_buckets,
             };
             let parts = (form, resolution, span.first, span.last, revision);

@@ -62,6 +62,7 @@ use crate::follow::CATCHING_UP_MAX;
 use crate::hub::{Hub, Writers};
 use crate::key_limit::KeyLimit;
 use crate::page_cache::PageCache;
+use crate::read::LONG_READS_MAX;
 pub use crate::replicas::POLL_EVERY;
 pub use crate::server::{DatasetsOptions, DatasetsService, StartError};
 pub use crate::source::load::LoadOptions;
@@ -88,6 +89,8 @@ pub(crate) struct Datasets {
     era: u32,
     /// Permits for readers that catch up concurrently.
     catching_up: Arc<Semaphore>,
+    /// Permits for reads of many rows whose response is short.
+    long_reads: KeyLimit,
     group: Group,
     metrics: Metrics,
     /// Path of the store's file. `None` if the store is a database.
@@ -127,6 +130,7 @@ impl Datasets {
             raw_span_max: ReadOptions::USUAL.raw_span_max,
             era: u32::from_le_bytes([a, b, c, d]),
             catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),
+            long_reads: KeyLimit::new(LONG_READS_MAX, LONG_READS_MAX / 2),
             group: group.clone(),
             metrics: metrics::new(),
             file: None,

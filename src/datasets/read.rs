@@ -22,6 +22,7 @@ use tsdb::store::{Count, PageRead, Sight, StoreError};
 use self::read_ahead::ReadAhead;
 use crate::error::{OperationError, Result};
 use crate::etag::{ETag, KnownETags};
+use crate::key_limit::KeyPermit;
 use crate::page_cache::{CachedPage, PageKey};
 use crate::query::params::Params;
 use crate::query::{self, Position, RowsQuery};
@@ -44,6 +45,10 @@ const REACH_WITHIN: Duration = Duration::from_millis(500);
 
 /// Interval of checks for that commit. Each check runs a statement.
 const REACH_EVERY: Duration = Duration::from_millis(50);
+
+/// Maximum number of concurrent reads of up to millions of rows whose response is short: pages of computed
+/// buckets, and coverages. A key can have half of them. Further reads wait.
+pub(crate) const LONG_READS_MAX: usize = 4;
 
 /// A page of rows, with everything that is needed to render it.
 #[derive(Debug)]
@@ -149,12 +154,26 @@ impl Datasets {
         {
             return Ok(response);
         }
+        let permit = match request.query.resolution {
+            Resolution::Every(_) => Some(self.long_read(key).await),
+            _ => None,
+        };
         let datasets = self.clone();
         let read = move || {
             let sight = sight.map_or_else(|| datasets.load_sight(who), Ok)?;
-            datasets.respond(&sight, &request, write)
+            let response = datasets.respond(&sight, &request, write);
+            // Held until the end even if the caller has gone.
+            drop(permit);
+            response
         };
         run_blocking(read).await?
+    }
+
+    /// Waits for a permit for a long read.
+    async fn long_read(&self, key: KeyId) -> KeyPermit {
+        let mut permit = self.long_reads.empty_permit(key);
+        permit.acquire(1).await;
+        permit
     }
 
     /// Waits briefly until a read-only store, which is a replica, has the commit that the caller has

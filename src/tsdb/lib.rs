@@ -8,7 +8,7 @@
 //! ```no_run
 //! use tsdb::{
 //!     catalog::DatasetRef,
-//!     store::{Store, sqlite::SqliteStore},
+//!     store::{Catalog, sqlite::SqliteStore},
 //! };
 //!
 //! let store = SqliteStore::open("datasets.db".as_ref())?;

@@ -48,8 +48,11 @@ impl Datasets {
         query: CoverageQuery,
     ) -> Result<(CoverageBody, Option<Timestamp>)> {
         let span = query.bounds.span(Resolution::Raw)?;
+        let permit = self.long_read(key).await;
         let datasets = self.clone();
         run_blocking(move || {
+            // Held until the end even if the caller has gone.
+            let _permit = permit;
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
             let id = sight.dataset.id;

@@ -9,6 +9,7 @@ use model::row::Bucket;
 
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{Count, PageOfRows, PageRead, Result, Sight, Store, StoreError};
+use crate::catalog::DatasetRef;
 use crate::rollup::{Fold, as_stored, coarsen};
 use crate::span::{Order, Span, just_before};
 
@@ -16,20 +17,41 @@ use crate::span::{Order, Span, just_before};
 /// about a second.
 const SOURCE_ROWS_MAX: u64 = 5_000_000;
 
-/// Factor by which the part of a span grows in which the latest buckets are searched.
+/// Number of times that a page is computed if commits keep changing the dataset. The page of the last
+/// time is neither current nor cached.
+const READS_MAX: u32 = 3;
+
+/// Factor by which the part of a span in which the latest buckets are searched grows while few are found.
 const GROWTH: u32 = 8;
 
 impl dyn Store {
     /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset, as of the revision
-    /// of the page or later.
+    /// of the page or earlier.
     ///
     /// # Errors
     /// [`StoreError::TooManySourceRows`]. Also as [`Store::page`].
     pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
-        let PageRead { resolution, span, order, skip, limit, count } = *read;
-        let Resolution::Every(length) = resolution else {
+        let Resolution::Every(length) = read.resolution else {
             return self.page(sight.dataset.id, read);
         };
+        let mut latest = sight.clone();
+        let mut n_reads = 1;
+        loop {
+            let page = self.compute_page(&latest, read, length)?;
+            // Rows that were committed between the scans of the page might have moved its buckets.
+            let after = self.sight(None, &DatasetRef::Id(sight.dataset.id))?;
+            let after = after.ok_or(StoreError::NoDataset { dataset: sight.dataset.id })?;
+            if after.revision == latest.revision || n_reads == READS_MAX {
+                return Ok(page);
+            }
+            latest = after;
+            n_reads += 1;
+        }
+    }
+
+    /// Computes the buckets of a page in several scans.
+    fn compute_page(&self, sight: &Sight, read: &PageRead, length: Duration) -> Result<PageOfRows> {
+        let PageRead { resolution, span, order, skip, limit, count } = *read;
         let n_wanted = skip.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX));
         let count = match count {
             Count::All => Some(self.count_at(sight, resolution, span)?),
@@ -100,21 +122,34 @@ impl dyn Store {
         n_wanted: u64,
     ) -> Result<(Span, u64)> {
         let source = resolution.source().unwrap_or(Resolution::Raw);
-        let newest = PageRead {
-            resolution: source,
-            span: source_span(resolution, span),
-            ..PageRead::raw(span, Order::Descending, 1)
-        };
-        let newest = self.page(sight.dataset.id, &newest)?.rows.timestamp(0).unwrap_or(span.last);
-        let mut wanted = length.saturating_mul(u32::try_from(n_wanted).unwrap_or(u32::MAX));
+        let (mut rest, mut n_found, mut growth) = (span, 0, 1);
         loop {
+            let newest = PageRead {
+                resolution: source,
+                span: source_span(resolution, rest),
+                ..PageRead::raw(rest, Order::Descending, 1)
+            };
+            // A gap before the part is skipped, since the buckets beyond it might need many rows.
+            let Some(newest) = self.page(sight.dataset.id, &newest)?.rows.timestamp(0) else {
+                return Ok((span, n_found));
+            };
+            let n_missing = u32::try_from(n_wanted - n_found).unwrap_or(u32::MAX);
+            let wanted = length.saturating_mul(n_missing).saturating_mul(growth);
             let first = span.first.max(resolution.bucket_start(newest) - wanted);
-            let part = Span { first, ..span };
-            let n = self.count_at(sight, resolution, part)?;
-            if n >= n_wanted || first == span.first {
-                return Ok((part, n));
+            let n = match self.count_at(sight, resolution, Span { first, ..rest }) {
+                Err(StoreError::TooManySourceRows { .. }) if growth > 1 => {
+                    growth = 1;
+                    continue;
+                }
+                n => n?,
+            };
+            n_found += n;
+            if n_found >= n_wanted || first == span.first {
+                return Ok((Span { first, ..span }, n_found));
             }
-            wanted = wanted.saturating_mul(GROWTH);
+            rest.last = just_before(first);
+            let is_sparse = n < u64::from(n_missing) / 2;
+            growth = if is_sparse { growth.saturating_mul(GROWTH) } else { 1 };
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Tests of additions to buckets: filled gaps, and if a bucket is complete.
 
+use futures::poll;
+use model::key::KeyId;
+
 use super::*;
+use crate::read::LONG_READS_MAX;
 
 /// Starts a service with bars in minutes 0, 1, 20 and 31, which are in the 5-minute buckets 0, 20 and
 /// 30.
@@ -270,4 +274,27 @@ async fn latest_computed_buckets_are_found_across_gaps() {
         next = page["next"].as_str().map(str::to_owned);
     }
     assert_eq!(counts, [2, 2, 1]);
+}
+
+#[tokio::test]
+async fn computed_buckets_and_coverage_wait_for_their_turn_and_delay_no_other_page() {
+    let service = service_with_gaps().await;
+    let limit = &service.app.datasets.long_reads;
+    let mut others = [98, 99].map(|key| limit.empty_permit(KeyId::new(key)));
+    for other in &mut others {
+        other.acquire(2).await;
+    }
+    assert_eq!(limit.n_acquired(), LONG_READS_MAX);
+    let paths = ["/api/rows/?dataset=1&resolution=7m", "/api/datasets/1/coverage/"];
+    let mut waiting = paths.map(|path| Box::pin(page(&service, path)));
+    for _ in 0..3 {
+        for read in &mut waiting {
+            assert!(poll!(read).is_pending());
+        }
+        page(&service, &path("limit=1")).await;
+    }
+    drop(others);
+    let [computed, coverage] = waiting;
+    assert_eq!(computed.await["count"], 3);
+    assert_eq!(coverage.await["rows"], 4);
 }
