@@ -503,7 +503,8 @@ impl Functions {
         .await
     }
 
-    /// Claims a stored function on behalf of `requester`. No effect if its current claim is higher.
+    /// Records that `requester` uses a stored function other than by a run. The operator or a named peer
+    /// also becomes its requester if this claim ranks above the claim of the current requester.
     async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
         match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,

@@ -66,7 +66,8 @@ impl Retention {
 
 /// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // If the clock is wrong at the start, no rows may be deleted.
+    // The clock might be ahead at the start. To delete no rows too early, the date starts at the latest
+    // change of a dataset.
     let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());

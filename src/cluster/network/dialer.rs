@@ -198,8 +198,8 @@ impl Dialer {
         entry.state = DialState::Due(now + wait);
     }
 
-    /// Returns the address of boot node `peer` if a failure to reach it at `now` should be
-    /// reported: the first one since it was connected, then less and less often.
+    /// Returns the address of boot node `peer` if a failure to reach it should be reported at time
+    /// `now`. The first of successive failures is reported, later failures less and less often.
     pub(super) fn take_report(&mut self, peer: PeerId, now: Instant) -> Option<Multiaddr> {
         let entry = self.peers.get_mut(&peer)?;
         if entry.reason != DialReason::Boot || now < entry.report_at {

@@ -1,5 +1,4 @@
-//! Values of pairs of actors in one array of numbers, which contains a list of numbers for each row and
-//! column.
+//! Values of pairs of actors: a list of numbers for each pair, with the lists of all pairs in one array.
 //!
 //! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal texts
 //! they need 16 MB in memory, on disk and in a response. As numbers they need 400 kB.

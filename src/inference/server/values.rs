@@ -160,7 +160,7 @@ const EXPORTED_DEFAULT: u32 = 1_000;
 /// Maximum number of epochs of a response.
 const EXPORTED_MAX: u32 = 10_000;
 
-/// Column of the file: its name, its type and the value of an actor.
+/// Column of an exported file: its name, its type and the function that returns its value in a row.
 type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
 
 /// The columns after `timestamp`, which is the time at which the epoch opened.

@@ -124,7 +124,8 @@ impl Pair {
         Ok(answer)
     }
 
-    /// Follows links as fast as possible, then sends as many requests to the reference.
+    /// Requests pages from the service by following links without pauses, then as many pages from the
+    /// reference process.
     async fn walk(
         &mut self,
         bench: &Bench,

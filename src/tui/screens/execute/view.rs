@@ -196,7 +196,7 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     took.reverse();
     let title = format!("Duration of the last {} runs", took.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
-    // Two columns for each, so that a few are distinct.
+    // Each bar is two columns wide, so that a few bars can be distinguished.
     let values: Vec<_> = took.iter().flat_map(|it| [Some(it.as_secs_f64()); 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
     let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
