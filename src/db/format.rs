@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_formats_within_the_steps_can_be_upgraded() {
+    fn only_formats_with_an_upgrade_step_can_be_upgraded() {
         let steps = ["7 to 8", "8 to 9"];
         let check = |found, want: Option<&[&str]>| {
             assert_eq!(steps_from(&steps, found, 9), want, "from {found}");

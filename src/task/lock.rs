@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_locked_once_at_a_time() {
+    fn lock_has_one_holder_at_a_time() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("lock");
         let held = try_lock(&path).unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn near_addresses_are_dialed_only_while_every_peer_is_as_near() {
+    async fn addresses_nearer_than_a_connected_peer_are_not_dialed() {
         let table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
         let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();

@@ -53,7 +53,7 @@ fn file_has_the_fields_of_b7s() {
 }
 
 #[test]
-fn a_hundred_peers_are_kept_and_reached_ones_longest() {
+fn peers_are_limited_and_reached_peers_are_kept_longest() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
     db.note(&id(0), vec![ADDRESS.into()], true);

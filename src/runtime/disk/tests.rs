@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn entry_is_read_only_if_unchanged_and_under_its_name() {
+fn entry_loads_only_if_unchanged_and_under_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::open(folder.path()).unwrap();
     let bytes = disk.entry("name", &[7; 100]);

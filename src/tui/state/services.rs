@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn open_stream_and_response_do_not_end_a_limit() {
+    fn limited_service_stays_limited_despite_responses() {
         let at = Timestamp::from_seconds;
         let mut services = Services::default();
         let limited = Health::Limited { until: at(60) };

@@ -110,7 +110,7 @@ fn rises_and_falls_differ_for_color_blindness() {
 }
 
 #[test]
-fn mono_theme_uses_no_color_and_no_depth_means_mono() {
+fn theme_without_color_depth_uses_no_colors() {
     for name in Name::ALL {
         let theme = Theme::new(name, Depth::None);
         let mut styles = vec![theme.bg, theme.bar, theme.sel, theme.faint, theme.border];

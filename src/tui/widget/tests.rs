@@ -236,7 +236,7 @@ fn sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
 }
 
 #[test]
-fn zero_is_a_line_on_the_floor_and_tops_can_be_shared() {
+fn zero_is_drawn_as_a_line_and_sparklines_can_share_a_top() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
     let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
     bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);

@@ -175,7 +175,7 @@ async fn environment_is_fixed_except_for_the_variables_of_the_request() {
 }
 
 #[tokio::test]
-async fn this_program_gets_the_variables_in_a_file() {
+async fn own_program_gets_the_variables_in_a_file() {
     let mut script = Script::new(&format!(
         "{PRINT_ALL}; stat -c %a variables; tr '\\0' '\\n' <variables; \
         while [ $# -gt 0 ]; do case $1 in --variables|--limited-files|--compiled-folder) \

@@ -57,7 +57,7 @@ async fn owner_can_list_and_add_tags() {
 }
 
 #[tokio::test]
-async fn removed_tag_hides_the_dataset_from_its_holders() {
+async fn removed_tag_hides_the_dataset_from_holders_of_the_tag() {
     let service = Service::with_bars(1).await;
     let refused = refusal("only the owner of the dataset can do this: forbidden");
     let path = "/api/datasets/1/tags/public/";

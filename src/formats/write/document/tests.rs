@@ -83,7 +83,7 @@ fn check(name: &str, got: &[u8]) {
 }
 
 #[test]
-fn columnar_files_match_files_read_by_others() {
+fn columnar_files_match_files_that_other_programs_read() {
     let rows = || vec![Rows::Raw(block(0..7)), Rows::Raw(block(7..7)), Rows::Raw(block(7..20))];
     check("rows.arrows", &render(Output::Arrow, Resolution::Raw, &rows()));
     check("rows.parquet", &render(Output::Parquet, Resolution::Raw, &rows()));

@@ -187,7 +187,7 @@ async fn merged_rows_keep_missing_values() {
 }
 
 #[tokio::test]
-async fn latest_rows_within_some_bytes_are_found() {
+async fn latest_rows_that_fit_in_a_number_of_bytes_are_found() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("sized")).await;

@@ -204,7 +204,7 @@ async fn first_reader_after_the_file_is_deleted_fails() {
 }
 
 #[tokio::test]
-async fn old_batches_and_the_oldest_of_very_many_are_forgotten() {
+async fn batches_are_forgotten_by_age_and_by_number() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let fill = |connection: &Connection| {
