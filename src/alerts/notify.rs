@@ -7,10 +7,10 @@ use client::transport::install_crypto;
 use hmac::{Hmac, Mac as _};
 use model::address::redact_address;
 use reqwest::redirect::Policy;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use sha2::Sha256;
-use tokio::process::{Child, Command};
+use task::process::GroupLeader;
+use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::rules::Notify;
@@ -124,7 +124,8 @@ impl Notifier {
             AlertState::Firing => "firing",
             AlertState::Resolved => "resolved",
         };
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env("TRIPTYCH_ALERT_RULE", &alert.rule)
             .env("TRIPTYCH_ALERT_STATE", state)
@@ -133,17 +134,10 @@ impl Notifier {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .env_remove(SECRET_VARIABLE)
-            .process_group(0)
-            .spawn();
-        let mut child =
-            child.map_err(|source| NotifyError::Start { program: program.clone(), source })?;
-        let mut group = ProcessGroup::of(&child);
-        let exited = timeout(TIME_LIMIT, child.wait()).await;
-        if exited.is_ok() {
-            group.release();
-        }
-        let outcome = match exited {
+            .env_remove(SECRET_VARIABLE);
+        let mut leader = GroupLeader::spawn(&mut command)
+            .map_err(|source| NotifyError::Start { program: program.clone(), source })?;
+        let outcome = match timeout(TIME_LIMIT, leader.0.wait()).await {
             Ok(Ok(status)) if status.success() => return Ok(()),
             Ok(Ok(status)) => format!("failed: {status}"),
             Ok(Err(error)) => format!("failed: {error}"),
@@ -171,30 +165,6 @@ impl Notifier {
                 return Err(NotifyError::Webhook { address, outcome });
             };
             sleep(pause).await;
-        }
-    }
-}
-
-/// A command and the processes that it started, which are killed on drop.
-struct ProcessGroup(Option<Pid>);
-
-impl ProcessGroup {
-    fn of(leader: &Child) -> Self {
-        let pid = leader.id().and_then(|id| i32::try_from(id).ok());
-        Self(pid.and_then(Pid::from_raw))
-    }
-
-    /// Lets the processes run on, for a command that has exited but left others in the background.
-    fn release(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // It fails if all processes have exited.
-            kill_process_group(group, Signal::KILL).ok();
         }
     }
 }

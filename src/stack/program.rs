@@ -12,10 +12,11 @@ use anyhow::{Context as _, anyhow, bail};
 use model::escape::escape_line;
 use parking_lot::Mutex;
 use task::group::Group;
+use task::process::GroupLeader;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -41,7 +42,7 @@ const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 /// A running program.
 #[derive(Debug)]
 pub struct Program {
-    child: Child,
+    leader: GroupLeader,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     said: Arc<Mutex<Said>>,
@@ -79,8 +80,8 @@ impl Program {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).envs(environment).kill_on_drop(true);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        shell.process_group(0);
-        let mut child = shell.spawn().context("cannot start a shell")?;
+        let mut leader = GroupLeader::spawn(&mut shell).context("cannot start a shell")?;
+        let child = &mut leader.0;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().context("output of the program is not readable")?;
         let stderr =
@@ -93,7 +94,7 @@ impl Program {
             drop(open);
         });
         Ok(Self {
-            child,
+            leader,
             stdin,
             stdout: BufReader::new(stdout),
             said,
@@ -208,24 +209,11 @@ impl Program {
 
     /// Waits until the program has exited, for at most `within`.
     async fn ended(&mut self, within: Duration) -> anyhow::Result<Ended> {
-        let status = within_limit(within, async { Ok(self.child.wait().await?) }).await?;
+        let status = within_limit(within, async { Ok(self.leader.0.wait().await?) }).await?;
         // If this times out, the lines read so far are used.
         drop(timeout(ERRORS_WITHIN, &mut self.errors_end).await);
         let last_line = self.said.lock().last_line.take();
         Ok(Ended { is_success: status.success(), code: status.code(), last_line })
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // The process group id remains valid until the child has been waited for.
-        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok())
-            && let Some(pid) = rustix::process::Pid::from_raw(pid)
-            && let Err(error) =
-                rustix::process::kill_process_group(pid, rustix::process::Signal::KILL)
-        {
-            tracing::debug!(%error, "could not kill a worker's program");
-        }
     }
 }
 

@@ -1,8 +1,39 @@
-//! Figures about processes, taken from `/proc` on Linux. Other systems report less.
+//! Child processes with their descendants, and figures about processes, taken from `/proc` on Linux. Other
+//! systems report less.
 
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, io};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// A child process with its own process group. If it is dropped before its exit was collected, all
+/// processes of the group are killed.
+#[derive(Debug)]
+pub struct GroupLeader(pub Child);
+
+impl GroupLeader {
+    /// Starts `command` in a new process group.
+    ///
+    /// # Errors
+    /// If the program cannot be started.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0).spawn().map(Self)
+    }
+}
+
+impl Drop for GroupLeader {
+    fn drop(&mut self) {
+        // The group's id remains valid until the exit was collected. After that, there is no id here.
+        if let Some(group) = self.0.id().and_then(|id| i32::try_from(id).ok())
+            && let Some(group) = Pid::from_raw(group)
+            && let Err(error) = kill_process_group(group, Signal::KILL)
+        {
+            tracing::debug!(%error, "the processes of a command could not be killed");
+        }
+    }
+}
 
 /// Total scheduling times of all threads of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
