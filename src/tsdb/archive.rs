@@ -56,7 +56,7 @@ const FOOTERS_BYTES_MAX: usize = 32 << 20;
 /// Settings of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveOptions {
-    /// Minimum age of a month, counted from its end, to be archived.
+    /// Age at which a month is archived, counted from its end.
     pub after: Duration,
     /// Time after which a file without effect is deleted. Until then, readers may still use it.
     pub grace: Duration,

@@ -56,8 +56,8 @@ impl Fold {
         Self { prices: [value; 4], volume }
     }
 
-    /// Returns true if this fold gives the same buckets as `old` for rows that have no values in the
-    /// columns that `old` does not use.
+    /// Returns true if this fold and `old` give the same buckets for existing rows, which have no
+    /// values in columns that were added after them.
     pub(crate) fn continues(self, old: Self) -> bool {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
@@ -114,8 +114,8 @@ impl Folding {
         self.buckets
     }
 
-    /// Adds the rows of `under` merged with some rows of a block `over` them. At equal timestamps the
-    /// row of `over` is used.
+    /// Adds the rows of `under`, merged with the given rows of the block `over`. At equal
+    /// timestamps, the row of `over` is used.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
         let samples = Samples::find(self.fold, under);
         let mut left = under.times.as_slice();

@@ -59,7 +59,7 @@ pub struct PageRead {
     pub skip: u64,
     /// Maximum number of rows.
     pub limit: usize,
-    /// Determines if all matches are counted.
+    /// Selects whether all matches are counted.
     pub count: Count,
 }
 
@@ -70,7 +70,7 @@ impl PageRead {
     }
 }
 
-/// Determines if a page counts all matches.
+/// Selects whether a page counts all matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Counts all matches.
@@ -306,7 +306,7 @@ pub enum StoreError {
     TooManySourceRows {
         /// Resolution of the buckets.
         resolution: Resolution,
-        /// Maximum number of rows or buckets that they are computed from.
+        /// Maximum number of rows or shorter buckets from which a read can compute buckets.
         n_max: u64,
     },
     /// The store is closed, or the program is stopping.
@@ -374,8 +374,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns
-    /// `None` if it is not visible. If several datasets have the name, it refers to the key's own
-    /// dataset.
+    /// `None` if it is not visible. If several datasets have the name, the key's own dataset is
+    /// meant.
     ///
     /// # Errors
     /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
@@ -398,7 +398,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
 
-    /// Returns the changes that would give each key of the store the tags that it holds.
+    /// Returns the granted tags, as the changes that would grant them again. Used to copy them to
+    /// another store.
     fn grants(&self) -> Result<Vec<TagChange>>;
 
     /// Returns the datasets with a retention limit in their metadata.

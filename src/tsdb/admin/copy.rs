@@ -123,7 +123,7 @@ pub enum CopyError {
     /// The copy was changed or pruned independently of its source, or has other tags. It was not
     /// touched.
     #[error(
-        "copy was changed after it was made; copy to an empty store if these changes may be lost"
+        "copy was changed after it was made; copy to an empty store, or delete the copy if its changes are not needed"
     )]
     CopyChanged,
     /// The source was written during the copy, or the copy was written by another program.
@@ -416,7 +416,7 @@ fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     Block { columns, ..rows }
 }
 
-/// Converts the result so far to the decision whether a scan continues.
+/// Continues a scan unless `done`, its result so far, is an error.
 const fn go_on(done: &Result<(), CopyError>) -> ControlFlow<()> {
     if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -471,7 +471,8 @@ pub(super) fn fails(
     move |error| StoreError::Archive { dataset, month, source: error.into() }
 }
 
-/// Returns true if a file is damaged or missing, as it is if it was replaced during the read.
+/// Returns true if a file is damaged or missing. A file that is replaced during a read counts as
+/// damaged.
 pub(super) fn is_damaged(error: &StoreError) -> bool {
     let StoreError::Archive { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(ObjectError::Damaged { .. } | ObjectError::Missing { .. }))

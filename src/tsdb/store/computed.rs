@@ -17,11 +17,12 @@ use crate::span::{Order, Span, just_before};
 /// about a second.
 const SOURCE_ROWS_MAX: u64 = 5_000_000;
 
-/// Number of times that a page is computed if commits keep changing the dataset. The page of the last
-/// time is neither current nor cached.
+/// Maximum number of attempts to compute a page while commits change the dataset. The page of the
+/// last attempt is neither current nor cached.
 const READS_MAX: u32 = 3;
 
-/// Factor by which the part of a span in which the latest buckets are searched grows while few are found.
+/// Growth factor of the part of a span that is searched for the latest buckets. The part grows
+/// until it has enough buckets.
 const GROWTH: u32 = 8;
 
 impl dyn Store {

@@ -1,4 +1,4 @@
-//! Interface of an engine that the archive and copies of datasets use.
+//! Interface of engines for the archive and for copies of datasets.
 
 use std::time::Duration;
 

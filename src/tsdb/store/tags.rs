@@ -122,7 +122,7 @@ pub(super) async fn list<S: Session>(s: &mut S, filter: TagFilter) -> Result<Vec
     s.all(sql, &[&number], tag).await
 }
 
-/// Returns the changes that would give each key the tags that it holds.
+/// Returns the granted tags, as the changes that would grant them again.
 pub(super) async fn grants<S: Session>(s: &mut S) -> Result<Vec<TagChange>> {
     let sql = "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
          JOIN datasets.tags t ON t.id = kt.tag

@@ -30,8 +30,8 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    /// Reads a dataset up to `until`. `on_rows` is called with the number of rows so far. The digest is
-    /// incomplete if it stops the read.
+    /// Reads a dataset up to `until`. Calls `on_rows` with the number of rows so far. If `on_rows`
+    /// stops the read, the digest is incomplete.
     ///
     /// # Errors
     /// [`StoreError`](crate::store::StoreError).

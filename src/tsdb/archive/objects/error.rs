@@ -16,7 +16,8 @@ pub enum ObjectError {
     /// The server cannot be reached, is overloaded, or is too slow. The request may succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
-    /// Neither the environment nor the machine or service that it names provides credentials.
+    /// There are no credentials in the environment, and none could be fetched from the machine's
+    /// metadata service or a service that the environment names.
     #[error("no credentials for the archive")]
     NoCredentials(#[source] Cause),
     /// The server does not know the credentials, or they lack a permission.

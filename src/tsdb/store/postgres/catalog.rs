@@ -164,7 +164,7 @@ pub(super) async fn change(
     change: DatasetChange,
     now: Timestamp,
 ) -> Result<Sight> {
-    // The lock prevents that rows are added meanwhile.
+    // The lock prevents other writers from adding rows in the meantime.
     let is_empty = Head::lock(c, dataset).await?.is_empty();
     let old = find(c, dataset).await?;
     match &change {
@@ -275,10 +275,10 @@ type Seen = (
     Vec<Time>,
 );
 
-/// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns `None`
-/// if it is not visible. If several datasets have the name, it refers to the key's own dataset. If the
-/// key owns none of them, the name is ambiguous, which is an error, since anyone can reuse the name of
-/// an existing dataset.
+/// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns
+/// `None` if it is not visible. If several datasets have the name, the key's own dataset is meant.
+/// If the key owns none of them, the name is ambiguous, which is an error, since anyone can reuse
+/// the name of an existing dataset.
 pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,

@@ -1,7 +1,7 @@
 //! Hints between services about new commits: one notification for all commits of some milliseconds.
 //! Hints are never sent in a transaction that writes, since its commit would wait for others.
 //!
-//! A hint only says that reading the commits is worth it. If hints do not arrive, as behind a pooler or
+//! A hint only means that there are commits to read. If hints do not arrive, as behind a pooler or
 //! on a standby, services poll.
 
 use std::convert::Infallible;
@@ -22,8 +22,9 @@ use super::{Result, StoreError};
 /// Channel on which services notify each other.
 const CHANNEL: &str = "triptych_datasets";
 
-/// Pause after a notification. All commits in it share the next one. Readers do not notice the
-/// delay, nor the database fifty notifications per second.
+/// Pause after a notification. All commits during the pause share the next notification. The delay
+/// is too short for readers to notice, and fifty notifications per second are no load for the
+/// database.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Pause after a connection failed.
@@ -65,7 +66,7 @@ impl Hints {
                 query.bind(self.id.to_string()).execute(c).map(|done| Ok(done.map(drop)?)).boxed()
             });
             let notified: Result<()> = notified.await;
-            // The next commit or poll makes up for it.
+            // Other services learn of the commit by the next notification or poll.
             if let Err(error) = notified {
                 debug!(error = &error as &dyn Error, "failed to notify other services");
             }
@@ -86,7 +87,7 @@ impl Hints {
         let mut listener = listen(url, CHANNEL).await?;
         loop {
             let notified = listener.try_recv().await?;
-            // Without one, the connection was lost, perhaps with notifications.
+            // `None` means that the connection was lost, possibly with notifications.
             if notified.is_none_or(|notified| notified.payload() != &*self.id) {
                 self.received.notify_one();
             }

@@ -26,8 +26,8 @@ use super::{Result, scan};
 use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
 use crate::span::{Span, just_before};
 
-/// Number of new buckets of an append from which on it checks if a chunk of [`NEW_CHUNK_MIN`] buckets is
-/// possible.
+/// Minimum number of new buckets of an append for which it is checked if they complete a chunk of
+/// [`NEW_CHUNK_MIN`] buckets.
 const NEW_MIN: usize = 16;
 
 /// Minimum number of new buckets that are stored as a chunk. Single records are twenty times as

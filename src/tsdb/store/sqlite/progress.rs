@@ -17,7 +17,7 @@ pub(super) struct Progress {
     pub(super) kept_from: Option<Timestamp>,
     pub(super) n_fresh: usize,
     pub(super) n_late: usize,
-    /// Changes whenever a chunk of the dataset is removed.
+    /// Number that changes whenever a chunk of the dataset is removed.
     pub(super) layout: i64,
     /// End of the latest month that was ever archived.
     pub(super) archived_until: Option<Timestamp>,

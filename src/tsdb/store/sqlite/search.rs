@@ -19,8 +19,8 @@ use crate::catalog::{Filter, Listed};
 /// have a word, counting them would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// Maximum number of visible datasets for which all of them are searched instead of an index. An index
-/// may have a million matches that the key cannot see.
+/// Maximum number of visible datasets that are searched one by one instead of with an index. An
+/// index may have a million matches that the key cannot see.
 const SEARCHED_MAX: u64 = 1000;
 
 /// Maximum number of datasets from which texts are read to check for words that no index can find.

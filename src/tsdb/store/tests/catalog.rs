@@ -110,8 +110,8 @@ struct Plain {
 /// A catalog as plain lists.
 #[derive(Debug, Default)]
 struct Model {
-    /// Number of this run. It distinguishes its names and tags from names and tags of other runs in the
-    /// same store.
+    /// Number of this run, which is part of its names and tags, so that runs in the same store do
+    /// not affect each other.
     run: usize,
     datasets: Vec<Plain>,
     /// Existing tags, as pairs of owner and number.

@@ -19,7 +19,7 @@ const COMPARE_EVERY: usize = 30;
 /// Datasets that are written concurrently, so that they share commits.
 const DATASETS: [i64; 2] = [1, 2];
 
-/// An operation that a revision of a dataset consists of.
+/// The write that a revision of a dataset results from.
 enum Operation {
     /// Appends a few new rows, a late row, a replacement, and sometimes a whole chunk.
     Append(BTreeMap<i64, f64>),
@@ -78,8 +78,8 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Has no effect in a normal run of the tests. If [`killed_writer_loses_no_acknowledged_rows`] starts
-/// it, it writes until it is killed.
+/// Writes until it is killed, in the process that [`killed_writer_loses_no_acknowledged_rows`]
+/// starts. Has no effect in a normal run of the tests.
 #[tokio::test]
 async fn killed_writer() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
