@@ -32,8 +32,8 @@ const MISSED_ROWS: usize = 8192;
 /// Approximate maximum size in bytes of missed rows that are read at a time. Applies if rows are long.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum number of readers that catch up concurrently. After a restart many readers have to, and each
-/// needs some milliseconds. Further readers wait.
+/// Maximum number of readers that catch up concurrently. After a restart, many readers catch up,
+/// which takes some milliseconds for each. Further readers wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
 /// Message to a reader that cannot be resumed.

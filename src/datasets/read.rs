@@ -389,7 +389,7 @@ fn render_page(
     CachedPage { body, n_rows: n_rows(page), revision: page.revision, depends_on }
 }
 
-/// The number of rows of a page.
+/// Returns the number of rows of a page.
 fn n_rows(page: &RowsPage<'_>) -> u64 {
     u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
 }

@@ -90,12 +90,13 @@ pub enum CopyError {
         path: PathBuf,
     },
     /// The destination has rows that differ from the rows of the source. They were not changed.
-    #[error("table {table} of the destination has other rows; copy to an empty store")]
+    #[error("destination is not empty, and its table {table} differs from the source; copy to an empty store")]
     NotEmpty {
         /// Name of the table.
         table: String,
     },
-    /// Another program wrote to the destination during the copy.
+    /// The copy differs from the source, since another program wrote to the destination during the
+    /// copy.
     #[error(
         "rows of table {table} differ from the source; stop the services of the destination, and empty it"
     )]

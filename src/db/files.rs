@@ -59,9 +59,9 @@ impl DatabaseFiles {
 
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// If they are not, logs this. The result then stays false, and the service must be restarted. A log
-    /// that was left next to another main file is renamed, so that SQLite does not apply it to that
-    /// file.
+    /// Otherwise logs an error. The result then stays false, and the service must be restarted. A
+    /// log that was left next to another main file is renamed, so that SQLite does not apply it to
+    /// that file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;

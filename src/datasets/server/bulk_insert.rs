@@ -73,10 +73,11 @@ fn modes() -> Object {
 /// name their dataset in the query. If rows are rejected, `details` has their number and the first
 /// reasons.
 ///
-/// `Idempotency-Key` names the request, so that it is stored once however often it is sent. The
-/// response is kept for a day, or until 100 000 later requests of the key. The same request gets it
-/// again, with the same `revision`. Another body or query is a 422. While the first attempt is in
-/// progress, the response is a 409 with `Retry-After`. Rejected requests are not kept.
+/// `Idempotency-Key` names the request, so that its rows are stored once even if it is sent several
+/// times. The response is kept for a day, or until 100 000 later requests of the API key. A
+/// repeated request gets the same response, with the same `revision`. A request with the same name
+/// but a different body or query is a 422. While the first attempt is in progress, the response is
+/// a 409 with `Retry-After`. Rejected requests are not kept.
 ///
 /// Timestamps are in the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, and
 /// all texts of a row have at most 16 384.

@@ -74,7 +74,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(cause) => {
             let is_unconnected =
                 matches!(cause.get_ref(), Some(cause) if cause.is::<NoConnection>());
-            // The server did not respond in time, so it is not asked again.
+            // The server did not respond in time, so the request is not repeated.
             cause.kind() != io::ErrorKind::TimedOut && !is_unconnected
         }
         sqlx::Error::Protocol(_) => true,
@@ -205,7 +205,7 @@ fn next_step_after(code: &str) -> Option<&'static str> {
             "check the user in the address, its password in PGPASSWORD or ~/.pgpass, and pg_hba.conf"
         }
         "42501" => {
-            "let the owner of the database GRANT the user what it lacks: CREATE ON DATABASE, or the tables"
+            "let the owner of the database grant the user CREATE ON DATABASE, or access to the tables"
         }
         _ => return None,
     })

@@ -187,7 +187,7 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
         return Err(damaged(key, "its rows are out of order"));
     }
     if (n_rows, ends, last_row) != (reader.file.n_rows, Some(*rows), reader.file.last_row) {
-        return Err(damaged(key, "it has other rows than its record says"));
+        return Err(damaged(key, "its rows differ from its record"));
     }
     Ok(n_rows)
 }

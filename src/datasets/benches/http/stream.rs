@@ -184,7 +184,8 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     Ok(Row::new(name, value, "p99 250 ms at most, nothing lost", is_met))
 }
 
-/// Inserts enough rows to fill the buffers of a stalled reader.
+/// Measures a burst of rows to several readers, which is long enough to fill the buffers of a
+/// stalled reader.
 async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
     let dataset = bench.create("stream_stalled", &["row", "close"]).await?;
     let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);

@@ -1,4 +1,4 @@
-//! Tests of additions to buckets: filled gaps, and if a bucket is complete.
+//! Tests of computed buckets, and of additions to buckets: filled gaps, and the field `complete`.
 
 use futures::poll;
 use model::key::KeyId;
@@ -209,7 +209,8 @@ async fn description_of_buckets_fits_every_form() {
     }
 }
 
-/// Reads buckets of lengths that are not stored, which are computed from rows or from stored ones.
+/// Reads buckets of lengths that are not stored, which are computed from rows or from stored
+/// buckets.
 #[tokio::test]
 async fn buckets_of_any_length_are_computed() {
     let service = Service::with_bars(1500).await;

@@ -46,14 +46,13 @@ const MINUTE_SECONDS: f64 = 60.0;
 /// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// On average, one of this number of seconds is missing.
+/// Average number of seconds per missing second.
 const MISSING_ONE_IN: u64 = 250;
 
-/// On average, the bar of one of this number of seconds is late.
+/// Average number of seconds per late bar.
 const LATE_ONE_IN: u64 = 90;
 
-/// On average, the bar of one of this number of seconds arrives with wrong values and is corrected
-/// later.
+/// Average number of seconds per bar that arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
 /// Parameters of a pair.

@@ -270,13 +270,13 @@ impl Verifier<'_> {
 fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
     let ends = rows.times.first().copied().zip(rows.times.last().copied());
     if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
-        return Some("it has other rows than its entry says".to_owned());
+        return Some("its rows differ from its index entry".to_owned());
     }
     if !rows.times.is_sorted_by(|a, b| a < b) {
         return Some("its rows are out of order".to_owned());
     }
     let is_after = last_end.is_none_or(|end| end < chunk.span.first);
-    (!is_after).then(|| "it overlaps the chunk before".to_owned())
+    (!is_after).then(|| "it overlaps the previous chunk".to_owned())
 }
 
 /// Returns true if both buckets have the same bits. A sum that is NaN is stored as 0.
