@@ -90,7 +90,9 @@ pub enum CopyError {
         path: PathBuf,
     },
     /// The destination has rows that differ from the rows of the source. They were not changed.
-    #[error("destination is not empty, and its table {table} differs from the source; copy to an empty store")]
+    #[error(
+        "destination is not empty, and its table {table} differs from the source; copy to an empty store"
+    )]
     NotEmpty {
         /// Name of the table.
         table: String,

@@ -42,7 +42,7 @@ const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
 /// Number of readers in addition to the stalled reader. The rows that they receive exceed the buffers of
 /// the stalled reader.
-const N_BESIDE: usize = 20;
+const BURST_READERS: usize = 20;
 /// Number of rows per insert for these readers.
 const BURST_ROWS: usize = 1_000;
 /// Number of inserts for these readers.
@@ -132,7 +132,7 @@ impl Reader {
 
 /// Measures the delay of rows at many readers, and the effect of a stalled reader.
 pub(crate) async fn all(bench: &Bench) -> Outcome<Vec<Row>> {
-    Ok(vec![fan_out(bench).await?, beside_a_stalled_one(bench).await?])
+    Ok(vec![fan_out(bench).await?, burst_past_stalled_reader(bench).await?])
 }
 
 async fn fan_out(bench: &Bench) -> Outcome<Row> {
@@ -186,40 +186,41 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
 
 /// Measures a burst of rows to several readers, which is long enough to fill the buffers of a
 /// stalled reader.
-async fn beside_a_stalled_one(bench: &Bench) -> Outcome<Row> {
+async fn burst_past_stalled_reader(bench: &Bench) -> Outcome<Row> {
     let dataset = bench.create("stream_stalled", &["row", "close"]).await?;
     let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);
     let stalled = bench.connect().await?.stall(&follow).await?;
     let n_rows = BURST_ROWS * N_BURSTS;
     let board = Board::new(n_rows);
     let mut readers = JoinSet::new();
-    for _ in 0..N_BESIDE {
+    for _ in 0..BURST_READERS {
         readers.spawn(read(bench.connect().await?, follow.clone(), Reader::new(&board)));
     }
-    connected(&board, N_BESIDE).await?;
+    connected(&board, BURST_READERS).await?;
     let mut writer = bench.connect().await?;
     let began = Instant::now();
     for burst in 0..N_BURSTS {
         let first = burst * BURST_ROWS;
         insert(bench, &mut writer, dataset, first..first + BURST_ROWS).await?;
     }
-    settled(&board, N_BESIDE).await;
+    settled(&board, BURST_READERS).await;
     let took = began.elapsed();
-    let (n_lost, n_repeated) = (board.n_lost(N_BESIDE), board.n_repeated.load(Ordering::Relaxed));
+    let (n_lost, n_repeated) =
+        (board.n_lost(BURST_READERS), board.n_repeated.load(Ordering::Relaxed));
     // The system still has buffered rows for the stalled reader, followed by the end of the stream.
     let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
     readers.shutdown().await;
     note(&format!(
-        "{n_rows} rows to {N_BESIDE} in {took:.1?}; bytes to the stalled one: {n_stalled:?}"
+        "{n_rows} rows to {BURST_READERS} in {took:.1?}; bytes to the stalled reader: {n_stalled:?}"
     ))?;
     let is_cut_off = n_stalled.is_some();
-    let end = if is_cut_off { "it was cut off" } else { "it goes on" };
+    let end = if is_cut_off { "it was cut off" } else { "it was not cut off" };
     let value = format!("{n_lost} lost, {n_repeated} twice in {took:.1?}; {end}");
     let is_met = n_lost == 0 && n_repeated == 0 && is_cut_off;
     Ok(Row::new(
-        "stream, 400 000 rows to 20 readers beside a stalled one",
+        "stream, 400 000 rows to 20 readers next to a stalled reader",
         value,
-        "nothing lost, it alone is cut off",
+        "nothing lost, only the stalled reader is cut off",
         is_met,
     ))
 }

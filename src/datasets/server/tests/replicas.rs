@@ -1,6 +1,6 @@
 //! Tests of two services on one database, each of which serves the commits of the other.
 
-mod lost_answers;
+mod lost_responses;
 
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use model::dataset::DatasetId;

@@ -49,26 +49,26 @@ impl Proxy {
     /// Forwards a connection until one side closes it.
     async fn forward(&self, mut client: TcpStream) {
         let mut server = TcpStream::connect(self.server).await.unwrap();
-        let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        let (mut request, mut response) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         loop {
             tokio::select! {
-                n = client.read(&mut asked) => {
+                n = client.read(&mut request) => {
                     let Ok(n @ 1..) = n else { return };
-                    let place = self.place_of_commit(&asked[..n]);
+                    let place = self.place_of_commit(&request[..n]);
                     if place == Some(0) {
                         self.released.acquire().await.unwrap().forget();
                     }
-                    if server.write_all(&asked[..n]).await.is_err() {
+                    if server.write_all(&request[..n]).await.is_err() {
                         return;
                     }
                     if place == Some(1) {
-                        drop(server.read(&mut answered).await);
+                        drop(server.read(&mut response).await);
                         return;
                     }
                 }
-                n = server.read(&mut answered) => {
+                n = server.read(&mut response) => {
                     let Ok(n @ 1..) = n else { return };
-                    if client.write_all(&answered[..n]).await.is_err() {
+                    if client.write_all(&response[..n]).await.is_err() {
                         return;
                     }
                 }
@@ -77,8 +77,8 @@ impl Proxy {
     }
 
     /// If the request is a commit, returns the number of commits before it.
-    fn place_of_commit(&self, asked: &[u8]) -> Option<usize> {
-        let is_commit = asked.ends_with(b"COMMIT\0");
+    fn place_of_commit(&self, request: &[u8]) -> Option<usize> {
+        let is_commit = request.ends_with(b"COMMIT\0");
         let is_counted = is_commit && self.is_armed.load(Ordering::SeqCst);
         is_counted.then(|| self.n_commits.fetch_add(1, Ordering::SeqCst))
     }
@@ -121,17 +121,17 @@ async fn appends_with_an_unconfirmed_commit_are_not_retried() {
             proxy.released.add_permits(1);
         };
         // These rows are earlier than the stored row, so they are appended in a transaction.
-        let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
-        answers
+        let (responses, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
+        responses
     };
-    let (first, answers) = tokio::join!(insert(9), together);
+    let (first, responses) = tokio::join!(insert(9), together);
     assert_eq!(first, (201, json!({"inserted": 1})));
     assert_eq!(
-        answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(),
+        responses.iter().map(|(status, _)| *status).collect::<Vec<_>>(),
         [503, 503],
-        "{answers:?}"
+        "{responses:?}"
     );
-    let text = answers[1].1.to_string();
+    let text = responses[1].1.to_string();
     assert!(text.contains("may or may not be stored"), "{text}");
     let page =
         format!("/api/rows/?dataset={id}&start={FIRST}&end={}&resolution=raw", timestamp_of(600));
