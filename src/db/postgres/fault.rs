@@ -205,7 +205,7 @@ fn next_step_after(code: &str) -> Option<&'static str> {
             "check the user in the address, its password in PGPASSWORD or ~/.pgpass, and pg_hba.conf"
         }
         "42501" => {
-            "let the owner of the database grant the user CREATE ON DATABASE, or access to the tables"
+            "let the owner of the database GRANT the user CREATE ON DATABASE, or access to the tables"
         }
         _ => return None,
     })
