@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn no_profile_without_configuration() {
+    fn no_profile_is_chosen_without_configuration() {
         assert_eq!(choose(AddressFlags::default(), &File::default()).unwrap(), None);
     }
 
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_profile_is_reported_with_the_existing_ones() {
+    fn missing_profile_is_reported_with_the_existing_profiles() {
         let flags = AddressFlags { profile: Some("moon".into()), ..Default::default() };
         let error = choose(flags, &file()).unwrap_err().to_string();
         assert!(error.contains("`moon`") && error.contains("far, home"), "{error}");

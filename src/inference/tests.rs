@@ -406,7 +406,7 @@ async fn submission_before_a_power_cut_is_in_the_bundle_once() {
 }
 
 #[tokio::test]
-async fn long_stop_closes_open_epochs_and_skips_missed_ones() {
+async fn long_stop_closes_open_epochs_and_skips_missed_epochs() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     let mut stage = stage.killed_and_reopened().await;

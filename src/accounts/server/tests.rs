@@ -269,7 +269,7 @@ async fn keys_are_created_renamed_renewed_and_revoked() {
 }
 
 #[tokio::test]
-async fn password_change_and_owner_end_sessions() {
+async fn sessions_end_when_the_password_changes_or_the_owner_deletes_them() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let mut others = [service.browser(), service.browser(), service.browser()];

@@ -196,7 +196,7 @@ async fn keys_of_stored_tables_are_valid() {
 }
 
 #[tokio::test]
-async fn look_reports_tables_and_permission_to_create_them() {
+async fn inspection_reports_tables_and_permission_to_create_them() {
     let Some(url) = new_database() else { return };
     let schema = Accounts::copied_tables().database;
     let look = async |url: &str| {

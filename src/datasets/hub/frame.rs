@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_gets_the_commits_after_its_own() {
+    fn reader_gets_the_commits_after_its_revision() {
         check(0, Some("0 1 2 3 4 "));
         check(4, Some("0 1 2 3 4 "));
         check(5, Some("2 3 4 "));

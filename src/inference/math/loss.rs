@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_one_value() {
+    fn value_has_the_loss_of_each_method() {
         check(LossMethod::Mse, &[5.0], &[2.0], 9.0);
         check(LossMethod::Mae, &[5.0], &[2.0], 3.0);
         check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_a_distribution() {
+    fn distribution_has_a_brier_score_and_a_cross_entropy() {
         check(LossMethod::Mse, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], 0.38);
         check(LossMethod::CrossEntropy, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], -(0.5_f64.ln()));
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn distant_value_among_equal_ones_is_an_outlier() {
+    fn distant_value_among_equal_values_is_an_outlier() {
         let alike = Baseline { median: 4.3, spread: 0.0 };
         assert!(!alike.is_outlier(1e6) && alike.is_unsignable(1e6) && alike.is_unsignable(-0.1));
         assert!(!alike.is_unsignable(8.5));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_outliers_without_a_spread() {
+    fn no_inference_is_excluded_without_a_spread_or_if_all_are_outliers() {
         for baseline in
             [Baseline { median: 0.0, spread: 1.0 }, Baseline { median: 10.0, spread: 0.0 }]
         {

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn data_read_before_a_change_is_not_cached_after_it() {
+    fn data_read_before_a_change_does_not_replace_newer_data() {
         let (cache, topic) = (Cache::default(), TopicId::FIRST);
         let read = cache.load(
             topic,

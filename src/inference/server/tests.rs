@@ -485,7 +485,7 @@ async fn started_service_runs_epochs() {
 }
 
 #[test]
-fn layer_errors_have_the_same_form() {
+fn refusals_of_layers_keep_their_status() {
     let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "timeout");
     assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT);
     let broken = error::refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");

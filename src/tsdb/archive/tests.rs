@@ -415,7 +415,7 @@ fn damaged_month_does_not_stop_others() {
 }
 
 #[test]
-fn file_only_replaces_the_version_that_existed_at_its_start() {
+fn object_replaces_only_the_expected_version() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
     for objects in [Objects::open(&url.parse().unwrap()).unwrap(), server.open()] {

@@ -72,7 +72,7 @@ fn bars_need_four_prices_and_may_have_a_volume() {
 }
 
 #[test]
-fn other_datasets_fold_their_value_column_or_first_float() {
+fn datasets_without_bars_fold_their_value_column_or_first_float() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
@@ -97,7 +97,7 @@ fn bars_fold_to_first_highest_lowest_last_and_sum() {
 }
 
 #[test]
-fn values_fold_without_volume_and_rows_without_value_do_not_count() {
+fn value_column_folds_without_volume_and_skips_missing_values() {
     let fold = Fold::of_value(0, None);
     check(
         fold,
@@ -191,7 +191,7 @@ fn replaced_rows_are_not_folded() {
 }
 
 #[test]
-fn hour_is_folded_from_its_buckets() {
+fn hour_is_folded_from_its_shorter_buckets() {
     let fold = Fold::of_value(0, None);
     let five = fold.buckets(
         &block(&[(0, &[Some(1.0)]), (300, &[Some(3.0)])]),

@@ -107,7 +107,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
 }
 
 #[tokio::test]
-async fn repeated_mirror_adds_new_rows_and_earlier_ones_if_requested() {
+async fn repeated_mirror_adds_new_rows_and_on_request_earlier_rows() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;

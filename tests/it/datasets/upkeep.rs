@@ -44,7 +44,7 @@ async fn backup_of_a_running_service_can_be_restored() {
 
 /// After a restore, entity tags that a reader received before are invalid.
 #[tokio::test]
-async fn etag_from_before_a_restore_is_invalid_after_it() {
+async fn etag_is_invalid_after_a_restore() {
     let mut service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let dataset = create(&service.http(), "kept").await;

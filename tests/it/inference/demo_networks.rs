@@ -168,12 +168,12 @@ fn check_actors(report: &Report, n_epochs: u32) {
 
 /// The number of epochs is that from which a demo learns in its first ten minutes.
 #[test]
-fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
+fn demo_networks_beat_baselines_within_ten_minutes() {
     check(12, 47, 0);
 }
 
 #[test]
 #[ignore = "takes minutes without optimizations"]
-fn demo_networks_beat_naive_uninformed_and_persistence_within_an_hour() {
+fn demo_networks_beat_baselines_within_an_hour() {
     check(20, 300, 1);
 }

@@ -98,7 +98,7 @@ fn running_program_responds_by_line_and_is_restarted() {
 }
 
 #[test]
-fn program_that_loads_for_longer_than_a_window_submits_in_a_later_one() {
+fn program_that_loads_for_longer_than_a_window_submits_in_a_later_window() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     // Loading takes longer than the window, which is open for 7 of 12 seconds.

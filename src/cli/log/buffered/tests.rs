@@ -65,7 +65,7 @@ fn lines_are_written_in_batches() {
 }
 
 #[test]
-fn urgent_line_is_written_immediately_after_waiting_ones() {
+fn urgent_line_is_written_immediately_after_waiting_lines() {
     let log = log();
     log.release.send(()).unwrap();
     log.release.send(()).unwrap();
@@ -75,7 +75,7 @@ fn urgent_line_is_written_immediately_after_waiting_ones() {
 }
 
 #[test]
-fn lines_are_flushed_at_the_end_and_after_it() {
+fn lines_are_written_when_the_guard_is_dropped_and_afterwards() {
     let log = log();
     log.add(false, "a\n");
     let Log { lines, guard, written, release } = log;

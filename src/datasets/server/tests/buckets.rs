@@ -187,7 +187,7 @@ async fn additions_to_raw_rows_are_rejected() {
 }
 
 #[tokio::test]
-async fn description_of_buckets_fits_every_form() {
+async fn described_bucket_schema_fits_every_response() {
     let service = service_with_gaps().await;
     let (_, api) = service.get("", "/api/openapi.json").await;
     let schema = &api["components"]["schemas"]["BucketBody"];

@@ -252,7 +252,7 @@ async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
 
 /// Requests each page after each change, once with a cache and once without.
 #[tokio::test]
-async fn cached_page_equals_an_uncached_one_after_any_change() {
+async fn cached_page_equals_an_uncached_page_after_any_change() {
     let service = Service::with_bars(0).await;
     let paths: Vec<String> = [
         String::new(),
@@ -309,7 +309,7 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
 }
 
 #[tokio::test]
-async fn page_read_ahead_equals_an_uncached_one_after_any_change() {
+async fn page_read_ahead_equals_an_uncached_page_after_any_change() {
     let service = Service::with_bars(60).await;
     let mut deed: usize = 1;
     for (round, query) in [

@@ -15,7 +15,7 @@ async fn public_tag_is_acquired_once() {
 }
 
 #[tokio::test]
-async fn private_tag_of_another_key_is_indistinguishable_from_a_missing_one() {
+async fn private_tag_of_another_key_is_indistinguishable_from_a_missing_tag() {
     let service = Service::start().await;
     let dataset = json!({"name": "a", "tags": ["members"]});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &dataset).await.0, 201);

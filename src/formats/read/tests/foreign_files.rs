@@ -152,7 +152,7 @@ fn lines_before_the_header_are_skipped() {
 }
 
 #[test]
-fn comment_lines_are_skipped_and_one_can_be_the_header() {
+fn comment_lines_are_skipped_unless_they_name_the_columns() {
     check_csv(
         "# source: x\n#date,x\n2024-01-02,1\n# a gap\n2024-01-04,2\n",
         &["3: 2024-01-02T00:00:00Z 1", "5: 2024-01-04T00:00:00Z 2"],

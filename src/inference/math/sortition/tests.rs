@@ -45,7 +45,7 @@ fn newcomers_get_a_quarter_of_taken_places() {
 }
 
 #[test]
-fn good_enough_newcomer_replaces_the_lowest() {
+fn newcomer_with_a_higher_score_replaces_the_lowest_actor() {
     let mut candidates = crowd(1, 40);
     candidates[0].score = 0.01;
     let active = choose_active(candidates.clone(), PLACES);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn known_actor_is_not_replaced_by_a_worse_one(candidates in candidates(), n_max in 1..40_usize) {
+    fn resting_known_actor_has_no_higher_score_than_active_actors(candidates in candidates(), n_max in 1..40_usize) {
         let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share: 0.25 });
         let lowest = candidates.iter().filter(|of| active.contains(&of.worker));
         let lowest = lowest.map(|of| of.score).fold(f64::INFINITY, f64::min);
@@ -150,7 +150,7 @@ fn score_of_an_absent_actor_moves_to_the_initial_score() {
 }
 
 #[test]
-fn epochs_between_two_submissions_are_missed() {
+fn epochs_between_two_submissions_count_as_missed() {
     // As in the chain's table: the last epoch ended at 100 and each has a length of 10.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {

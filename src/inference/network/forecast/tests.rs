@@ -49,7 +49,7 @@ fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> ByActor<f64>
 }
 
 #[test]
-fn no_forecasts_before_the_first_learned_epoch() {
+fn no_forecast_is_made_before_the_first_learned_epoch() {
     for rule in [PLAIN, LOGARITHMS] {
         assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default(), rule), vec![]);
     }
@@ -135,7 +135,7 @@ fn forecasts_are_finite_for_all_inferences() {
 }
 
 #[test]
-fn memory_is_limited_in_epochs_and_bytes() {
+fn past_epochs_are_limited_in_number_and_bytes() {
     assert_eq!(learned(1000).past.epochs().len(), 256);
     let mut past = Past::default();
     let many: Vec<Address> = (0..1000).map(|n| name(&format!("{n:038}"))).collect();

@@ -18,7 +18,7 @@ async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn invalid_source_is_rejected_with_existing_ones() {
+async fn invalid_source_is_rejected_with_the_existing_names() {
     let fixture = Fixture::new().await;
     for (changes, message) in [
         (
@@ -223,7 +223,7 @@ async fn signer_is_returned() {
 }
 
 #[tokio::test]
-async fn relearned_topic_equals_one_with_correct_rows() {
+async fn relearned_topic_equals_a_topic_with_correct_rows() {
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     let path = "/api/v1/topics/3/relearn";
     let learned_of = async |wrong: f64| {

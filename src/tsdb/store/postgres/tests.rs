@@ -51,7 +51,7 @@ async fn writes_over_archived_rows_update_the_records() {
 }
 
 #[test]
-fn reads_with_an_archive_equal_those_without() {
+fn reads_with_an_archive_equal_reads_without() {
     if new_database().is_none() {
         return;
     }

@@ -89,7 +89,7 @@ fn deleted_dataset_leaves_no_records() {
 }
 
 #[tokio::test]
-async fn many_new_buckets_become_a_chunk_and_later_join_a_longer_one() {
+async fn many_new_buckets_become_a_chunk_that_later_joins_a_longer_chunk() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -172,7 +172,7 @@ async fn full_disk_is_reported_and_loses_no_rows() {
 }
 
 #[tokio::test]
-async fn store_is_opened_once_and_not_used_after_its_file_is_replaced() {
+async fn store_is_locked_and_not_used_after_its_file_is_replaced() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();

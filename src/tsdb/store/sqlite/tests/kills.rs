@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
-/// Environment variable with the path of the store that [`killed_writer`] writes to.
+/// Environment variable with the path of the store that [`writer_appends_until_it_is_killed`] writes to.
 const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 
 /// Number of kills.
@@ -81,7 +81,7 @@ async fn write(store: &SqliteStore, id: DatasetId) {
 /// Writes until it is killed, in the process that [`killed_writer_loses_no_acknowledged_rows`]
 /// starts. Has no effect in a normal run of the tests.
 #[tokio::test]
-async fn killed_writer() {
+async fn writer_appends_until_it_is_killed() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
     let store = SqliteStore::open(Path::new(&path)).unwrap();
     let [one, two] = DATASETS.map(|id| DatasetId::new(id).unwrap());
@@ -92,7 +92,11 @@ async fn killed_writer() {
 /// acknowledged revisions.
 fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
     let mut writer = Command::new(env::current_exe().unwrap())
-        .args(["store::sqlite::tests::kills::killed_writer", "--exact", "--nocapture"])
+        .args([
+            "store::sqlite::tests::kills::writer_appends_until_it_is_killed",
+            "--exact",
+            "--nocapture",
+        ])
         .env(KILLED_STORE, path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -284,7 +284,7 @@ fn each_state() {
 }
 
 #[test]
-fn leave_outs_and_losses_replace_influence() {
+fn table_cycles_from_influence_to_leave_outs_and_losses() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
