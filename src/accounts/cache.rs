@@ -26,7 +26,7 @@ pub(crate) struct Cache {
     /// Time at which this process last changed keys. Results of queries that started before this time
     /// are not cached.
     cleared: Option<Instant>,
-    /// Time of the latest query that the store failed to answer.
+    /// Time of the latest query that failed in the store.
     failed: Option<Instant>,
     /// Keys that were used since the last call of [`Self::take_used`].
     used: HashSet<KeyId>,

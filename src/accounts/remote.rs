@@ -19,21 +19,24 @@ use crate::database_metrics::{self, ACCOUNTS};
 use crate::key::{KeyHash, Verified};
 use crate::{Accounts, AccountsError};
 
-/// Time for which responses of the other service are cached. A key that is revoked there is still
-/// accepted here for that long.
-const HOLDS_FOR: Duration = Duration::from_secs(5);
+/// Time for which responses of the other service are cached. A revoked key is accepted here until
+/// its cached response expires.
+const CACHED_FOR: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent requests to the other service.
-const QUESTIONS_MAX: usize = 32;
+const REQUESTS_MAX: usize = 32;
 
 /// Timeout of a request, including the wait for a permit.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Looks up keys in another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
     /// Returns the key with this hash, or `None` if it is unknown or revoked.
-    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
+    async fn look_up(
+        &self,
+        hash: KeyHash,
+    ) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
 
     /// Returns true if the key with this id exists and is not revoked.
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>>;
@@ -56,9 +59,9 @@ pub struct RemoteKeys {
 
 #[derive(Debug)]
 struct RemoteCache {
-    ask: Box<dyn KeyLookup>,
-    turns: Semaphore,
-    answers: Mutex<LruCache<KeyHash, CachedKey>>,
+    lookup: Box<dyn KeyLookup>,
+    permits: Semaphore,
+    responses: Mutex<LruCache<KeyHash, CachedKey>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -135,59 +138,60 @@ impl Keys {
 }
 
 impl RemoteKeys {
-    /// Creates the keys of another service, which `ask` queries.
-    pub fn new(ask: impl KeyLookup + 'static) -> Self {
+    /// Creates the keys of another service, which `lookup` queries.
+    pub fn new(lookup: impl KeyLookup + 'static) -> Self {
         let shared = RemoteCache {
-            ask: Box::new(ask),
-            turns: Semaphore::new(QUESTIONS_MAX),
-            answers: Mutex::new(LruCache::new(CALLERS_MAX)),
+            lookup: Box::new(lookup),
+            permits: Semaphore::new(REQUESTS_MAX),
+            responses: Mutex::new(LruCache::new(CALLERS_MAX)),
         };
         Self { shared: Arc::new(shared) }
     }
 
     async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        if let Some(answer) = self.get_fresh(&hash) {
-            return Ok(answer.key);
+        if let Some(cached) = self.get_fresh(&hash) {
+            return Ok(cached.key);
         }
-        ask_with_timeout(self.ask(hash)).await
+        with_timeout(self.look_up(hash)).await
     }
 
     async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
-        ask_with_timeout(async {
-            let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
-            self.shared.ask.knows(id).await.map_err(AccountsError::Unreachable)
+        with_timeout(async {
+            let _permit =
+                self.shared.permits.acquire().await.map_err(|_| AccountsError::Stopped)?;
+            self.shared.lookup.knows(id).await.map_err(AccountsError::Unreachable)
         })
         .await
     }
 
-    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
+    async fn look_up(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         // An error would mean that the semaphore is closed, which never happens.
-        let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
+        let _permit = self.shared.permits.acquire().await.map_err(|_| AccountsError::Stopped)?;
         // Another request may have received the response in the meantime.
-        if let Some(answer) = self.get_fresh(&hash) {
-            return Ok(answer.key);
+        if let Some(cached) = self.get_fresh(&hash) {
+            return Ok(cached.key);
         }
         let given = Instant::now();
-        let key = self.shared.ask.ask(hash).await.map_err(AccountsError::Unreachable)?;
-        self.shared.answers.lock().put(hash, CachedKey { key, given });
+        let key = self.shared.lookup.look_up(hash).await.map_err(AccountsError::Unreachable)?;
+        self.shared.responses.lock().put(hash, CachedKey { key, given });
         Ok(key)
     }
 
     fn get_fresh(&self, hash: &KeyHash) -> Option<CachedKey> {
-        let answer = *self.shared.answers.lock().get(hash)?;
-        (answer.given.elapsed() < HOLDS_FOR).then_some(answer)
+        let cached = *self.shared.responses.lock().get(hash)?;
+        (cached.given.elapsed() < CACHED_FOR).then_some(cached)
     }
 
     fn is_remembered(&self, hash: &KeyHash) -> bool {
-        let answers = self.shared.answers.lock();
-        answers.peek(hash).is_some_and(|answer| answer.key.is_some())
+        let responses = self.shared.responses.lock();
+        responses.peek(hash).is_some_and(|cached| cached.key.is_some())
     }
 }
 
-/// Waits for a response of the other service until the timeout.
-async fn ask_with_timeout<T>(
-    answer: impl Future<Output = Result<T, AccountsError>>,
+/// Waits for `response`, at most [`RESPONSE_WITHIN`].
+async fn with_timeout<T>(
+    response: impl Future<Output = Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {
     let late = |_| AccountsError::Unreachable("response timed out".into());
-    timeout(ANSWER_WITHIN, answer).await.map_err(late)?
+    timeout(RESPONSE_WITHIN, response).await.map_err(late)?
 }

@@ -211,7 +211,10 @@ impl AccountsService {
 
 #[async_trait]
 impl KeyLookup for AccountsService {
-    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+    async fn look_up(
+        &self,
+        hash: KeyHash,
+    ) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         let key = self.0.verify(hash.to_string()).await?;
         Ok(key.map(Verified::from))
     }

@@ -16,9 +16,9 @@ pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Limits of an account or a key. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of requests per second that are allowed permanently.
+    /// Sustained rate in requests per second.
     pub rate: u32,
-    /// Number of requests that are allowed at the same time. 0 means as many as in one second.
+    /// Maximum number of requests in a burst. 0 allows the requests of one second.
     pub burst: u32,
     /// Maximum number of requests per UTC day.
     pub requests_per_day: u64,

@@ -333,7 +333,10 @@ struct Slow {
 
 #[async_trait]
 impl KeyLookup for Slow {
-    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+    async fn look_up(
+        &self,
+        hash: KeyHash,
+    ) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         self.n_lookups.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok(self.accounts.check(hash).await?)

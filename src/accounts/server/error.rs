@@ -57,7 +57,7 @@ impl ApiError {
     /// The account has no such session.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
     /// The request must contain either a hash or an id.
-    pub(super) const QUESTION: Self =
+    pub(super) const HASH_OR_ID: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 
     /// Converts the error of an operation that needs the account's current password.

@@ -120,7 +120,7 @@ pub(super) async fn verify(
     let key = match (body.key_hash, body.id) {
         (Some(key_hash), None) => app.accounts.check(key_hash.parse()?).await?,
         (None, Some(id)) => app.accounts.find_key(KeyId::new(id)).await?,
-        _ => return Err(ApiError::QUESTION),
+        _ => return Err(ApiError::HASH_OR_ID),
     };
     Ok(Json(VerifyResponse { key: key.map(VerifiedBody::from) }))
 }

@@ -17,7 +17,10 @@ struct Line {
 
 #[async_trait]
 impl KeyLookup for Line {
-    async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+    async fn look_up(
+        &self,
+        hash: KeyHash,
+    ) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         self.n_lookups.fetch_add(1, Ordering::SeqCst);
         if self.is_cut.load(Ordering::SeqCst) {
             return Err("the line is cut".into());
@@ -59,7 +62,7 @@ struct Silent;
 
 #[async_trait]
 impl KeyLookup for Silent {
-    async fn ask(&self, _: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
+    async fn look_up(&self, _: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         std::future::pending().await
     }
 
