@@ -156,8 +156,8 @@ impl Bounds {
 
     /// Checks the time between the bounds, if both are given.
     ///
-    /// A query with a single bound is not limited, since it is served page by page. The public client
-    /// library relies on this.
+    /// A query with a single bound is not limited, since it is served page by page. Clients of the
+    /// upstream service rely on this.
     ///
     /// # Errors
     /// [`Invalid`] if the limit of the resolution is exceeded by more than [`SPAN_SLACK`].

@@ -79,7 +79,8 @@ impl CsvRecords {
             if self.reader.n_fields() == self.fields.len() {
                 for (field, (name, (text, is_quoted))) in self.fields.iter().zip(texts).enumerate()
                 {
-                    // A quoted text is a value even if it would otherwise represent a missing one.
+                    // A quoted text is a value, even if it would represent a missing value without
+                    // the quotes.
                     let cell = if is_quoted { Cell::Text(text) } else { Cell::Bare(text) };
                     take(field, name, cell);
                 }

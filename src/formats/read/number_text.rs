@@ -17,9 +17,9 @@ pub enum Decimal {
     Comma,
 }
 
-/// A text is not a decimal mark.
+/// Error for a text that is not a decimal mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected . or , as decimal mark")]
+#[error("unknown decimal mark; expected . or ,")]
 pub struct DecimalError;
 
 const fn no_decimal(_: &str) -> DecimalError {

@@ -53,9 +53,9 @@ pub enum Ambiguous {
     Reject,
 }
 
-/// A text is not an interpretation of ambiguous times.
+/// Error for a text that is not an interpretation of ambiguous times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected earlier, later or reject")]
+#[error("unknown interpretation of ambiguous times; expected earlier, later or reject")]
 pub struct AmbiguousError;
 
 const fn no_ambiguous(_: &str) -> AmbiguousError {

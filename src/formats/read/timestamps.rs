@@ -51,10 +51,10 @@ pub enum TimeUnit {
     Excel,
 }
 
-/// A text is not a unit.
+/// Error for a text that is not a unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a unit of time: s, ms, us, ns, date for 20260101, month for 202601, year, or excel for \
+    "unknown unit of time; expected s, ms, us, ns, date for 20260101, month for 202601, year, or excel for \
      days of a spreadsheet"
 )]
 pub struct UnitError;

@@ -29,7 +29,7 @@ pub(super) struct StoredRows<'a> {
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
-    /// True if there may be more than were found.
+    /// True if the dataset may have more rows at these timestamps than were found.
     pub(super) is_least: bool,
 }
 

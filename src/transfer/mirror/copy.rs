@@ -36,14 +36,14 @@ use crate::event::Work;
 use crate::find::read_range;
 use crate::retry::{is_transient, retry_transient};
 
-/// Maximum time range of a download, the same as in the public service's own clients.
+/// Maximum time range of a download, the same as in clients of the upstream dataset service.
 const SPAN_MAX: Duration = Duration::from_hours(14 * 24);
 
-/// Minimum time range that is still halved.
+/// Time range below which a download is not halved further.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Number of failures after which the time range is halved, the same as in the public service's own
-/// clients.
+/// Number of failures after which the time range is halved, the same as in clients of the upstream
+/// dataset service.
 const TRIES_MAX: u32 = 3;
 
 /// Number of failures without progress after which the copy of a dataset fails.

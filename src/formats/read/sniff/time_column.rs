@@ -142,7 +142,7 @@ struct Candidate<'a> {
     times: &'a [Option<Timestamp>],
 }
 
-/// Returns true if the name is a usual one for the field with the timestamps.
+/// Returns true if fields with timestamps often have this name.
 pub(in crate::read) fn is_time_name(name: &str) -> bool {
     let name = name.trim().trim_start_matches('<').trim_end_matches('>');
     usual_idx(name).is_some()
