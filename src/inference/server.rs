@@ -80,10 +80,10 @@ pub struct ServiceOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The network could not be opened.
-    #[error("network in {place} could not be opened")]
+    /// The store could not be opened, or has an invalid topic.
+    #[error("cannot open inference store {place}")]
     Open {
-        /// The network's file or database.
+        /// File or database of the store.
         place: String,
         /// Cause.
         source: InferenceError,

@@ -57,7 +57,7 @@ pub const LABELS_MAX: u32 = 32_768;
 pub enum SubmitOutcome {
     /// Stored.
     Taken,
-    /// The worker had submitted before for this nonce. The first payload stays.
+    /// The worker has already submitted for this nonce. The first payload is kept.
     Repeated,
     /// The epoch is not open.
     NotOpen,

@@ -134,7 +134,7 @@ pub struct KeyBody {
 /// Keys, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeysBody {
-    /// At most 1000 keys. Valid keys take precedence over revoked ones.
+    /// At most 1000 keys. Valid keys take precedence over revoked keys.
     pub keys: Vec<KeyBody>,
 }
 

@@ -287,7 +287,7 @@ pub struct DayBody {
 pub struct BulkInsert {
     /// Id of the dataset to append to.
     pub dataset: i64,
-    /// Rows in any order. A row at an existing timestamp replaces the stored one.
+    /// Rows in any order. A row at an existing timestamp replaces the stored row.
     pub rows: Vec<InsertRow>,
 }
 
@@ -313,7 +313,7 @@ pub struct InsertRow {
 /// Response to `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkInserted {
-    /// Number of rows stored, including replaced ones.
+    /// Number of rows stored, including rows that replaced others.
     pub inserted: u64,
     /// Revision of the commit, if the request had an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -401,7 +401,7 @@ pub struct HealthBody {
 pub struct RowRefusals {
     /// Number of invalid rows.
     pub total: usize,
-    /// Problems of the first of them.
+    /// Problems of the first rejected rows.
     pub rows: Vec<RowRefusal>,
 }
 

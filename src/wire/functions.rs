@@ -261,10 +261,11 @@ pub struct NodeBody {
     /// Time of the last message, RFC 3339; omitted for the head itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// Number of work orders it answered.
+    /// Number of work orders to which it responded.
     #[serde(default)]
     pub runs: u64,
-    /// Number of these whose result was in the largest result group, or one of equal size.
+    /// Number of these work orders whose result was in the largest result group, or in a group of
+    /// equal size.
     #[serde(default)]
     pub agreed: u64,
     /// Share of its runs that agreed, 0 to 100; omitted before its first run.
@@ -402,8 +403,7 @@ pub struct EvictedBody {
     /// Number of functions that it still has.
     #[serde(default)]
     pub left: usize,
-    /// Reason why it removed nothing, as a sentence about the worker. Empty if it did what was
-    /// requested.
+    /// Reason why it removed nothing, as a sentence about the worker. Empty on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -115,7 +115,7 @@ pub struct WithheldForecaster {
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// Values combined of the inferers with a single forecaster.
+/// Values combined from the inferers with a single forecaster.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct OneInForecaster {
@@ -154,13 +154,13 @@ pub struct Bundle {
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub nonce: BlockHeight,
-    /// Values combined of inferers and forecasters, weighted by their regrets.
+    /// Values combined from inferers and forecasters, weighted by their regrets.
     pub combined_value: Vec<LabeledValue>,
     /// Values submitted by each inferer.
     pub inferer_values: Vec<WorkerValues>,
     /// Values implied by each forecaster.
     pub forecaster_values: Vec<WorkerValues>,
-    /// Values combined of the inferers only, weighted by their naive regrets.
+    /// Values combined from the inferers only, weighted by their naive regrets.
     pub naive_value: Vec<LabeledValue>,
     /// Combined values without each inferer.
     #[serde(default)]
@@ -240,13 +240,14 @@ pub struct TopicBody {
     /// Weight of the newest score in its moving average.
     #[serde(default)]
     pub merit_sortition_alpha: String,
-    /// Quantile of active inferers' scores, toward which the scores of resting ones move.
+    /// Quantile of active inferers' scores, toward which the scores of inactive inferers move.
     #[serde(default)]
     pub active_inferer_quantile: String,
-    /// Quantile of active forecasters' scores, toward which the scores of resting ones move.
+    /// Quantile of active forecasters' scores, toward which the scores of inactive forecasters
+    /// move.
     #[serde(default)]
     pub active_forecaster_quantile: String,
-    /// Quantile of active reputers' scores, toward which the scores of resting ones move.
+    /// Quantile of active reputers' scores, toward which the scores of inactive reputers move.
     #[serde(default)]
     pub active_reputer_quantile: String,
     /// Settings of labels; omitted up to v9.
@@ -372,9 +373,9 @@ pub struct HistoryEpoch {
     pub nonce: u64,
     /// Opening time, in RFC 3339.
     pub opened_at: String,
-    /// Values combined of inferers and forecasters, weighted by their regrets.
+    /// Values combined from inferers and forecasters, weighted by their regrets.
     pub combined_value: Vec<LabeledValue>,
-    /// Values combined of inferers only.
+    /// Values combined from inferers only.
     pub naive_value: Vec<LabeledValue>,
     /// Ground truth: for a classification, 1 at one label and 0 at the others. Empty until known.
     pub truth: Vec<LabeledValue>,

@@ -28,7 +28,7 @@ const PARAMS_DEFAULT: Params = Params {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// A text is not a number, an algorithm or the name of an actor.
+    /// A text that should be a number, an algorithm or the name of an actor is something else.
     #[error("{0}")]
     Invalid(String),
     /// The epoch cannot be combined.
@@ -37,7 +37,7 @@ pub enum CaseError {
 }
 
 impl CaseError {
-    /// Describes `text`, of which only the start is quoted.
+    /// Returns the error for an invalid `text`. Quotes only the start of a long text.
     fn invalid(what: &str, text: &str, expected: &str) -> Self {
         let start: String = text.chars().take(80).collect();
         Self::Invalid(format!("invalid {what} `{start}`, expected {expected}"))

@@ -28,7 +28,7 @@ pub type Values = Vec<f64>;
 pub enum Newcomers {
     /// No actor has a regret yet. All inferers have equal weights. Forecasters are ignored.
     Everyone,
-    /// Actors without a regret in a family get this one.
+    /// Actors without a regret in a family get this regret.
     WithRegret(f64),
 }
 
@@ -52,9 +52,9 @@ pub struct Epoch<'a> {
 /// Results of an epoch, before they are labeled and stored.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Synthesis {
-    /// Value combined of inferers and forecasters.
+    /// Value combined from inferers and forecasters.
     pub combined: Values,
-    /// Value combined of inferers only.
+    /// Value combined from inferers only.
     pub naive: Values,
     /// Value implied by each forecaster. Forecasters that expect no loss of a present inferer are
     /// missing.
@@ -63,7 +63,7 @@ pub struct Synthesis {
     pub one_out_inferer: BTreeMap<Address, Values>,
     /// Combined value without each forecaster. Empty with fewer than two forecasters.
     pub one_out_forecaster: BTreeMap<Address, Values>,
-    /// Value combined of the inferers with each single forecaster. Empty with fewer than two
+    /// Value combined from the inferers with each single forecaster. Empty with fewer than two
     /// forecasters.
     pub one_in_forecaster: BTreeMap<Address, Values>,
     /// Value implied by each forecaster (row) without each inferer (column).
@@ -153,9 +153,9 @@ fn intervals(table: &EpochTable<'_>, shares: &[f64]) -> Vec<Values> {
     intervals.filter(|values| !values.is_empty()).collect()
 }
 
-/// Returns the common scale of `epoch`: the stored one, or, if regrets are given without it, that of the
-/// ordinary regrets of all actors. Returns `None` if each value has its own scale, since nothing is
-/// stored before the first regret.
+/// Returns the common scale of `epoch`: the stored scale, or, if regrets are given without a scale,
+/// the scale of the ordinary regrets of all actors. Returns `None` if each value has its own scale,
+/// since nothing is stored before the first regret.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };

@@ -55,7 +55,7 @@ pub trait Model: Send + Sync {
 #[derive(Clone, derive_more::Debug)]
 #[debug("Backtest({})", topic.id)]
 pub struct Backtest {
-    /// Topic to use the settings of.
+    /// Topic whose settings are used.
     pub topic: Topic,
     /// Models that predict in each epoch.
     pub models: Vec<Arc<dyn Model>>,

@@ -67,7 +67,7 @@ pub fn built_in(
     };
     let average = |alpha| by_rule(expect_average(&judged, alpha));
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
-    // It forgets within two epochs, while states of the demo last a dozen.
+    // This average forgets within two epochs, while states of the demo last a dozen epochs.
     let recent = average(0.9);
     let similar = by_rule(expect_similar(past, &judged));
     let wary = by_rule(expect_wary(past, &offsets, &judged));

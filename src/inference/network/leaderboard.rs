@@ -50,8 +50,8 @@ const RANKED_EPOCHS_MIN: u32 = 10;
 const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
-    /// Ranks the actors of the epochs of `topic` in `period` that were learned from, or of the latest
-    /// ones among them if it has many actors.
+    /// Ranks the actors of the epochs of `topic` in `period` that were learned from. If the topic
+    /// has many actors, only the latest of these epochs count.
     ///
     /// # Errors
     /// As [`Self::history`].
@@ -326,7 +326,8 @@ pub(super) struct PastValues {
 struct ValueScores {
     /// Share of epochs in which the direction, or the most probable label, was right, 0 to 1.
     directional_accuracy: Option<f64>,
-    /// Correlation of the actor's changes or probabilities with the combined ones, −1 to 1.
+    /// Correlation of the actor's changes or probabilities with those of the combined value, −1 to
+    /// 1.
     correlation: Option<f64>,
 }
 

@@ -296,8 +296,8 @@ fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
     }
 }
 
-/// Removes actors last seen before `oldest`. Beyond [`KNOWN_MAX`], removes actors without a score first,
-/// then the ones absent the longest.
+/// Removes actors last seen before `oldest`. Beyond [`KNOWN_MAX`], removes actors without a score
+/// first, then actors that have been absent the longest.
 fn forget(experience: &mut ByActor<Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);

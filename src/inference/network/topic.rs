@@ -54,11 +54,11 @@ pub enum TopicKind {
 /// Durations of a topic's epochs, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From the opening of an epoch to that of the next.
+    /// Blocks from the opening of an epoch to the opening of the next.
     pub epoch_length: BlockHeight,
     /// Blocks after the opening in which workers can submit.
     pub worker_submission_window: BlockHeight,
-    /// From the opening of an epoch until its ground truth is read.
+    /// Blocks from the opening of an epoch until its ground truth is read.
     pub ground_truth_lag: BlockHeight,
 }
 

@@ -34,10 +34,10 @@ pub struct Consumers {
     pub prices: BTreeMap<String, TopicId>,
 }
 
-/// Returns a topic's newest combined value with its confidence interval, signed for a contract.
+/// Returns a topic's newest combined value, with its confidence interval, signed for a contract.
 ///
 /// The signature is secp256k1 over the typed data of the public consumer contract: 65 bytes r, s,
-/// v. Amounts are integers with 18 decimals, truncated; normalized ones are plain decimals. The
+/// v. Amounts are integers with 18 decimals, truncated; normalized amounts are plain decimals. The
 /// timestamp is in seconds since 1970. Negative values are refused, since contracts have unsigned
 /// numbers.
 #[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
@@ -116,7 +116,7 @@ fn wrapped<T>(data: T) -> Json<Envelope<T>> {
 ///
 /// The operator assigns a topic to each price. The signature is secp256k1 over the typed data of
 /// the public consumer contract: 65 bytes r, s, v. Amounts are integers with 18 decimals,
-/// truncated; normalized ones are plain decimals. The timestamp is in seconds since 1970. Negative
+/// truncated; normalized amounts are plain decimals. The timestamp is in seconds since 1970. Negative
 /// values are refused, since contracts have unsigned numbers.
 #[utoipa::path(get, path = paths::CONSUMER_PRICE, operation_id = "consumer_price",
     tag = "consumer",

@@ -27,12 +27,13 @@ const MODEL_CHARS_MAX: usize = 64;
 
 /// Submits an inference, a forecast or both for the open epoch.
 ///
-/// The first payload of an address and epoch is stored durably, and cannot be changed. The same
-/// payload again succeeds, even after the window if it has its `nonce`. The address is that of the
-/// key, or of the key's `model`. Values are decimals of at most 64 characters, up to 1e40, stored
-/// as doubles. Forecasts are losses, in the unit of the topic. A submission counts if its actor is
-/// active when the window closes: those with the best moving average of scores are, as many as the
-/// topic allows; new actors share a part of these places, and outliers among them are inactive.
+/// The first payload of an address and epoch is stored durably, and cannot be changed. Submitting
+/// the same payload again succeeds, and with its `nonce` even after the window. The address is that
+/// of the key, or of the key's `model`. Values are decimals of at most 64 characters, up to 1e40,
+/// stored as doubles. Forecasts are losses, in the unit of the topic. A submission counts if its
+/// actor is active when the window closes. The actors with the best moving averages of scores are
+/// active, as many as the topic allows. New actors share a part of these places, and outliers among
+/// them are inactive.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
     tag = "participation", request_body = SubmissionBody,
     responses((status = 200, description = "Submission stored", body = Accepted),

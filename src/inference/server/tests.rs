@@ -339,7 +339,7 @@ async fn leaderboard_has_learned_and_plain_losses_and_a_baseline() {
     assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
     assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
     assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
-    // The first bundle is the mean of both. Later ones follow the nearer one.
+    // The first bundle is the mean of both values. Later bundles follow the nearer value.
     let (near_one, far_one) = (of("allo1a"), of("allo1b"));
     assert!(near(&near_one["better_than_naive"], 1.0 / 12.0), "{body}");
     assert!(near(&far_one["better_than_naive"], 0.0), "{body}");

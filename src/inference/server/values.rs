@@ -203,9 +203,10 @@ enum FilePart {
 
 /// Exports a topic's latest past epochs, oldest first: a row for each epoch, actor and label.
 ///
-/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms, unless the topic
-/// allows negative losses. Truth, losses and scores are absent until the truth is known. A response has
-/// at most 10 000 epochs. For earlier ones, set `to` to the number before the first nonce.
+/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms, unless the
+/// topic allows negative losses. Truth, losses and scores are absent until the truth is known. A
+/// response has at most 10 000 epochs. For earlier epochs, set `to` to the number before the first
+/// nonce.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),

@@ -49,7 +49,7 @@ pub enum StoreError {
     /// The writer of the file has stopped.
     #[error("inference file is closed")]
     Closed,
-    /// Rolls back a submission because a maximum is reached or it was only to be validated.
+    /// A submission was rolled back, because a maximum is reached or it was only validated.
     #[error("payload was not stored")]
     NotKept(SubmitOutcome),
     /// A record is malformed.

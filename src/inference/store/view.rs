@@ -308,7 +308,7 @@ pub struct EpochActor {
     pub weight: Option<f64>,
     /// Loss of the actor, once the truth is known.
     pub loss: Option<f64>,
-    /// How much more the network would have lost without the actor, once the truth is known.
+    /// Increase of the network's loss without the actor, once the truth is known.
     pub score: Option<f64>,
     /// True value.
     pub truth: Option<f64>,
@@ -322,7 +322,7 @@ pub struct EpochActor {
     pub naive_loss: Option<f64>,
 }
 
-/// The part of a stored bundle that an export has.
+/// Part of a stored bundle that an export contains.
 #[derive(Deserialize)]
 struct BundleRecord {
     network_inferences: ActorValues,

@@ -17,21 +17,21 @@ pub struct PredictorSettings {
     pub function: String,
     /// File to run inside the function.
     pub method: String,
-    /// Subgroup whose workers run it; any worker if omitted.
+    /// Subgroup whose workers run the function; any worker if omitted.
     pub subgroup: Option<String>,
     /// Number of workers, 1 by default.
     pub n_nodes: Option<u32>,
-    /// Number of latest rows that it reads, 100 by default.
+    /// Number of latest rows in the function's input, 100 by default.
     pub n_rows: Option<u32>,
     /// Environment variables of the function.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Models of the function. Without any, each worker that runs it is an inferer.
+    /// Models of the function. Without models, each worker that runs the function is an inferer.
     #[serde(default)]
     pub models: Vec<PredictorModelSettings>,
 }
 
-/// A model of a predictor: an inferer identified by this name, whichever worker runs it.
+/// A model of a predictor: an inferer identified by this name, whichever worker runs the function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictorModelSettings {
@@ -84,8 +84,8 @@ pub struct TopicSettings {
     pub epsilon: Option<Decimal>,
     /// Weight of the newest score in its moving average.
     pub merit_sortition_alpha: Option<Decimal>,
-    /// Quantile of active inferers' scores, toward which the scores of resting ones move. Also the
-    /// maximum share of places for inferers without a score.
+    /// Quantile of active inferers' scores, toward which the scores of inactive inferers move. Also
+    /// the maximum share of places for inferers without a score.
     pub active_inferer_quantile: Option<Decimal>,
     /// Quantile of active forecasters' scores, with the same effects for forecasters.
     pub active_forecaster_quantile: Option<Decimal>,
@@ -93,8 +93,8 @@ pub struct TopicSettings {
     pub active_reputer_quantile: Option<Decimal>,
     /// Maximum number of active inferers per epoch, chosen by score; 32 on the chain.
     pub max_top_inferers_to_reward: Option<u32>,
-    /// Maximum number of active forecasters per epoch, in addition to the built-in ones; 6 on the
-    /// chain.
+    /// Maximum number of active forecasters per epoch, in addition to the built-in forecasters; 6
+    /// on the chain.
     pub max_top_forecasters_to_reward: Option<u32>,
     /// True to accept submissions only from workers on the whitelist.
     pub enable_worker_whitelist: bool,
@@ -184,8 +184,8 @@ pub struct ProblemBody {
 /// Retention of a topic's past epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetentionBody {
-    /// Maximum size of closed epochs, in bytes. Above half of it, the oldest ones lose forecasts
-    /// and `one_out_inferer_forecaster_values`.
+    /// Maximum size of closed epochs, in bytes. Above half of this size, the oldest epochs lose
+    /// forecasts and `one_out_inferer_forecaster_values`.
     pub keep_bytes: u64,
     /// Maximum age in days; null for no limit.
     pub keep_days: Option<u64>,
@@ -222,7 +222,7 @@ pub struct TopicActive {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubmissionBody {
-    /// Nonce as number or text; the open one by default.
+    /// Nonce as number or text; the open nonce by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Decimal>,
     /// Name that distinguishes several workers of one key. Each has its own address.
@@ -365,9 +365,9 @@ pub struct EpochActorBody {
     pub score: Option<f64>,
     /// Ground truth.
     pub truth: Option<f64>,
-    /// Value combined of inferers and forecasters.
+    /// Value combined from inferers and forecasters.
     pub combined_value: Option<f64>,
-    /// Value combined of inferers only.
+    /// Value combined from inferers only.
     pub naive_value: Option<f64>,
     /// Loss of the combined value.
     pub combined_loss: Option<f64>,
@@ -382,13 +382,13 @@ pub struct Leaderboard {
     pub topic_id: u64,
     /// Newest epochs learned from, oldest first.
     pub epochs: Vec<EpochLosses>,
-    /// Number of epochs that an actor needs for a rank, among twice as many newest ones.
+    /// Number of epochs that an actor needs for a rank, among twice as many newest epochs.
     pub min_epochs: u64,
     /// Number of epochs in which all ranked actors took part, and by which they are compared.
     pub n_common_epochs: u64,
     /// True if `mean_loss` is a mean of base-10 logarithms.
     pub is_logarithmic: bool,
-    /// Actors of these epochs: ranked ones by rank, then the others.
+    /// Actors of these epochs: ranked actors by rank, then the others.
     pub actors: Vec<RankedActor>,
 }
 

@@ -34,15 +34,15 @@ const N_FORECASTERS: usize = 50;
 /// Number of epochs. Their total size is a multiple of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
-/// Retention of the topic in bytes. The learned state is stored twice, each with nearly 9 MB, which
-/// leaves space for less than ten epochs.
+/// Retention of the topic in bytes. The learned state is stored twice and needs nearly 9 MB each
+/// time, which leaves space for less than ten epochs.
 const LIMIT: u64 = 50_000_000;
 
 /// Maximum size of the file beyond [`LIMIT`], in bytes, such as for the write-ahead log.
-const BESIDE: u64 = 25_000_000;
+const EXCESS_BYTES_MAX: u64 = 25_000_000;
 
-/// Number of submissions to each of two topics, one of which has learned. Each submission is of its own
-/// account. An epoch accepts 512 of newcomers.
+/// Number of submissions to each of two topics, one of which has learned. Each submission is from a
+/// different account. An epoch accepts 512 submissions of newcomers.
 const N_SUBMISSIONS: usize = 500;
 
 /// Number of epochs with timed submissions, of which the median is reported.
@@ -94,7 +94,7 @@ pub(crate) async fn measure() -> Outcome<()> {
         megabytes(file_bytes(folder.path())?),
         megabytes(epoch_bytes)
     );
-    let bar = format!("{:.1} MB", megabytes(LIMIT + BESIDE));
+    let bar = format!("{:.1} MB", megabytes(LIMIT + EXCESS_BYTES_MAX));
     print(&format!("disk after {N_EPOCHS} epochs"), &figure, &bar)?;
     submissions(inference, &clock).await?;
     reads(&network).await?;

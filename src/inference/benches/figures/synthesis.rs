@@ -41,7 +41,7 @@ struct Size {
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Nobody,
-    /// This number of a thousand inferers, different ones in each epoch.
+    /// This number of a thousand inferers, drawn again for each epoch.
     Some(usize),
 }
 

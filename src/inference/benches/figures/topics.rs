@@ -20,7 +20,7 @@ const N_WORKERS: u32 = 5;
 /// Time between blocks, in which all bundles should be served.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// Maximum time until all are served.
+/// Maximum time until all bundles are served.
 const WITHIN: Duration = Duration::from_mins(2);
 
 pub(crate) async fn measure() -> Outcome<()> {

@@ -154,8 +154,8 @@ async fn count_forecaster_inclusions_in_topic(params: Params) -> Answer<CountRes
     count(&params, Role::Forecaster).await
 }
 
-/// Returns the quantile of active inferers' newest scores, towards which scores of inactive ones
-/// move.
+/// Returns the quantile of active inferers' newest scores, towards which scores of inactive
+/// inferers move.
 ///
 /// 0 before the first learned epoch.
 #[utoipa::path(get, path = "/topic_quantile_inferer_score_ema/{topic_id}",
@@ -164,8 +164,8 @@ async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<ValueRespons
     quantile(&params, Role::Inferer).await
 }
 
-/// Returns the quantile of active forecasters' newest scores, towards which scores of inactive ones
-/// move.
+/// Returns the quantile of active forecasters' newest scores, towards which scores of inactive
+/// forecasters move.
 ///
 /// 0 before the first learned epoch.
 #[utoipa::path(get, path = "/topic_quantile_forecaster_score_ema/{topic_id}",
