@@ -127,9 +127,9 @@ pub struct Since {
 /// Effect of a row on the stored row at the same timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendMode {
-    /// The row replaces the stored one.
+    /// The row replaces the stored row.
     Replace,
-    /// The row replaces the values of the stored one in the columns in which it has values.
+    /// The row replaces the values of the stored row in the columns in which it has values.
     Merge,
     /// The row is copied from another store and comes after all stored rows. It keeps its creation time.
     /// If its bucket was copied as a bucket of pruned rows, the bucket does not change.
