@@ -22,7 +22,7 @@ use crate::cli::tui::user_files;
 /// Environment variable with which a shell requests completions.
 pub(super) const VARIABLE: &str = "TRIPTYCH_COMPLETE";
 
-/// Maximum wait for a service, since somebody is holding the tab key.
+/// Maximum wait for a service. The user is waiting for the completion.
 const WITHIN: Duration = Duration::from_millis(700);
 
 /// Maximum number of names offered.

@@ -33,8 +33,8 @@ const FILE_NAME: &str = "config.toml";
 /// Addresses of the services, from the command line or the environment.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AddressFlags {
-    /// Address of the head, such as `http://127.0.0.1:8080`. The screen shows several together,
-    /// separated by commas or given one by one
+    /// Address of the head, such as `http://127.0.0.1:8080`. For the screen, several addresses can
+    /// be separated by commas or given with one flag each
     #[arg(long = "head", env = "TRIPTYCH_HEAD", value_name = "URL", value_delimiter = ',')]
     pub(crate) heads: Vec<String>,
     /// Address of the dataset service, ending in `/api`
@@ -134,7 +134,7 @@ fn checked(address: String) -> Result<String, String> {
         return Ok(address);
     }
     Err(format!(
-        "invalid address `{}`, expected one such as http://127.0.0.1:8080",
+        "invalid address `{}`, expected an address such as http://127.0.0.1:8080",
         redact_address(&address)
     ))
 }

@@ -127,7 +127,8 @@ pub(crate) struct CopyFlags {
     /// Store to copy from: a services' data directory, a store's file, or
     /// `postgres://user@host/name`
     from: StorePlace,
-    /// Store to copy to, likewise. It must be empty; a file or tables are created if missing
+    /// Store to copy to, in the same form. It must be empty; a file or tables are created if
+    /// missing
     to: StorePlace,
 }
 

@@ -38,9 +38,9 @@ pub(crate) enum DatasetsCommand {
     Delete(catalog::DeleteCommand),
     /// List the columns of a dataset; add, rename and delete columns
     Columns(catalog::ColumnsCommand),
-    /// Show or change how long and how many rows of a dataset are stored
+    /// Show or change the retention of a dataset: the maximum age and size of its rows
     Retention(catalog::RetentionCommand),
-    /// List tags, acquire one, or change those of a dataset
+    /// List tags, acquire a tag, or change the tags of a dataset
     Tags(catalog::TagsCommand),
     /// Import rows of files into a dataset, which is created if necessary
     Import(import::ImportCommand),

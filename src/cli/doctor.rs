@@ -67,7 +67,7 @@ pub(crate) struct DoctorCommand {
 #[strum(serialize_all = "lowercase")]
 enum Severity {
     Ok,
-    /// It works, but somebody should know.
+    /// Works, but an operator should know of it.
     Warning,
     Wrong,
 }

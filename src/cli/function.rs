@@ -38,13 +38,13 @@ pub(crate) struct FunctionCommand {
 enum Action {
     /// Add a module or a directory, and print its content id
     Add {
-        /// The module, or the directory with modules at its top
+        /// A module, or a directory that contains modules
         path: PathBuf,
         /// Name of the function [default: the file's name without its ending, or the directory's]
         #[arg(long)]
         name: Option<String>,
-        /// File to run [default: the file's own name; in a directory the one with the directory's
-        /// name, else the first]
+        /// File to run [default: the module; in a directory, the module with the directory's name,
+        /// else the first module]
         #[arg(long, value_name = "FILE")]
         method: Option<Method>,
         #[command(flatten)]
@@ -101,8 +101,8 @@ enum Action {
         /// Content id of the function
         #[arg(value_name = "CID", required_unless_present = "all")]
         id: Option<FunctionId>,
-        /// Remove all functions that were only fetched for executions. Those that an operator added
-        /// or installed stay
+        /// Remove all functions that were only fetched for executions. Functions that an operator
+        /// added or installed are kept
         #[arg(long, conflicts_with = "id")]
         all: bool,
         #[command(flatten)]

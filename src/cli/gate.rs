@@ -42,29 +42,30 @@ pub(crate) fn warn_of_open_folder(folder: &Path) {
 /// Flags of the gate in front of a service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateFlags {
-    /// Requests per second that an account can make on average with all its keys, or a key without
+    /// Average number of requests per second of an account with all its keys, or of a key without
     /// an account; 0 for no limit
     #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Limits")]
     rate: u32,
-    /// Requests that it can make in a burst before the rate applies, 0 for a second's worth
+    /// Number of requests of an account or key in a burst, before the rate applies; 0 for the
+    /// requests of one second
     #[arg(long, default_value_t = 2000, value_name = "N", help_heading = "Limits")]
     burst: u32,
-    /// Requests that it can make in a day of UTC, 0 for no limit
+    /// Requests of an account or key per UTC day; 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     requests_per_day: u64,
-    /// Bytes of bodies, both ways, in a day of UTC, 0 for no limit
+    /// Bytes of request and response bodies of an account or key per UTC day; 0 for no limit
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Limits")]
     bytes_per_day: u64,
     /// Do not limit callers on this machine
     #[arg(long, help_heading = "Limits")]
     unlimited_loopback: bool,
-    /// Use the last address in X-Forwarded-For as the caller's. Only for a service that is reached
-    /// through a proxy and in no other way
+    /// Use the last address in X-Forwarded-For as the caller's address. Only for a service that can
+    /// only be reached through a proxy
     #[arg(long, help_heading = "Limits")]
     behind_proxy: bool,
-    /// Name of the service's host, next to localhost and addresses. Requests without a key (the
-    /// portal, the health check) that name another host are rejected, since a web page may have
-    /// sent them
+    /// Name of the service's host, in addition to localhost and IP addresses. Requests without a
+    /// key (the portal, the health check) that name another host are rejected, since a web page may
+    /// have sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
     /// Check keys at the service at this address instead of with the accounts here; the token for
@@ -81,7 +82,8 @@ pub(crate) struct StoreFlags {
     /// PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<DatabaseUrl>,
-    /// Serve from a standby, which --store names, and write nothing to it: writes get 503
+    /// Serve from the standby that --store names, without writing to it. Writes are rejected with
+    /// 503
     #[arg(long, requires = "store", conflicts_with = "demo")]
     pub(crate) read_only: bool,
 }

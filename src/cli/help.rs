@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-/// Exit codes of commands without codes of their own.
+/// Exit codes of commands without special exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, with the reason on standard error; 2 invalid \
      command line.";
 

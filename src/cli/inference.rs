@@ -106,7 +106,7 @@ pub(crate) struct ServeCommand {
     signing: SigningFlags,
     #[command(flatten)]
     retention: RetentionFlags,
-    /// Maximum number of workers in an epoch of a topic of one account with all its keys, or of one
+    /// Maximum number of workers per epoch of a topic for an account with all its keys, or for a
     /// key of the operator; 0 for no limit
     #[arg(long, default_value_t = WorkerQuota::USUAL.0, value_name = "N", help_heading = "Limits")]
     workers_per_account: u32,
@@ -116,12 +116,12 @@ pub(crate) struct ServeCommand {
     process: stop::ProcessFlags,
 }
 
-/// How much of their past topics keep, unless their settings say otherwise.
+/// Default retention of topics, which the settings of a topic override.
 #[derive(Debug, Args)]
 struct RetentionFlags {
-    /// Maximum size of past epochs of a topic, such as 500MB or 2GB. The oldest are deleted first.
-    /// Beyond half of it, old epochs lose forecasts and values of pairs of actors. A topic's
-    /// setting `keep_bytes` overrides it
+    /// Maximum size of past epochs of a topic, such as 500MB or 2GB. The oldest epochs are deleted
+    /// first. Above half of this size, old epochs lose forecasts and values of pairs of actors. A
+    /// topic's setting `keep_bytes` overrides it
     #[arg(long, default_value = "2GB", value_name = "BYTES", value_parser = parse_retained_bytes, help_heading = "Limits")]
     keep_bytes: u64,
     /// Maximum age of an epoch, in days. A topic's setting `keep_days` overrides it [default: no

@@ -40,15 +40,15 @@ const PRIVATE_FILE: &str = "priv.bin";
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Create a key and print it. Later it cannot be printed again, since only its hash is stored
+    /// Create a key and print it. It cannot be printed again later, since only its hash is stored
     Create {
         /// Purpose of the key
         name: String,
         /// Account of the key [default: none, so that only operators manage it]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
-        /// Store it for the commands and services of this user, as `keys store` does, instead of
-        /// printing it
+        /// Store the key for the commands and services of this user, as `keys store` does, instead
+        /// of printing it
         #[arg(long, conflicts_with = "json")]
         store: bool,
         #[command(flatten)]
@@ -73,8 +73,8 @@ pub(crate) enum KeysCommand {
         /// Purpose of the key
         name: String,
     },
-    /// Give a key a new secret and print it, only this once. The old one stops working, and the key
-    /// keeps what it owns
+    /// Give a key a new secret, which is printed only now. The old secret stops working, and the
+    /// key keeps what it owns
     Renew {
         #[command(flatten)]
         key: OneKey,
@@ -175,8 +175,8 @@ pub(crate) struct ServeCommand {
     /// through a proxy and in no other way
     #[arg(long)]
     behind_proxy: bool,
-    /// Name of the service's host, next to localhost and addresses. Requests that name another host
-    /// are rejected, since a web page may have sent them
+    /// Name of the service's host, in addition to localhost and IP addresses. Requests that name
+    /// another host are rejected, since a web page may have sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
     #[command(flatten)]

@@ -43,7 +43,7 @@ const NONE: &str = "-";
 /// Maximum wait of a request for an idle node. By then the node may have been uncordoned.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Time for canceled runs to end.
+/// Time limit for canceled executions to exit.
 const CANCELED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Exit code of a drain that was undone, since a node was uncordoned or lost.
@@ -69,7 +69,7 @@ enum Action {
     /// List the nodes, as `triptych nodes` without a subcommand does
     #[command(alias = "ls")]
     List(ListFlags),
-    /// Give nodes no new work; running work continues
+    /// Give nodes no new work; executions in progress continue
     Cordon(ChosenNodes),
     /// Give cordoned nodes work again
     Uncordon(ChosenNodes),
@@ -78,7 +78,7 @@ enum Action {
         /// Maximum wait. Work that still runs then is not canceled, and the command fails
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
         timeout: u64,
-        /// Wait before the executions that still run there are canceled, also on other nodes
+        /// Wait after which executions that still run there are canceled, on other nodes too
         #[arg(long, value_name = "SECONDS", conflicts_with = "timeout", value_parser = clap::value_parser!(u64).range(..=86_400))]
         deadline: Option<u64>,
         #[command(flatten)]

@@ -180,8 +180,9 @@ impl Keys {
     }
 }
 
-/// Returns the key that this user sends to the services of `profile`, or of no profile: that of the
-/// environment, or else the stored one. Cancel-safe, although a request to the keyring continues.
+/// Returns the key that this user sends to the services of `profile`, or of no profile: the key of
+/// the environment, or else the stored key. Cancel-safe, although a request to the keyring
+/// continues.
 ///
 /// # Errors
 /// As [`Keys::find`].

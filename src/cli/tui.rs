@@ -54,10 +54,10 @@ pub(crate) struct TuiCommand {
     time_zone: Option<TimeZone>,
     #[command(flatten)]
     print: PrintFlags,
-    /// Do not query the terminal, for those that print the query
+    /// Do not query the terminal; for terminals that print the query
     #[arg(long)]
     no_probe: bool,
-    /// Open without the state of the last session, and do not save that of this one
+    /// Open without the state of the last session, and do not save the state of this session
     #[arg(long)]
     forget: bool,
     /// Do not capture the mouse

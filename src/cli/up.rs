@@ -34,13 +34,13 @@ pub(crate) struct UpCommand {
     /// Directory of all state [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Port of the head's REST API, 0 for any free one
+    /// Port of the head's REST API, 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     head_port: u16,
-    /// Port of the dataset service, 0 for any free one
+    /// Port of the dataset service, 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     datasets_port: u16,
-    /// Port of the inference service, 0 for any free one
+    /// Port of the inference service, 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     inference_port: u16,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum ClientError {
     /// The text is not a valid address of a service.
-    #[error("invalid address `{text}`, expected one such as http://127.0.0.1:8080")]
+    #[error("invalid address `{text}`, expected an address such as http://127.0.0.1:8080")]
     Address {
         /// The text, shortened.
         text: String,

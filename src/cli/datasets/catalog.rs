@@ -26,7 +26,7 @@ const DESCRIPTION_CHARS: usize = 60;
 /// The flags of `datasets list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListCommand {
-    /// Only datasets whose name or description contains this
+    /// Only datasets whose name or description contains this text
     #[arg(long, value_name = "TEXT", conflicts_with = "field")]
     search: Option<String>,
     /// Only datasets with this metadata field at this value, such as `ticker=btcusd`
@@ -35,7 +35,7 @@ pub(crate) struct ListCommand {
     /// Maximum number of datasets
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,
-    /// Print each as a line of JSON, as in the service's response
+    /// Print each dataset as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
         tell(&if filter == DatasetFilter::Search(String::new()) {
             format!(
                 "this key can see no datasets at {address}; `triptych datasets tags --acquire public` \
-                 adds the public ones"
+                 adds the public datasets"
             )
         } else {
             format!("no matching datasets at {address}")
@@ -450,7 +450,7 @@ pub(crate) struct TagsCommand {
     /// Acquire this tag for the key, such as `public`
     #[arg(long, value_name = "TAG", conflicts_with = "dataset")]
     acquire: Option<String>,
-    /// Print each as a line of JSON, as in the service's response
+    /// Print each tag as a line of JSON, as in the service's response
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -33,7 +33,7 @@ pub(crate) struct CopyCommand {
     /// Store to copy from: a services' data directory, a store's file, or
     /// `postgres://user@host/name`
     from: StorePlace,
-    /// Store to copy to, likewise. A file or tables are created if missing
+    /// Store to copy to, in the same form. A file or tables are created if missing
     to: StorePlace,
     /// Archive of the source, as for `serve`. Archived rows are copied into the target itself
     #[arg(long, value_name = "URL")]

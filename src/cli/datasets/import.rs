@@ -23,8 +23,8 @@ use crate::cli::parse::parse_pair;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ImportCommand {
-    /// Files, or directories of them; `-` is standard input, whose columns --time-column and --type
-    /// name
+    /// Files, or directories of files; `-` is standard input, which requires --time-column and a
+    /// --type for each column
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Number or name of the dataset; `{symbol}` stands for the part of a path that is `symbol=…`,
@@ -51,11 +51,11 @@ pub(crate) struct ImportCommand {
     skip_lines: u64,
     #[command(flatten)]
     columns: ColumnFlags,
-    /// Change only the columns for which a row has a value, and keep the others of the stored row
-    /// with its timestamp. Without it a row replaces the stored one
+    /// Change only the columns in which a row has a value, and keep the other values of the stored
+    /// row with its timestamp. Without this flag, a row replaces the stored row
     #[arg(long)]
     merge: bool,
-    /// Skip invalid rows and report them. Without it the first one stops the import
+    /// Skip invalid rows and report them. Without this flag, the first invalid row stops the import
     #[arg(long)]
     skip_bad: bool,
     /// Rows per request
@@ -68,7 +68,7 @@ pub(crate) struct ImportCommand {
     #[arg(long)]
     dry_run: bool,
     /// Print a JSON object for each file: its time column, numbers of rows read, stored, replaced,
-    /// skipped and cut, with examples
+    /// skipped and truncated, with examples
     #[arg(long)]
     json: bool,
     /// Start from the beginning, even if an earlier import was interrupted
@@ -112,11 +112,11 @@ struct ColumnFlags {
     /// Type of a column: float, integer, string or boolean
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_column_type)]
     types: Vec<(String, Dtype)>,
-    /// Decimal mark of numbers in strings: . as in 1,234.5, or , as in 1.234,5 [default: detected]
+    /// Decimal mark of numbers in texts: . as in 1,234.5, or , as in 1.234,5 [default: detected]
     #[arg(long, value_name = "MARK")]
     decimal: Option<Decimal>,
-    /// String without a value, such as inf or ? [always: empty, null, NaN, NA, N/A, #N/A and None;
-    /// for numbers also a dash]
+    /// Text that represents a missing value, such as inf or ? [always: an empty text, null, NaN,
+    /// NA, N/A, #N/A and None; for numbers also a dash]
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Vec<String>,
     /// Skip this field

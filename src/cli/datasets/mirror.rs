@@ -32,13 +32,13 @@ pub(crate) struct MirrorCommand {
     /// Copy these datasets, by number or name, instead of all that the key can see
     #[arg(value_name = "DATASET")]
     chosen: Vec<String>,
-    /// Copy the datasets whose name or description contains this
+    /// Copy the datasets whose name or description contains this text
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["chosen", "field"])]
     search: Option<String>,
     /// Copy the datasets with this metadata field at this value, such as `source=tiingo`
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "chosen")]
     field: Option<(String, String)>,
-    /// Copy only those with this tag, which is acquired first
+    /// Copy only datasets with this tag, which is acquired first
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
     /// Maximum number of datasets

@@ -30,7 +30,7 @@ pub(crate) struct RowsCommand {
     /// Oldest first
     #[arg(long)]
     ascending: bool,
-    /// Print each as a line of JSON
+    /// Print each row or bucket as a line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -74,7 +74,7 @@ struct ArchiveFlags {
 /// Parses a number of days, such as `90d`.
 fn parse_days(text: &str) -> Result<Duration, String> {
     let days = text.strip_suffix('d').unwrap_or(text).parse::<u16>();
-    let days = days.map_err(|_| "invalid number of days, expected one such as 90d".to_owned())?;
+    let days = days.map_err(|_| "invalid age, expected days such as 90d".to_owned())?;
     Ok(Duration::from_hours(u64::from(days) * 24))
 }
 

@@ -22,8 +22,8 @@ use stack::running::find_running;
 /// Name shown for addresses that are not from a profile.
 const HERE: &str = "this command";
 
-/// Checks the configuration file and all services that it, the flags or the environment name. Also
-/// checks the local stack if other commands use it.
+/// Checks the configuration file, and all services that are named in the file, by flags or by the
+/// environment. Also checks the local stack if other commands use it.
 pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     let what = "configuration";
     let (chosen, mut profiles) = match choose_profile(flags, None) {

@@ -50,7 +50,7 @@ pub(super) struct RunCommand {
     /// File of the function to run [default: the function's own]
     #[arg(long, value_name = "FILE")]
     method: Option<Method>,
-    /// Number of nodes that run it, or `all` for all that respond
+    /// Number of nodes that run the function, or `all` for all nodes that respond
     #[arg(long, short, default_value = "1", value_name = "N", value_parser = nodes)]
     nodes: i64,
     /// Only nodes of this group
@@ -60,13 +60,13 @@ pub(super) struct RunCommand {
     /// `!old`
     #[arg(long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// Argument of the function, before those after `--`; may be repeated
+    /// Argument of the function, which precedes the arguments after `--`; may be repeated
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     param: Vec<String>,
-    /// Variable of its environment; may be repeated
+    /// Environment variable of the function; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<EnvVar>,
-    /// File with its standard input, or `-` for that of this command
+    /// File with the standard input of the function, or `-` for the standard input of this command
     #[arg(long, value_name = "FILE")]
     stdin: Option<PathBuf>,
     /// Maximum time for nodes to report [default: the head's own]
@@ -111,10 +111,10 @@ pub(super) struct ResultCommand {
 /// Output format of results.
 #[derive(Debug, Clone, Copy, Args)]
 struct FormatFlags {
-    /// Print the response as JSON, as that of `POST /api/v1/functions/execute`
+    /// Print the response as JSON, in the form of `POST /api/v1/functions/execute`
     #[arg(long)]
     json: bool,
-    /// Print the output of the function, of the most frequent result only, byte for byte
+    /// Print only the output of the most frequent result, byte for byte
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }

@@ -12,10 +12,10 @@ use crate::cli::output::{print, print_body, table};
 /// Flags of `inference leaderboard`.
 #[derive(Debug, Args)]
 pub(crate) struct LeaderboardCommand {
-    /// Number of latest epochs that count, from 1 to 500
+    /// Number of latest epochs to rank by, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
-    /// Epochs that opened within this time count instead: 24h, 7d, 30d or all
+    /// Rank by the epochs that opened within this time instead: 24h, 7d, 30d or all
     #[arg(long, conflicts_with = "epochs", value_parser = ["24h", "7d", "30d", "all"])]
     period: Option<String>,
     /// Print JSON instead of text

@@ -26,11 +26,11 @@ pub(crate) struct SigningFlags {
     /// Sign for this contract on a chain; may be repeated
     #[arg(long = "consumer", value_name = "CHAIN=CONTRACT", default_value = CONSUMER_DEFAULT)]
     consumers: Vec<String>,
-    /// Answer requests for a price with a topic, as in BTC/8h=14; may be repeated
+    /// Topic whose value is returned as a price, as in BTC/8h=14; may be repeated
     #[arg(long = "price", value_name = "ASSET/AHEAD=TOPIC")]
     prices: Vec<String>,
-    /// File with the private key that signs, 64 hexadecimal digits [default: one created in the
-    /// data directory]
+    /// File with the private key that signs, 64 hexadecimal digits [default: a file in the data
+    /// directory, created if missing]
     #[arg(long, env = "TRIPTYCH_SIGNER_KEY", value_name = "FILE")]
     signer_key: Option<PathBuf>,
 }
@@ -89,7 +89,7 @@ fn parse_consumer(text: &str) -> anyhow::Result<(String, Domain)> {
 
 fn parse_price(text: &str) -> anyhow::Result<(String, TopicId)> {
     let Some((name, topic)) = text.split_once('=').filter(|(name, _)| name.contains('/')) else {
-        bail!("invalid --price {text}, expected one such as BTC/8h=14")
+        bail!("invalid --price {text}, expected ASSET/AHEAD=TOPIC, such as BTC/8h=14")
     };
     Ok((name.to_owned(), topic.parse().with_context(|| format!("invalid --price {text}"))?))
 }

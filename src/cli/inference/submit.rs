@@ -26,7 +26,7 @@ pub(crate) struct SubmitCommand {
     /// Submit as one of several workers of the key
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Height of the epoch [default: the open one]
+    /// Height of the epoch [default: the open epoch]
     #[arg(long, value_name = "HEIGHT")]
     nonce: Option<u64>,
     /// Only check whether the submission would be accepted

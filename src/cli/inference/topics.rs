@@ -28,7 +28,7 @@ pub(crate) enum TopicsCommand {
         #[command(flatten)]
         service: ServiceFlags,
     },
-    /// Create a topic from a JSON file, and print it
+    /// Create a topic from a JSON file, and print the topic
     Create {
         /// File with its settings; `-` for standard input
         file: PathBuf,
@@ -59,12 +59,12 @@ pub(crate) enum TopicsCommand {
         #[arg(value_name = "ADDRESS")]
         worker: Address,
     },
-    /// Print whether a topic works, its problem, and what it stores of its past
+    /// Print the health of a topic, its problem, and the retention of its epochs
     Health(TopicFlags),
-    /// Read the ground truth of past epochs of a topic that your key created again, after rows were
-    /// corrected, and learn from them again
+    /// Learn again from past epochs, whose ground truth is read again, after rows were corrected.
+    /// Only for a topic that your key created
     Relearn {
-        /// First epoch to read again
+        /// First epoch to learn from again
         #[arg(long, value_name = "HEIGHT")]
         from: u64,
         #[command(flatten)]
@@ -74,7 +74,7 @@ pub(crate) enum TopicsCommand {
     Delete(TopicFlags),
     /// Stop opening epochs of a topic
     Pause(TopicFlags),
-    /// Open epochs of a topic again
+    /// Resume opening epochs of a paused topic
     Resume(TopicFlags),
 }
 

@@ -61,16 +61,17 @@ const SUBMIT_WITHIN: Duration = Duration::from_millis(300);
 pub(crate) struct WorkCommand {
     /// Number of the topic
     topic: TopicId,
-    /// Program that infers or forecasts, as a command of a shell
+    /// Program that infers or forecasts, as a shell command
     #[arg(long, value_name = "COMMAND")]
     command: String,
     /// Work as one of several workers of the key, each with its own address
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Number of latest rows that it reads, from 1 to 10000
+    /// Number of latest rows to pass to the program, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = super::backtest::N_ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rows: u32,
-    /// Start the program once, and pass each epoch to it; for programs that take long to load
+    /// Start the program once, and pass it the rows of each epoch; for programs that take long to
+    /// load
     #[arg(long)]
     keep_running: bool,
     /// Maximum time for a response, in seconds [default: until the window closes]; loading does not

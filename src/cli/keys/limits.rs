@@ -27,10 +27,10 @@ pub(crate) struct LimitFlags {
     /// Requests in a burst before the rate applies
     #[arg(long, value_name = "N")]
     burst: Option<LimitValue<u32>>,
-    /// Requests in a day of UTC
+    /// Requests per UTC day
     #[arg(long, value_name = "N")]
     requests_per_day: Option<LimitValue<u64>>,
-    /// Bytes of bodies, both ways, in a day of UTC
+    /// Bytes of request and response bodies per UTC day
     #[arg(long, value_name = "N")]
     bytes_per_day: Option<LimitValue<u64>>,
 }

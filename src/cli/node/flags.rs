@@ -30,7 +30,7 @@ pub(crate) struct NodeCommand {
     /// Nodes to stay connected to, such as /ip4/10.0.0.5/tcp/9527/p2p/12D3KooW…
     #[arg(long, value_name = "MULTIADDRESS", value_delimiter = ',')]
     pub(crate) boot_nodes: Vec<BootNode>,
-    /// Subgroups to join next to the general group
+    /// Subgroups to join, in addition to the general group
     #[arg(long, alias = "topics", value_name = "NAME", value_delimiter = ',')]
     pub(crate) topic: Vec<Subgroup>,
     /// Private key of the node, a libp2p key file [default: a new identity at each start]
@@ -63,25 +63,26 @@ pub(crate) struct HeadFlags {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) rest_api: Option<String>,
     /// Token that requests must have (`Authorization: Bearer TOKEN`), also from this machine;
-    /// better set in the environment, where fewer can read it
+    /// better set in the environment, which other users cannot read
     #[arg(long, value_name = "TOKEN", env = TOKEN_VARIABLE, hide_env_values = true)]
     pub(crate) rest_token: Option<RestToken>,
-    /// Do not require the token of programs on this machine. Not for a head behind a proxy on this
-    /// machine
+    /// Do not require the token from programs on this machine. Not for a head behind a proxy on
+    /// this machine
     #[arg(long, requires = "rest_token")]
     pub(crate) trust_loopback: bool,
-    /// Name of the host of the REST API or the metrics, next to localhost and addresses. Requests
-    /// without the token that name another host are rejected, since a web page may have sent them
+    /// Name of the host of the REST API or the metrics, in addition to localhost and IP addresses.
+    /// Requests without the token that name another host are rejected, since a web page may have
+    /// sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) host_name: Vec<HostName>,
-    /// Serve the REST API over TLS with this certificate, in PEM, followed by those that certify it
+    /// Serve the REST API over TLS with this certificate and the certificates of its chain, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_certificate: Option<PathBuf>,
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Workers to accept, and clients to execute for if there is a token, by id; @FILE for those in
-    /// a file, one per line, which is reread when it changes [default: all workers]
+    /// Ids of workers to accept, and of clients to execute for if there is a token; @FILE reads one
+    /// id per line from a file, again when it changes [default: all workers]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) accept: Vec<AllowedPeer>,
     /// Give work only to workers that --accept names or `triptych nodes approve` approves. Others
@@ -101,10 +102,10 @@ pub(crate) struct NetworkFlags {
     /// Address to listen on for other nodes
     #[arg(long, short, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub(crate) address: IpAddr,
-    /// TCP port to listen on for other nodes, 0 for any free one
+    /// TCP port to listen on for other nodes, 0 for any free port
     #[arg(long, short, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Address or host name to advertise, behind NAT or a name
+    /// Address or host name to advertise, for a node behind NAT or with a host name
     #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true)]
     pub(crate) dialback_address: String,
     /// Port to advertise [default: --port]
@@ -124,7 +125,7 @@ pub(crate) struct NetworkFlags {
     /// Fail to start unless all boot nodes are reachable
     #[arg(long)]
     pub(crate) must_reach_boot_nodes: bool,
-    /// Do not discover peers (Kademlia), and connect only to configured ones
+    /// Do not discover peers (Kademlia), and connect only to configured peers
     #[arg(long)]
     pub(crate) no_rendezvous: bool,
 }
@@ -135,7 +136,7 @@ pub(crate) struct WebsocketFlags {
     /// Listen for websockets, too
     #[arg(long, short)]
     pub(crate) websocket: bool,
-    /// Port for websockets, 0 for any free one
+    /// Port for websockets, 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) websocket_port: u16,
     /// Port of websockets to advertise [default: --websocket-port]
@@ -151,11 +152,12 @@ pub(crate) struct FunctionFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', default_values = GATEWAYS_DEFAULT)]
     #[arg(value_parser = gateway)]
     pub(crate) gateways: Vec<Option<Gateway>>,
-    /// Let addresses of others name hosts of this machine's own network, too, except link-local
-    /// ones and those at which clouds serve the credentials of a machine
+    /// Allow addresses in manifests to lead to hosts of this machine's own network, except
+    /// link-local addresses and addresses at which clouds serve credentials
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
-    /// Host that addresses can name whatever it is, such as 169.254.10.1 or files.internal
+    /// Host to which addresses in manifests may lead in any case, such as 169.254.10.1 or
+    /// files.internal
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
     /// Install only under CIDs, which prove the content
@@ -170,35 +172,36 @@ pub(crate) struct RunFlags {
     /// Number of functions that a worker executes at a time
     #[arg(long, short, default_value = "10", value_name = "N")]
     pub(crate) concurrency: NonZeroU32,
-    /// Maximum run time of a function, in seconds. A head waits 2 more for the response
+    /// Maximum run time of a function, in seconds. A head waits 2 s longer for the response
     #[arg(long, default_value_t = 18, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) run_limit: u64,
-    /// Maximum time to compile a function before its first run, in seconds. A head waits as much
+    /// Maximum time to compile a function before its first run, in seconds. A head waits that much
     /// longer for a worker that compiles
     #[arg(long, default_value_t = COMPILE_WITHIN.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) compile_limit: u64,
     /// Maximum memory of a function, in kB [default: 262144, which are 256 MiB]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
     pub(crate) memory_limit: u64,
-    /// Maximum output of a function, both streams together. A head accepts as much of a worker
+    /// Maximum output of a function, standard output and standard error together. A head accepts as
+    /// much from a worker
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) output_limit: u64,
-    /// Heads to obey, by id; @FILE for those in a file, one per line, which is reread when it
-    /// changes [default: all; with --boot-nodes, all others share half of the slots]
+    /// Ids of heads to obey; @FILE reads one id per line from a file, again when it changes
+    /// [default: all heads; with --boot-nodes, other heads share half of the slots]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) obey: Vec<AllowedPeer>,
-    /// Attribute of the worker, a label that requests can select workers by
+    /// Attribute of the worker, by which requests can select workers
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub(crate) attribute: Vec<(String, String)>,
-    /// Directory of another program that executes functions, called like bls-runtime
+    /// Directory of another program that executes functions, with the command line of bls-runtime
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_path: Option<PathBuf>,
     /// Name of that program [default: bls-runtime]
     #[arg(long, value_name = "NAME", requires = "runtime_path")]
     pub(crate) runtime_cli: Option<PathBuf>,
-    /// Environment variables of a request that this program receives, by name. A request with any
-    /// other fails [default: none]. `triptych` as the program passes all to the function, and reads
-    /// none itself
+    /// Names of environment variables that this program receives from a request. A request with any
+    /// other variable fails [default: none]. If the program is `triptych`, it passes all of them to
+    /// the function and reads none itself
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "runtime_path")]
     pub(crate) runtime_env: Vec<String>,
     /// Address of a worker's metrics, at /metrics; a head serves them with its REST API
@@ -210,7 +213,7 @@ pub(crate) struct RunFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "State")]
 pub(crate) struct StateFlags {
-    /// Directory of all of the following [default: one named by the node's id]
+    /// Directory of the following directories [default: a directory named by the node's id]
     #[arg(long, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
     /// Directory of known peers [default: `peers` in --db]
@@ -225,7 +228,7 @@ pub(crate) struct StateFlags {
 }
 
 /// Options of b7s nodes without an effect here. They are accepted, so that a node's command line or
-/// file can be used unchanged, and the log lists the unsupported ones.
+/// file can be used unchanged, and the log lists unsupported options.
 #[derive(Debug, Args)]
 pub(crate) struct UnusedFlags {
     #[arg(long, hide = true, alias = "attributes")]
