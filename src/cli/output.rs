@@ -40,7 +40,7 @@ pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
         && cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes `text`, which may have several lines, to standard output with a line feed.
+/// Writes `text`, which can have several lines, to standard output with a line feed.
 ///
 /// # Errors
 /// If it cannot be written.

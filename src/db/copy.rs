@@ -21,7 +21,7 @@ use crate::files::beside;
 use crate::postgres::DatabaseUrl;
 use crate::postgres::schema::Schema as SharedSchema;
 
-/// Number of rows that are read at a time. A row may have up to a megabyte.
+/// Number of rows that are read at a time. A row can have up to a megabyte.
 const PAGE_ROWS: usize = 64;
 
 /// Maximum number of rows per insert.
@@ -36,7 +36,7 @@ const INSERT_BYTES: usize = 4 << 20;
 pub struct CopiedTables {
     /// Schema of a file with these tables.
     pub file: Schema,
-    /// Schema of a database with the same tables. It may have other tables, which are not copied.
+    /// Schema of a database with the same tables. It can have other tables, which are not copied.
     pub database: SharedSchema,
     /// Statements that are run in a database after its rows were copied.
     pub finish: &'static str,

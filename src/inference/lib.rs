@@ -206,8 +206,8 @@ impl Inference {
         }
     }
 
-    /// Opens the epoch `nonce` of `topic`. Returns false if the topic already has this epoch, a later one,
-    /// or one that opened less than an epoch length before.
+    /// Opens the epoch `nonce` of `topic`. Returns false if the topic already has this epoch, a
+    /// later epoch, or an epoch that opened less than an epoch length before.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -394,7 +394,7 @@ impl NetworkState {
         let blocks = stored.at_least(now, store.newest_nonce()?.unwrap_or_default());
         if blocks != stored {
             let height = blocks.height(now);
-            warn!(height, "the clock is behind the newest epoch: heights go on from {height}");
+            warn!(height, "the clock is behind the latest epoch: heights continue from {height}");
         }
         if !is_read_only {
             store.put_blocks(blocks)?;

@@ -51,7 +51,7 @@ use crate::span::{Order, Span};
 pub struct PageRead {
     /// Raw rows, or buckets of this length.
     pub resolution: Resolution,
-    /// Range of timestamps. May be empty.
+    /// Range of timestamps. Can be empty.
     pub span: Span,
     /// Order of the rows in the page.
     pub order: Order,
@@ -108,8 +108,9 @@ pub struct Sight {
     pub newest: Option<Timestamp>,
 }
 
-/// Approximate maximum number of bytes of text in the rows of a page. It may be exceeded by one chunk.
-/// Without this limit, ten thousand rows of the longest texts would need ten times as much memory.
+/// Approximate maximum number of bytes of text in the rows of a page. It can be exceeded by one
+/// chunk. Without this limit, ten thousand rows of the longest texts would need ten times as much
+/// memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Rows committed after a certain row.
@@ -515,7 +516,7 @@ pub trait SharedStore {
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
 
     /// Waits for a hint that another service has committed something, possibly before the call.
-    /// Hints may get lost. For one caller at a time. Cancel-safe.
+    /// Hints can get lost. For one caller at a time. Cancel-safe.
     fn hinted(&self) -> BoxFuture<'_, ()> {
         Box::pin(pending())
     }

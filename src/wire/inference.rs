@@ -176,7 +176,7 @@ pub struct Bundle {
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }
 
-/// Newest bundle of a topic. Response to `GET
+/// Latest bundle of a topic. Response to `GET
 /// /emissions/{version}/latest_network_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBundle {
@@ -227,7 +227,7 @@ pub struct TopicBody {
     pub p_norm: String,
     /// Center of the weights' potential.
     pub c_norm: String,
-    /// Weight of the newest loss in a regret.
+    /// Weight of the latest loss in a regret.
     pub alpha_regret: String,
     /// True if losses can be negative.
     pub allow_negative: bool,
@@ -237,7 +237,7 @@ pub struct TopicBody {
     pub initial_regret: String,
     /// Blocks in which workers can submit.
     pub worker_submission_window: String,
-    /// Weight of the newest score in its moving average.
+    /// Weight of the latest score in its moving average.
     #[serde(default)]
     pub merit_sortition_alpha: String,
     /// Quantile of active inferers' scores, toward which the scores of inactive inferers move.
@@ -330,11 +330,11 @@ pub struct TopicSummary {
     pub open_nonce: Option<u64>,
     /// Height at which the open epoch closes; null if there is none.
     pub close_height: Option<u64>,
-    /// Nonce of the newest bundle, if any.
+    /// Nonce of the latest bundle, if any.
     pub last_nonce: Option<u64>,
     /// Number of epochs learned from.
     pub n_learned: u64,
-    /// Actors of the newest bundle: inferers first, each by address.
+    /// Actors of the latest bundle: inferers first, each by address.
     pub actors: Vec<ActorSummary>,
 }
 
@@ -347,11 +347,11 @@ pub struct ActorSummary {
     pub role: String,
     /// Known name of the actor: a peer id, or the name of a built-in forecaster.
     pub name: Option<String>,
-    /// Weight in the newest combined value, 0 to 1; null without weights.
+    /// Weight in the latest combined value, 0 to 1; null without weights.
     pub weight: Option<f64>,
     /// Regret: by how much the network's loss exceeds the actor's. Null until it is learned.
     pub regret: Option<f64>,
-    /// Newest loss: a base-10 logarithm, unless the topic allows negative losses.
+    /// Latest loss: a base-10 logarithm, unless the topic allows negative losses.
     pub loss: Option<f64>,
     /// Moving average of its scores.
     pub score: Option<f64>,
@@ -362,7 +362,7 @@ pub struct ActorSummary {
 pub struct TopicHistory {
     /// Id of the topic.
     pub topic_id: u64,
-    /// Newest epochs with a bundle, oldest first.
+    /// Latest epochs with a bundle, oldest first.
     pub epochs: Vec<HistoryEpoch>,
 }
 

@@ -2,7 +2,7 @@
 //
 //   node run.mjs path/to/triptych [name of a case]
 //
-// Needs only a loopback interface. All ports are free ones, all directories are temporary.
+// Needs only a loopback interface. All ports are free, and all directories are temporary.
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'

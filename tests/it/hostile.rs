@@ -202,7 +202,7 @@ fn check(reply: Reply) {
         let output = home.run(&arguments);
         assert_ne!(output.code, 2, "valid command line: {arguments:?}: {output:?}");
         let is_raw = |letter: char| is_unprintable(letter) && letter != '\n';
-        // A line feed in a name must not begin a line that looks like one of the program's own.
+        // A line feed in a name must not begin a line that looks like a line of the program.
         let is_forged = |line: &str| line.starts_with(r"d\u{202e}");
         let mut lines = output.out.lines().chain(output.err.lines());
         if output.out.contains(is_raw) || output.err.contains(is_raw) || lines.any(is_forged) {

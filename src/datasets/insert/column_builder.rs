@@ -66,7 +66,7 @@ pub(super) struct ColumnBuilder {
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
-    /// Number of bytes that further texts of column-wise formats may have.
+    /// Number of bytes that further texts of column-wise formats can have.
     left_bytes: usize,
     /// Number of bytes of text of each row. Empty if there are no texts.
     text_bytes: Vec<usize>,

@@ -211,7 +211,7 @@ fn parse_range(range: &str, size: u64) -> ByteRange {
     }
 }
 
-/// Reads the newest rows, newest first, one per line.
+/// Reads the latest rows, newest first, one per line.
 ///
 /// The response is limited to about 16 MB, so it has fewer rows than requested if they are very
 /// long.

@@ -46,7 +46,7 @@ fn orders() -> Object {
 /// Reads rows or buckets, page by page.
 ///
 /// Without `start` and `end`, the query covers the widest span that the resolution allows, up to
-/// the newest row. With both, the span is limited: a day of raw rows, 7 days of `5m`, 90 days of
+/// the latest row. With both, the span is limited: a day of raw rows, 7 days of `5m`, 90 days of
 /// `1h`, no limit for `1d`, 2016 buckets of lengths that are not stored.
 ///
 /// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`

@@ -40,7 +40,7 @@ const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
 ///
-/// The stream begins with `connected` and the newest 100 rows as `data`, oldest first. Then each
+/// The stream begins with `connected` and the latest 100 rows as `data`, oldest first. Then each
 /// new row follows as it is inserted, and a `heartbeat` every 30 seconds. If heartbeats stop, the
 /// connection is lost.
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",

@@ -103,8 +103,8 @@ struct Unlikeness {
 }
 
 /// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs whose offsets,
-/// normalized by their spreads, are closest to the current ones. The mean is shrunk toward the overall
-/// mean of the inferer.
+/// normalized by their spreads, are closest to the current offsets. The mean is shrunk toward the
+/// overall mean of the inferer.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {

@@ -176,7 +176,8 @@ pub(super) fn ranking(
     }
 }
 
-/// Returns the ground truth of each epoch, with the latest one that was known when it opened.
+/// Returns the ground truth of each epoch, with the latest ground truth that was known when the
+/// epoch opened.
 fn truths_with_earlier<'a>(topic: &Topic, history: &'a [HistoryEpoch]) -> Truths<'a> {
     let mut truths = Truths::new();
     // Ground truths with the times from which they are known, oldest first.

@@ -34,7 +34,7 @@ pub struct Consumers {
     pub prices: BTreeMap<String, TopicId>,
 }
 
-/// Returns a topic's newest combined value, with its confidence interval, signed for a contract.
+/// Returns a topic's latest combined value, with its confidence interval, signed for a contract.
 ///
 /// The signature is secp256k1 over the typed data of the public consumer contract: 65 bytes r, s,
 /// v. Amounts are integers with 18 decimals, truncated; normalized amounts are plain decimals. The
@@ -112,7 +112,7 @@ fn wrapped<T>(data: T) -> Json<Envelope<T>> {
     Json(Envelope { request_id, status: true, api_response_message: None, data: Some(data) })
 }
 
-/// Returns the newest price of an asset, signed for a contract.
+/// Returns the latest price of an asset, signed for a contract.
 ///
 /// The operator assigns a topic to each price. The signature is secp256k1 over the typed data of
 /// the public consumer contract: 65 bytes r, s, v. Amounts are integers with 18 decimals,

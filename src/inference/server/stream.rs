@@ -49,7 +49,7 @@ struct StreamReader {
 
 /// Returns new bundles of a topic, as server-sent events.
 ///
-/// The newest bundle is sent first, then each new bundle, as an event `bundle`. Its id is the
+/// The latest bundle is sent first, then each new bundle, as an event `bundle`. Its id is the
 /// nonce, and its data the bundle in the form of `v10` with all arrays. With `Last-Event-ID`, the
 /// bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
 /// 15 seconds keeps the connection alive.

@@ -218,7 +218,7 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
 ///
 /// `metadata`, `dataset`, `column` and `horizon_seconds` are required; the other settings default
 /// to those of most topics of the chain. The dataset and the column have to exist, with rows less
-/// than the horizon apart. The truth is the column's value that many seconds after the newest row
+/// than the horizon apart. The truth is the column's value that many seconds after the latest row
 /// at the opening of the epoch, read once `ground_truth_lag` blocks have passed. The horizon has to
 /// be longer than the submission window, unless the topic is `experimental`: otherwise, workers
 /// could read the truth before they submit.

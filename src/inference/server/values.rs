@@ -40,7 +40,7 @@ use crate::network::close::Interval;
 use crate::network::leaderboard::{self, Period};
 use crate::store::EpochActor;
 
-/// Returns the newest bundle with all arrays, weights and confidence intervals.
+/// Returns the latest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
     responses((status = 200, description = "Bundle", body = LatestBody)))]
 pub(super) async fn latest(params: Params) -> Result<Response> {
@@ -86,9 +86,9 @@ const LIMIT_MAX: u32 = 1000;
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
         ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
-            description = "Last nonce, inclusive; the newest by default."),
+            description = "Last nonce, inclusive; the latest by default."),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Maximum number of epochs, of which the newest are returned; 100 by default.")),
+            description = "Maximum number of epochs, of which the latest are returned; 100 by default.")),
     responses((status = 200, description = "Epochs", body = TopicHistory)))]
 pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
     let (id, limit) = (params.topic_id()?, params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
@@ -101,10 +101,10 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 /// baseline.
 ///
 /// Ranked actors are compared in the epochs that all of them have in common. An actor needs 10 of
-/// the newest 20 epochs to be ranked.
+/// the latest 20 epochs to be ranked.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
-        description = "Number of newest learned epochs to average; fewer for a topic with many actors, \
+        description = "Number of latest learned epochs to average; fewer for a topic with many actors, \
                        100 by default."),
         ("period" = Option<String>, Query,
             description = "`24h`, `7d`, `30d` or `all`: the epochs that opened since then, at most \

@@ -1,4 +1,4 @@
-//! The shared store: a PostgreSQL database, which several services may use at the same time.
+//! The shared store: a PostgreSQL database, which several services can use at the same time.
 //!
 //! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
 //! can read. A write locks the dataset's record in the table `datasets` until it commits, so that

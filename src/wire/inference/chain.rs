@@ -29,10 +29,10 @@ messages! {
     InferencesAtBlock { inferences: Inferences } "The inferences.";
 
     /// Response to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-    LatestInputInference { latest_input_inference: InputInferenceBody } "The newest inference.";
+    LatestInputInference { latest_input_inference: InputInferenceBody } "The latest inference.";
 
     /// Response to `latest_inference`, up to v9.
-    LatestInference { latest_inference: InferenceBody } "The newest inference.";
+    LatestInference { latest_inference: InferenceBody } "The latest inference.";
 
     /// Forecasts of a nonce.
     Forecasts { forecasts: Vec<ForecastBody> } "One forecast per worker, sorted by address.";
@@ -68,7 +68,7 @@ messages! {
     WeightResponse { weight: String } "Weight, 0 to 1.";
 
     /// Response to the queries for one score.
-    ScoreResponse { score: ScoreBody } "Newest score of the actor.";
+    ScoreResponse { score: ScoreBody } "Latest score of the actor.";
 
     /// A list of scores, as wrapped by the chain's API.
     Scores { scores: Vec<ScoreBody> } "Scores by actor, or newest first.";
@@ -132,10 +132,10 @@ messages! {
     ActiveForecasters { forecasters: Vec<String> } "Addresses of the forecasters.";
 
     /// Response to the queries for last commits.
-    LastCommit { last_commit: Option<Commit> } "Newest commit; null before the first.";
+    LastCommit { last_commit: Option<Commit> } "Latest commit; null before the first.";
 
     /// Response to `topic_reward_nonce/{topic_id}`.
-    RewardNonce { nonce: String } "Nonce of the newest epoch learned from; 0 before the first.";
+    RewardNonce { nonce: String } "Nonce of the latest epoch learned from; 0 before the first.";
 
     /// Position of the next page.
     Pagination { next_key: Option<String> } "Null: there is one page.";
@@ -348,7 +348,7 @@ pub struct ScoreBody {
 pub struct WindowStatus {
     /// True if a window is open.
     pub is_open: bool,
-    /// Nonce of the open window, else of the newest.
+    /// Nonce of the open window, else of the latest.
     pub current_nonce_block_height: String,
     /// First block of this window.
     pub window_start_block: String,

@@ -80,7 +80,7 @@ pub struct ConsumerTopic {
     pub loss_method: String,
     /// Blocks in which workers can submit.
     pub worker_submission_window: u64,
-    /// Number of workers in the newest bundle.
+    /// Number of workers in the latest bundle.
     pub worker_count: u64,
     /// Number of reputers: the dataset.
     pub reputer_count: u64,
@@ -90,6 +90,6 @@ pub struct ConsumerTopic {
     pub total_emissions_allo: u64,
     /// True if epochs open.
     pub is_active: bool,
-    /// Time of the newest bundle, in RFC 3339, or the current time without a bundle.
+    /// Time of the latest bundle, in RFC 3339, or the current time without a bundle.
     pub updated_at: String,
 }

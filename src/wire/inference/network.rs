@@ -78,11 +78,11 @@ pub struct TopicSettings {
     pub p_norm: Option<Decimal>,
     /// Center of the weights' potential.
     pub c_norm: Option<Decimal>,
-    /// Weight of the newest loss in a regret.
+    /// Weight of the latest loss in a regret.
     pub alpha_regret: Option<Decimal>,
     /// Minimum scale of regrets.
     pub epsilon: Option<Decimal>,
-    /// Weight of the newest score in its moving average.
+    /// Weight of the latest score in its moving average.
     pub merit_sortition_alpha: Option<Decimal>,
     /// Quantile of active inferers' scores, toward which the scores of inactive inferers move. Also
     /// the maximum share of places for inferers without a score.
@@ -295,7 +295,7 @@ pub struct WeightsBody {
     pub forecasters: BTreeMap<String, String>,
 }
 
-/// Newest bundle of a topic, with weights and intervals from the same regrets.
+/// Latest bundle of a topic, with weights and intervals from the same regrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBody {
     /// Bundle with all arrays.
@@ -380,9 +380,10 @@ pub struct EpochActorBody {
 pub struct Leaderboard {
     /// Id of the topic.
     pub topic_id: u64,
-    /// Newest epochs learned from, oldest first.
+    /// Latest epochs learned from, oldest first.
     pub epochs: Vec<EpochLosses>,
-    /// Number of epochs that an actor needs for a rank, among twice as many newest epochs.
+    /// Number of epochs that an actor needs for a rank. Only twice that number of latest epochs
+    /// count.
     pub min_epochs: u64,
     /// Number of epochs in which all ranked actors took part, and by which they are compared.
     pub n_common_epochs: u64,
@@ -415,7 +416,7 @@ pub struct RankedActor {
     pub worker: String,
     /// `inferer` or `forecaster`.
     pub role: String,
-    /// Name of the actor in its newest epoch, if known.
+    /// Name of the actor in its latest epoch, if known.
     pub name: Option<String>,
     /// Rank by mean loss, from 1. Null if it has too few epochs in common with the others.
     pub rank: Option<u64>,

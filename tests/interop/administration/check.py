@@ -20,7 +20,7 @@ DATABASE, RESTORED = "rows", "restored"
 N_DATASETS = 1
 READERS_EACH = 5
 WRITES_EVERY_S = 0.2
-# A host name in the certificate of the server, and one that is not.
+# A host name that the server's certificate contains, and a host name that it does not contain.
 NAMED, UNNAMED = "localhost", "127.0.0.1"
 
 

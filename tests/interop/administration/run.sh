@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests a built program's services while their PostgreSQL is administrated, with own servers on loopback:
+# Tests a built program's services while their PostgreSQL is administrated, with separate servers on loopback:
 #     tests/interop/administration/run.sh path/to/triptych
 # TLS modes, a role that is no superuser, a publication of all tables, a new password without a restart,
 # and a dump during writes. Needs Python 3.11 or later and openssl. PostgreSQL 15 or later and haproxy

@@ -58,7 +58,7 @@ def test(inference):
     inference.set_clock(0)
     inference.start()
     inference.goes_on("started again with the right date")
-    n_behind = inference.log().count("the clock is behind the newest epoch")
+    n_behind = inference.log().count("the clock is behind the latest epoch")
     assert n_behind == 1, f"{n_behind} lines report a start with an earlier date"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests a built program's services on a database that fails over, with own servers on loopback:
+# Tests a built program's services on a database that fails over, with separate servers on loopback:
 #     tests/interop/failover/run.sh path/to/triptych
 # Three services behind HAProxy use three PostgreSQL servers under Patroni with etcd. Each process is
 # killed in turn under load, which lasts some minutes. Needs Python 3.11 or later. patroni, etcd-server,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests several inference services of a built program on one database, with own servers on loopback:
+# Tests several inference services of a built program on one database, with separate servers on loopback:
 #     tests/interop/network/run.sh path/to/triptych
 # Kills the services in turn while they close epochs. Needs Python 3.11 or later. PostgreSQL 15 or later
 # is installed from Debian's packages if missing.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests a built program's services that connect to PostgreSQL through PgBouncer, in session and in
-# transaction mode, with own servers on loopback:
+# transaction mode, with separate servers on loopback:
 #     tests/interop/pgbouncer/run.sh path/to/triptych
 # Needs Python 3.11 or later. PostgreSQL 15 or later, pgbouncer and haproxy are installed from Debian's
 # packages if missing.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests a built program's services whose database has a full disk, with an own server whose data or write-ahead
+# Tests a built program's services whose database has a full disk, with a separate server whose data or write-ahead
 # log is on a small disk in memory:
 #     tests/interop/postgres/disk.sh path/to/triptych data
 #     tests/interop/postgres/disk.sh path/to/triptych wal

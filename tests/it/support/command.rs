@@ -1,4 +1,4 @@
-//! Commands of the program that run to completion, in a home directory of their own.
+//! Commands of the program that run to completion, in a separate home directory.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

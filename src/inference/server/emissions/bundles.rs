@@ -93,7 +93,7 @@ impl Bodies {
     }
 }
 
-/// Returns the newest bundle of a topic without outliers.
+/// Returns the latest bundle of a topic without outliers.
 ///
 /// Excludes submissions that are further from the epoch's median than 11 times the moving average
 /// of the median deviation, including this epoch. Without any, it is the ordinary bundle. Not
@@ -185,7 +185,7 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle> {
     bundle.try_into().map_err(|_| no_form(topic))
 }
 
-/// Returns the newest bundle of a topic.
+/// Returns the latest bundle of a topic.
 ///
 /// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = paths::LATEST_NETWORK_INFERENCES,

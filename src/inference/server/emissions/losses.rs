@@ -233,7 +233,7 @@ async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
     Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
 }
 
-/// Returns an inferer's weight by the newest regrets.
+/// Returns an inferer's weight by the latest regrets.
 ///
 /// The weights of all actors of a topic sum to 1.
 #[utoipa::path(get, path = "/latest_inferer_weight/{topic_id}/{actor_id}",
@@ -242,7 +242,7 @@ async fn latest_inferer_weight(params: Params) -> Answer<WeightResponse> {
     weight(&params, Role::Inferer).await
 }
 
-/// Returns a forecaster's weight by the newest regrets.
+/// Returns a forecaster's weight by the latest regrets.
 ///
 /// The weights of all actors of a topic sum to 1.
 #[utoipa::path(get, path = "/latest_forecaster_weight/{topic_id}/{actor_id}",

@@ -39,8 +39,8 @@ const EPOCHS_MAX: u32 = 25;
 
 /// Returns the moving average of an inferer's scores.
 ///
-/// `merit_sortition_alpha` is the weight of the newest score. In an epoch in which the actor
-/// submits but is inactive, the average moves towards the topic's quantile of the newest scores. 0
+/// `merit_sortition_alpha` is the weight of the latest score. In an epoch in which the actor
+/// submits but is inactive, the average moves towards the topic's quantile of the latest scores. 0
 /// by default.
 #[utoipa::path(get, path = "/inferer_score_ema/{topic_id}/{inferer}",
     tag = "scores", responses((status = 200, body = ScoreResponse)))]
@@ -50,8 +50,8 @@ async fn inferer_score_ema(params: Params) -> Answer<ScoreResponse> {
 
 /// Returns the moving average of a forecaster's scores.
 ///
-/// `merit_sortition_alpha` is the weight of the newest score. In an epoch in which the actor
-/// submits but is inactive, the average moves towards the topic's quantile of the newest scores. 0
+/// `merit_sortition_alpha` is the weight of the latest score. In an epoch in which the actor
+/// submits but is inactive, the average moves towards the topic's quantile of the latest scores. 0
 /// by default.
 #[utoipa::path(get, path = "/forecaster_score_ema/{topic_id}/{forecaster}",
     tag = "scores", responses((status = 200, body = ScoreResponse)))]
@@ -68,7 +68,7 @@ async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
 }
 
-/// Returns inferers' scores of the 25 newest epochs up to a block, newest first.
+/// Returns inferers' scores of the latest 25 epochs up to a block, newest first.
 ///
 /// A score is the increase of the network's loss without the actor.
 #[utoipa::path(get, path = "/inference_scores_until_block/{topic_id}/{block_height}",
@@ -77,7 +77,7 @@ async fn inference_scores_until_block(params: Params) -> Answer<Scores> {
     Ok(Json(scores_until(&params, Role::Inferer).await?))
 }
 
-/// Returns forecasters' scores of the 25 newest epochs up to a block, newest first.
+/// Returns forecasters' scores of the latest 25 epochs up to a block, newest first.
 ///
 /// A score is the increase of the network's loss without the actor.
 #[utoipa::path(get, path = "/forecast_scores_until_block/{topic_id}/{block_height}",
@@ -115,14 +115,14 @@ async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
 }
 
-/// Returns the lowest moving average of an active inferer of the newest closed epoch.
+/// Returns the lowest moving average of an active inferer of the latest closed epoch.
 #[utoipa::path(get, path = "/current_lowest_inferer_score/{topic_id}",
     tag = "scores", responses((status = 200, body = ScoreResponse)))]
 async fn current_lowest_inferer_score(params: Params) -> Answer<ScoreResponse> {
     lowest(&params, Role::Inferer).await
 }
 
-/// Returns the lowest moving average of an active forecaster of the newest closed epoch.
+/// Returns the lowest moving average of an active forecaster of the latest closed epoch.
 #[utoipa::path(get, path = "/current_lowest_forecaster_score/{topic_id}",
     tag = "scores", responses((status = 200, body = ScoreResponse)))]
 async fn current_lowest_forecaster_score(params: Params) -> Answer<ScoreResponse> {
@@ -154,7 +154,7 @@ async fn count_forecaster_inclusions_in_topic(params: Params) -> Answer<CountRes
     count(&params, Role::Forecaster).await
 }
 
-/// Returns the quantile of active inferers' newest scores, towards which scores of inactive
+/// Returns the quantile of active inferers' latest scores, towards which scores of inactive
 /// inferers move.
 ///
 /// 0 before the first learned epoch.
@@ -164,7 +164,7 @@ async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<ValueRespons
     quantile(&params, Role::Inferer).await
 }
 
-/// Returns the quantile of active forecasters' newest scores, towards which scores of inactive
+/// Returns the quantile of active forecasters' latest scores, towards which scores of inactive
 /// forecasters move.
 ///
 /// 0 before the first learned epoch.

@@ -36,7 +36,7 @@ async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
-/// Returns the inferences of the newest closed epoch.
+/// Returns the inferences of the latest closed epoch.
 #[utoipa::path(get, path = "/latest_inferences/{topic_id}",
     tag = "submissions", responses((status = 200, body = LatestInferences)))]
 async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
@@ -74,7 +74,7 @@ async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
     Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
 }
 
-/// Returns the newest inference of a worker.
+/// Returns the latest inference of a worker.
 ///
 /// An inference of an open window is returned only to the key that submitted it, otherwise the
 /// previous one.
@@ -100,7 +100,7 @@ async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> 
     }))
 }
 
-/// Returns the newest inference of a worker, by its name up to `v9`.
+/// Returns the latest inference of a worker, by its name up to `v9`.
 #[utoipa::path(get, path = "/topics/{topic_id}/workers/{worker}/latest_inference",
     tag = "submissions", responses((status = 200, body = LatestInference)))]
 async fn latest_inference(params: Params) -> Answer<LatestInference> {

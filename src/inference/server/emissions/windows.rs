@@ -204,7 +204,7 @@ async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus
     }))
 }
 
-/// Returns the newest closed epoch of a topic.
+/// Returns the latest closed epoch of a topic.
 #[utoipa::path(get, path = "/topic_last_worker_commit_info/{topic_id}",
     tag = "windows", responses((status = 200, body = LastCommit)))]
 async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
@@ -217,7 +217,7 @@ async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
     Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
 
-/// Returns the newest learned epoch of a topic.
+/// Returns the latest learned epoch of a topic.
 #[utoipa::path(get, path = "/topic_last_reputer_commit_info/{topic_id}",
     tag = "windows", responses((status = 200, body = LastCommit)))]
 async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
@@ -230,7 +230,7 @@ async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
     Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
 }
 
-/// Returns the nonce of the newest learned epoch of a topic; 0 before the first.
+/// Returns the nonce of the latest learned epoch of a topic; 0 before the first.
 #[utoipa::path(get, path = "/topic_reward_nonce/{topic_id}",
     tag = "windows", responses((status = 200, body = RewardNonce)))]
 async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
@@ -294,7 +294,7 @@ async fn can_submit_worker_payload(params: Params) -> Answer<CanSubmitWorkerPayl
     Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
 }
 
-/// Returns the active inferers of the newest closed epoch.
+/// Returns the active inferers of the latest closed epoch.
 ///
 /// Empty before the first.
 #[utoipa::path(get, path = "/active_inferers/{topic_id}",
@@ -304,7 +304,7 @@ async fn active_inferers(params: Params) -> Answer<ActiveInferers> {
     Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
 }
 
-/// Returns the active forecasters of the newest closed epoch, including built-in ones.
+/// Returns the active forecasters of the latest closed epoch, including built-in forecasters.
 ///
 /// Empty before the first.
 #[utoipa::path(get, path = "/active_forecasters/{topic_id}",

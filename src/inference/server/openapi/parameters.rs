@@ -70,7 +70,7 @@ pub(in crate::server) struct PageMembers {
     /// First nonce, inclusive.
     #[param(minimum = 0, default = 0, format = "uint64")]
     from: Option<u64>,
-    /// Last nonce, inclusive; the newest by default.
+    /// Last nonce, inclusive; the latest by default.
     #[param(minimum = 0, format = "uint64")]
     to: Option<u64>,
     /// Maximum number of bundles of a page, limited to 1000.
