@@ -162,7 +162,7 @@ async fn add(
         if function.runs(&method) || matches!(function.kind, content::Kind::Module) {
             function.method = method;
         } else {
-            bail!("{} has no module {method} at its top", path.display());
+            bail!("{} has no module {method} at its top level", path.display());
         }
     }
     if let Some(name) = name {

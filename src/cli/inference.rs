@@ -214,7 +214,7 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(
-            "sign-up at the portal is closed, since this service signs what accounts submit; \
+            "sign-up at the portal is closed, since this service signs values that depend on what accounts submit; \
              `triptych keys sign-up open` opens it"
         );
     }

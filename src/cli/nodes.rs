@@ -242,8 +242,8 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     // All are cordoned first, so that no node gets the work of another.
     let cordoned = change(&head, &ids, CORDON).await?;
     let waiting = match ids.as_slice() {
-        [_] => "waiting for what the node runs".to_owned(),
-        ids => format!("waiting for what {} nodes run", ids.len()),
+        [_] => "waiting for the executions of the node".to_owned(),
+        ids => format!("waiting for the executions of {} nodes", ids.len()),
     };
     let mut drained = with_progress(&waiting, wait_all_idle(&head, &ids, deadline)).await?;
     if cancels && cancel_running(&head, &drained).await? {
@@ -261,7 +261,7 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     let busy: Vec<String> = busy.map(still_running).collect();
     if !busy.is_empty() {
         bail!(
-            "nodes are not drained after {} s: {}\nhint: they stay cordoned; drain again to wait on, or with \
+            "nodes are not drained after {} s: {}\nhint: they stay cordoned; drain again to wait longer, or with \
              --deadline to cancel the executions",
             within.as_secs(),
             busy.join("; ")

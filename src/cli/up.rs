@@ -176,7 +176,7 @@ fn print_addresses(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()
         format!("head       {head}"),
         format!("datasets   {datasets}"),
         format!("inference  {inference}"),
-        format!("API key    {api_key}   (only shown now; the next start creates another)"),
+        format!("API key    {api_key}   (only shown now; the next start creates another key)"),
         "\ntry   # in another terminal, whose commands find this stack".to_owned(),
     ];
     if let Some(folder) = &command.data_dir {

@@ -50,7 +50,7 @@ impl Datasets {
     /// [`OperationError::Invalid`] if a limit of this module is exceeded, [`OperationError::Refused`].
     pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
-            let text = format!("at most {CREATED_MAX} datasets can be created at once");
+            let text = format!("at most {CREATED_MAX} datasets can be created in one request");
             return Err(Invalid::from(text).into());
         }
         new.iter().try_for_each(check)?;

@@ -51,7 +51,7 @@ pub(crate) enum OperationError {
         revision: u64,
     },
     /// The batch has too many rows to be inserted or merged in one request.
-    #[error("at most {n_max} rows can be {done} at once")]
+    #[error("at most {n_max} rows can be {done} in one request")]
     TooMany { n_max: usize, done: &'static str },
     /// Some rows do not fit the dataset.
     #[error("rows do not fit the dataset")]

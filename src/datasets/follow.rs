@@ -38,7 +38,7 @@ pub(crate) const CATCHING_UP_MAX: usize = 4;
 
 /// Message to a reader that cannot be resumed.
 const RESET_MESSAGE: &str =
-    "The rows since the given id are unknown; the newest rows follow, and there may be a gap";
+    "The rows since the given id are unknown; the latest rows follow, and there may be a gap";
 
 /// Position of a reader: the number of its last row, within an era of the store.
 ///
@@ -102,8 +102,8 @@ pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// The commits after the reader's position are no longer on record.
-    #[error("commits after the reader's position are no longer on record")]
+    /// The commits after the reader's position are no longer recorded.
+    #[error("commits after the reader's position are no longer recorded")]
     Lost,
     #[error("missed rows could not be read")]
     Failed(#[from] OperationError),

@@ -61,7 +61,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
             // The next round reads the commits.
             Err(error) if !is_failing => {
                 let error = &error as &dyn Error;
-                warn!(error, "failed to read the commits of other services; trying on");
+                warn!(error, "failed to read the commits of other services; retrying");
                 is_failing = true;
             }
             Ok(()) | Err(_) => {}
@@ -159,7 +159,7 @@ impl Datasets {
                 }
             }
             Missing::Lost => {
-                warn!(dataset.id = %dataset, "lost track of dataset {dataset}; ending its streams");
+                warn!(dataset.id = %dataset, "commits of dataset {dataset} are no longer recorded; closing its streams");
                 self.hub.lose(dataset);
             }
         }

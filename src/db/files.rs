@@ -90,7 +90,7 @@ impl DatabaseFiles {
         let index = beside(&self.main.path, LOG_INDEX);
         let moved = fs::rename(&log.path, &aside).and_then(|()| fs::remove_file(index));
         if let Err(error) = moved {
-            error!(%error, "failed to move {} away from the file that is there now", log.path.display());
+            error!(%error, "failed to rename {}, which does not belong to the file next to it", log.path.display());
         }
     }
 }

@@ -304,7 +304,7 @@ impl Worker {
         commit.is_full |= matches!(failure, Some(CommitError::Full));
         if commit.is_full {
             if !self.is_full.swap(true, Ordering::Relaxed) {
-                error!("the disk of the {name} is full; writes go on once there is space");
+                error!("the disk of the {name} is full; writes continue once there is space");
             }
         } else if let Some(error) = &failure {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");

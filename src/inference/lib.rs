@@ -387,9 +387,7 @@ impl NetworkState {
         };
         if stored.block_time != starting.block_time {
             let (kept, asked) = (stored.block_time, starting.block_time);
-            warn!(
-                "the chain of the database has blocks of {kept:?}, and goes on with them: not {asked:?}"
-            );
+            warn!("the chain of the database keeps its blocks of {kept:?}, not {asked:?}");
         }
         let blocks = stored.at_least(now, store.newest_nonce()?.unwrap_or_default());
         if blocks != stored {

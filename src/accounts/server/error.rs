@@ -40,7 +40,7 @@ impl ApiError {
     pub(super) const NOT_LOGGED_IN: Self = Self::Refused(StatusCode::UNAUTHORIZED, "log in first");
     /// The request lacks the operator's token.
     pub(super) const NO_TOKEN: Self =
-        Self::Refused(StatusCode::UNAUTHORIZED, "this needs the operator's token");
+        Self::Refused(StatusCode::UNAUTHORIZED, "the operator's token is required");
     /// A page of another site sent the request.
     pub(super) const FOREIGN: Self =
         Self::Refused(StatusCode::FORBIDDEN, "another site's page made this request");
@@ -119,7 +119,7 @@ impl IntoResponse for ApiError {
         let mut response = if let Some(status) = self.public_status() {
             refusal(status, &self.to_string())
         } else {
-            error!(cause = chain(&self), "failed to answer a request about accounts");
+            error!(cause = chain(&self), "request about accounts failed");
             refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
         };
         if let Some(retry_seconds) = self.retry_seconds() {

@@ -426,7 +426,7 @@ async fn remote_service_verifies_keys_with_the_operators_token() {
     let mut asking = service.browser();
     for header in [None, Some("Bearer wrong"), Some("Basic a token of the operator")] {
         asking.headers = header.map(|value| ("authorization", value)).into_iter().collect();
-        let refused = (401, refusal("this needs the operator's token"));
+        let refused = (401, refusal("the operator's token is required"));
         assert_eq!(asking.post("verify", &question).await, refused, "{header:?}");
     }
     asking.headers = vec![("authorization", "Bearer a token of the operator")];

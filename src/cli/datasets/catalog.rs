@@ -74,7 +74,7 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
     let rows: Vec<_> = datasets.iter().map(row).collect();
     print(&table(&["id", "name", "description"], &rows, &[0]))?;
     if n_more > 0 {
-        tell(&format!("{n_more} more; --limit shows more of them, --search fewer"));
+        tell(&format!("{n_more} more; raise --limit, or narrow the list with --search"));
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
     if rights == UserRights::NoUsage {
         return wrong(
             "no permission to use schema datasets",
-            "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and its tables",
+            "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and access to their tables",
         );
     }
     let tables = match format {
@@ -87,7 +87,7 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
         return Finding::warning(
             what,
             format!("{version}, a standby, which accepts no writes, {tables}"),
-            "name the server that leads, or start the service with --read-only",
+            "name the primary server, or start the service with --read-only",
         );
     }
     let (room, next) = count_services(n_connections);
@@ -114,8 +114,8 @@ fn count_services(n_connections: u64) -> (String, Option<String>) {
     let room = format!("{n_connections} connections, enough for {services} of {PER_SERVICE} each");
     let n_wanted = SERVICES_MIN * PER_SERVICE;
     let next = format!(
-        "for {SERVICES_MIN} services raise max_connections by {}, which takes a restart of it, or the \
-         CONNECTION LIMIT of the role or the database to {n_wanted}",
+        "for {SERVICES_MIN} services, raise max_connections by {}, which requires a restart of the server, or \
+         raise the CONNECTION LIMIT of the role or the database to {n_wanted}",
         n_wanted.saturating_sub(n_connections)
     );
     (room, (n_services < SERVICES_MIN).then_some(next))

@@ -77,7 +77,7 @@ fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding
     }
     match free_mib(folder) {
         Some(mib @ ..FREE_MIB_MIN) => {
-            let next = "free space, or keep less with `triptych datasets retention`";
+            let next = "free space, or limit rows with `triptych datasets retention`";
             Finding::warning(what, format!("{mib} MiB are free on its disk"), next)
         }
         Some(mib) => Finding::ok(what, format!("{mib} MiB are free on its disk")),

@@ -42,8 +42,8 @@ const WHERE: &str = "Where functions are";
 const CONNECTION_ADVICE: [(&str, &str); 4] = [
     (
         "CaUsedAsEndEntity",
-        "the head uses the certificate of an authority: make it one of a server (openssl req -x509 … -addext \
-         basicConstraints=critical,CA:FALSE)",
+        "the head uses the certificate of an authority: create a server's certificate (openssl req -x509 … \
+         -addext basicConstraints=critical,CA:FALSE)",
     ),
     (
         "invalid peer certificate",

@@ -104,7 +104,7 @@ pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut allowed: Al
             }
             Err(error) if is_readable => {
                 is_readable = false;
-                warn!("the allowed peers are unchanged: {error:#}");
+                warn!("cannot read the allowed peers, which remain unchanged: {error:#}");
             }
             Err(_) => {}
         }

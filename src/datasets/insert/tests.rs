@@ -209,7 +209,7 @@ fn csv_fields_can_be_quoted() {
         ("f\n1\n", "the header has no timestamp"),
         ("timestamp,f,f\n", "the header names f twice"),
         ("timestamp,x\n", "there is no column x"),
-        ("timestamp,s\nT01Z,\"a\n", "invalid body: invalid CSV: quoted field does not end"),
+        ("timestamp,s\nT01Z,\"a\n", "invalid body: invalid CSV: quoted field is not closed"),
         (
             "timestamp,s\nT01Z,\"a\"b\n",
             "invalid body: invalid CSV: quoted field is followed by text",

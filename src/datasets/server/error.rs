@@ -44,7 +44,7 @@ const UNREACHABLE: &str = "the service's database cannot be reached now: the cha
 
 /// Error text for a write to a store that is read-only, for example because of `--read-only`.
 const READ_ONLY: &str =
-    "this service is read-only: nothing was stored; send writes to a service that is not";
+    "this service is read-only: nothing was stored; send writes to a writable service";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;

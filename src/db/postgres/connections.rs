@@ -506,13 +506,13 @@ impl Shared {
 
     fn note_response(&self) {
         if self.is_lost.swap(false, Ordering::Relaxed) {
-            info!("the database {} is reached again", self.url);
+            info!("the database {} can be reached again", self.url);
         }
     }
 
     fn note_full(&self) {
         if !self.is_full.swap(true, Ordering::Relaxed) {
-            warn!("the database's disk is full: reads go on, writes once there is space");
+            warn!("the database's disk is full: reads continue, and writes once there is space");
         }
     }
 }

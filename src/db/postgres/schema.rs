@@ -56,7 +56,7 @@ pub enum SchemaError {
     },
     /// The encoding of the database cannot represent every text.
     #[error(
-        "database has encoding {found}, expected UTF8; make another one: createdb --encoding UTF8 --template template0 NAME"
+        "database has encoding {found}, expected UTF8; create another database: createdb --encoding UTF8 --template template0 NAME"
     )]
     Encoding {
         /// Encoding of the database.

@@ -202,7 +202,9 @@ impl Building {
                 timestamp(cell, mapping.time_unit, &mapping.time_texts).map(|read| self.set(read))
             }
             Target::Unknown if cell.is_absent() => Ok(()),
-            Target::Unknown => Err("the dataset has no such column, and none was mapped".into()),
+            Target::Unknown => {
+                Err("the dataset has no such column, and the field is not mapped to another".into())
+            }
             Target::Column(idx) => self.take_value(mapping, idx, cell),
         };
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));

@@ -85,7 +85,7 @@ impl<R: BufRead> CsvReader<R> {
             self.fields.extend_from_slice(self.line.get(n_bytes..).unwrap_or_default());
         }
         if state == FieldState::Quoted {
-            self.fault = Some("quoted field does not end");
+            self.fault = Some("quoted field is not closed");
             self.end_field(state);
         }
         Ok(state == FieldState::Quoted)
@@ -218,7 +218,7 @@ mod tests {
     fn malformed_record_is_read_and_reported() {
         for (text, want) in [
             ("\"a\"b,c\n", "quoted field is followed by text"),
-            ("a,\"b\nc", "quoted field does not end"),
+            ("a,\"b\nc", "quoted field is not closed"),
         ] {
             let mut reader = CsvReader::new(text.as_bytes(), b',');
             assert!(reader.read().unwrap());

@@ -119,7 +119,7 @@ fn unmapped_field_is_invalid_only_with_a_value() {
     mapping.column("a", MappedColumn::exact("a", Dtype::Integer));
     let want = [
         "1: 1970-01-01T00:00:01Z 1i",
-        "2: bad: column b: the dataset has no such column, and none was mapped",
+        "2: bad: column b: the dataset has no such column, and the field is not mapped to another",
     ];
     assert_eq!(all(&path, options, mapping, Place::default()), want);
 }

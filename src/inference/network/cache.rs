@@ -268,7 +268,10 @@ impl NetworkState {
             && let Some(moved) = self.chain.follow(versions.at, blocks)
         {
             let height = self.chain.height();
-            warn!(height, "the clock of the database was moved back: heights go on from {height}");
+            warn!(
+                height,
+                "the clock of the database was moved back: heights continue from {height}"
+            );
             self.store.put_blocks(moved)?;
         }
         let mut has_changed = self.catch_up_list(Some(versions.list))?;

@@ -157,7 +157,7 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
         }
         Err(error) => {
             let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} in vain");
+            error!(topic.id = %id, nonce, cause, "closed nonce {nonce} of topic {id} without a bundle");
             None
         }
     }
@@ -190,7 +190,7 @@ pub(crate) fn lesson(
         }
         Err(error) => {
             let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of {id}");
+            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of topic {id}");
             None
         }
     }

@@ -50,7 +50,7 @@ impl PairBody {
 
     /// Returns true if the body is sent in pieces.
     pub(super) fn is_long(&self) -> bool {
-        // Shorter bodies are sent at once.
+        // Shorter bodies are sent in one piece.
         self.pairs.numbers().len() > 4096
     }
 

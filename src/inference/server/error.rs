@@ -140,7 +140,7 @@ impl ApiError {
                 Some(StoreError::Replaced) => return Self::replaced(),
                 Some(StoreError::ReadOnly) => {
                     return Self::unavailable(
-                        "service is read-only, nothing was stored; use one that is not",
+                        "service is read-only, nothing was stored; use a writable service",
                     );
                 }
                 Some(error) if error.is_busy() => {
@@ -157,7 +157,7 @@ impl ApiError {
                 _ => cause = error.source(),
             }
         }
-        error!(cause = chain(error), "failed to answer a request");
+        error!(cause = chain(error), "request failed");
         Self::new(code::INTERNAL, INTERNAL)
     }
 }

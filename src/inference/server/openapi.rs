@@ -54,7 +54,7 @@ const MISSING: &str = "Code 5: the topic does not exist, or has no data yet";
 
 /// Description of an unsupported version.
 const UNSERVED: &str =
-    "Code 12: the version is not supported; the message lists the supported ones";
+    "Code 12: the version is not supported; the message lists the supported versions";
 
 /// Description of a missing permission.
 pub(super) const DENIED: &str =

@@ -200,7 +200,7 @@ fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()
 fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
     if plan.columns().iter().any(|column| column.name == TIMESTAMP) {
         bail!(
-            "column {TIMESTAMP} is not the time, and no other column can be called so: pass --map \
+            "field {TIMESTAMP} is not the time, and a column cannot have this name: pass --map \
              {TIMESTAMP}=NAME, --leave-out {TIMESTAMP} or --time-column {TIMESTAMP}"
         );
     }

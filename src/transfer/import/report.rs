@@ -126,7 +126,7 @@ impl ImportReport {
         let at_least = |is_least| if is_least { "at least " } else { "" };
         let stored = if self.is_dry_run { "to store" } else { "stored" };
         let mut lines = vec![format!(
-            "{shown}: {} read, {} {stored}, {}{} replaced by a later one of the same timestamp, {} \
+            "{shown}: {} read, {} {stored}, {}{} replaced by a later row with the same timestamp, {} \
              skipped",
             counted(self.n_read, "row"),
             self.n_stored() - self.n_before,
@@ -150,7 +150,7 @@ impl ImportReport {
         lines.extend(self.replaced_earlier.line(&earlier));
         lines.extend(self.skipped.line("skipped"));
         let n_cut = self.cut.n_rows;
-        let cut = format!("{n_cut} with a timestamp cut to microseconds");
+        let cut = format!("{n_cut} with a timestamp truncated to microseconds");
         lines.extend(self.cut.line(&cut));
         lines.join("\n")
     }

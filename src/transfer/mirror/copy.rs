@@ -398,8 +398,8 @@ impl Copy {
                 self.checkpoint.last_event_id = None;
                 self.write_checkpoint()?;
                 self.note(&format!(
-                    "the stream of {name} cannot be resumed: rows after the latest one of the copy \
-                     are read again, earlier ones may be missing"
+                    "the stream of {name} cannot be resumed: rows after the latest row of the copy \
+                     are read again, earlier rows may be missing"
                 ));
             }
             _ => {}

@@ -140,7 +140,7 @@ async fn insert_with_a_lost_response_is_stored_once() {
     let proxied = Http::new(&format!("http://{}", cut.address), Some(&key));
     check_lost_answer(&proxied, &http, &cut).await;
 
-    // Here a command sends the request, and retries it without being told to.
+    // Here a command sends the request, and retries it automatically.
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let address = format!("http://{}/api", cut.address);
     let home = Home::new().with("TRIPTYCH_DATASETS", &address).with("TRIPTYCH_API_KEY", &key);

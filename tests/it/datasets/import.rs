@@ -120,8 +120,8 @@ async fn replaced_skipped_or_truncated_rows_are_counted_with_examples() {
     assert_eq!((output.code, service.n_rows("a").await), (0, 3), "{output:?}");
     for want in [
         "imported a.csv: 3 rows",
-        "a.csv: 6 rows read, 3 stored, 2 replaced by a later one of the same timestamp, 1 skipped",
-        "1 with a timestamp cut to microseconds: line 5",
+        "a.csv: 6 rows read, 3 stored, 2 replaced by a later row with the same timestamp, 1 skipped",
+        "1 with a timestamp truncated to microseconds: line 5",
     ] {
         assert!(output.err.contains(want), "`{want}`: {}", output.err);
     }

@@ -38,7 +38,10 @@ pub(super) async fn run(connections: Connections) {
             Ok(()) => {}
             // Callers of the store see this error themselves, so there is no warning.
             Err(error @ StoreError::Unreachable(_)) => {
-                debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
+                debug!(
+                    error = &error as &dyn Error,
+                    "maintenance of the dataset store waits for the database"
+                );
             }
             Err(error) => {
                 warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");

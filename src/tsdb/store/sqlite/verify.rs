@@ -102,7 +102,7 @@ impl Verifier<'_> {
             if progress::newest(self.connection, dataset)?.max(progress.newest_archived)
                 != progress.newest
             {
-                let what = "the recorded latest row is another one".to_owned();
+                let what = "the recorded latest row is not the latest row".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
             }
         }
