@@ -11,7 +11,7 @@ use crate::support::command::Home;
 use crate::support::http::Http;
 use crate::support::running::Running;
 
-/// Maximum time until a service listens, or until an epoch of six seconds opens or closes.
+/// Maximum time until a service listens, or until an epoch of twelve seconds opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);
 
 const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
@@ -86,7 +86,7 @@ async fn account_with_many_keys_cannot_exclude_others_or_move_the_value() {
     let strangers: Vec<_> = strangers.map(|key| Http::new(&base, Some(&key))).collect();
     let own = Http::new(&base, Some(&operator));
     let settings = json!({"metadata": "attacked", "dataset": "machine_cpu",
-        "column": "load_percent", "horizon_seconds": 60, "worker_submission_window": 10});
+        "column": "load_percent", "horizon_seconds": 60, "epoch_length": 24, "worker_submission_window": 24});
     let (status, created) = own.post("/api/v1/topics", &settings).await;
     assert_eq!(status, StatusCode::OK, "{created}");
 

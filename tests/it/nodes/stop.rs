@@ -38,7 +38,7 @@ async fn second_sigterm_stops_a_node_immediately() {
     worker.signal(Signal::Terminate);
     worker.wait_log("waiting for running functions");
     worker.signal(Signal::Terminate);
-    assert!(!worker.stop());
+    assert_eq!(worker.wait_exit(), Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -60,5 +60,5 @@ async fn sigterm_waits_for_running_functions() {
     let (_, reply) = executing.join_next().await.unwrap().unwrap();
     assert_eq!(reply["code"], "200", "{reply}");
     assert_eq!(reply["results"][0]["result"]["stdout"], "done\n", "{reply}");
-    assert!(worker.stop() && head.stop());
+    assert_eq!([worker.wait_exit(), head.wait_exit()], [Some(0); 2]);
 }

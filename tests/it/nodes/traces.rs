@@ -105,7 +105,7 @@ async fn spans_of_head_and_worker_form_one_trace() {
     assert_eq!(response.status(), StatusCode::OK);
     for node in [&mut worker, &mut head] {
         node.signal(Signal::Terminate);
-        assert!(node.stop());
+        assert_eq!(node.wait_exit(), Some(0));
     }
 
     let tree = collector.tree();
@@ -129,5 +129,5 @@ async fn unreachable_collector_is_logged_and_does_not_delay_the_exit() {
     head.signal(Signal::Terminate);
     let line = head.wait_log("spans cannot be sent and are dropped");
     assert_eq!(line["collector"], format!("http://{gone}/v1/traces"));
-    assert!(head.stop());
+    assert_eq!(head.wait_exit(), Some(0));
 }

@@ -47,15 +47,15 @@ fn halted_services_are_shown_on_every_screen_with_a_growing_age() {
     for key in SCREENS {
         session.press(key);
         service.signal(Signal::Halt);
-        session.wait_text("data ! not responding, ", SHOWN_WITHIN);
-        service.signal(Signal::Continue);
-        session.wait_text("data ◉ up", SHOWN_WITHIN);
         head.signal(Signal::Halt);
+        session.wait_text("data ! not responding, ", SHOWN_WITHIN);
         session.wait_text("head ! not responding, ", SHOWN_WITHIN);
         if key == SCREENS[0] {
             session.wait_text("not responding, 11 s", SHOWN_WITHIN);
         }
+        service.signal(Signal::Continue);
         head.signal(Signal::Continue);
+        session.wait_text("data ◉ up", SHOWN_WITHIN);
         session.wait_text("head ● live", SHOWN_WITHIN);
     }
 }

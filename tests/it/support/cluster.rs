@@ -90,6 +90,12 @@ impl Node {
         self.process.stop()
     }
 
+    /// Waits for the exit of a node that was sent a signal, and returns its exit code. After a signal,
+    /// `stop` would be a second request to stop.
+    pub(crate) fn wait_exit(&mut self) -> Option<i32> {
+        self.process.wait_exit()
+    }
+
     /// Waits until this head has received slot offers from at least `n_workers` connected workers.
     pub(crate) async fn has_workers(&self, n_workers: usize) {
         let http = Http::new(&self.rest_api(), None);
