@@ -28,6 +28,7 @@ use crate::error::{CompileStep, ProgramError};
 use crate::program::{Program, ProgramKey};
 use crate::seal::AuthenticCode;
 use crate::settings::Settings;
+use crate::single_flight::Demand;
 use crate::system;
 
 /// Duration for which a program that exceeded a limit is refused. Afterwards its compilation is tried
@@ -76,16 +77,8 @@ pub(crate) enum CompileError {
     Busy,
     /// No caller waited any longer when the compilation was at this step.
     Unwanted(CompileStep),
-}
-
-/// The callers that wait for a compilation.
-pub(crate) struct Requester<'a> {
-    /// Client for which the program is compiled.
-    pub(crate) client: &'a Arc<str>,
-    /// Returns false once no caller waits.
-    pub(crate) is_wanted: &'a dyn Fn() -> bool,
-    /// Records the current step.
-    pub(crate) note_step: &'a dyn Fn(CompileStep),
+    /// The thread that compiles has panicked.
+    Panicked,
 }
 
 /// Compiles programs, a few concurrently.
@@ -115,9 +108,9 @@ impl Compiler {
         Self { place, within, permits, refused: Mutex::default() }
     }
 
-    /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until the program
-    /// is compiled, the time limit is reached, or no caller waits. In each case, the child has exited
-    /// before this returns.
+    /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
+    /// Blocks until the program is compiled, the time limit is reached, or no caller waits. In each
+    /// case, the child has exited before this returns.
     ///
     /// # Errors
     /// [`CompileError`].
@@ -126,9 +119,10 @@ impl Compiler {
         engine: &Engine,
         settings: Settings,
         program: &Program,
-        requester: &Requester<'_>,
+        client: &Arc<str>,
+        demand: &Demand,
     ) -> Result<AuthenticCode, CompileError> {
-        let Requester { client, is_wanted, note_step } = requester;
+        let is_wanted = &|| demand.is_wanted();
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
@@ -140,12 +134,12 @@ impl Compiler {
             memory_bytes: process::memory_bytes(program),
             is_suspect,
         };
-        note_step(CompileStep::Queued);
+        demand.note_step(CompileStep::Queued);
         let _permit = self
             .permits
             .acquire(compilation, is_wanted)
             .ok_or(CompileError::Unwanted(CompileStep::Queued))?;
-        note_step(CompileStep::Compiling);
+        demand.note_step(CompileStep::Compiling);
         match &self.place {
             CompileIn::ThisProcess => compile_checked(engine, program)
                 .map(AuthenticCode::compiled_here)
@@ -263,8 +257,7 @@ mod tests {
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();
-        let requester = Requester { client: &client, is_wanted: &|| true, note_step: &|_| () };
-        let compiled = compiler.compile(&engine, settings, &program, &requester);
+        let compiled = compiler.compile(&engine, settings, &program, &client, &Demand::new());
         let error = compiled.err().unwrap();
         (error, compiler.refusal(&program).is_some())
     }

@@ -10,7 +10,7 @@ use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
-use crate::compiler::{CompileError, Compiler, Requester};
+use crate::compiler::{CompileError, Compiler};
 use crate::disk::Disk;
 use crate::error::{CompileStep, ProgramError, RunError, RuntimeError};
 use crate::guest::{self, Guest, Ready};
@@ -20,7 +20,7 @@ use crate::options::RuntimeOptions;
 use crate::program::{Program, ProgramKey};
 use crate::seal::AuthenticCode;
 use crate::settings::{Fuel, MemoryPlace, Settings};
-use crate::single_flight::{Demand, NoValue, SingleFlight};
+use crate::single_flight::{Demand, SingleFlight};
 use crate::ticker::Ticker;
 
 /// Address space reserved for one memory: all of its 32-bit addresses, so that the processor checks
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     commands: Linker<Guest>,
     components: component::Linker<Guest>,
     programs: Cache<ProgramKey, Arc<Ready>>,
-    pending: SingleFlight<ProgramKey, Result<Arc<Ready>, CompileError>>,
+    pending: SingleFlight<ProgramKey, Arc<Ready>>,
     compiler: Arc<Compiler>,
     pub(crate) ticker: Ticker,
     disk: Option<Arc<Disk>>,
@@ -121,20 +121,14 @@ impl Machine {
             return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
         }
         let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
-        let work = move |wanted: &Demand<_>| machine.prepare(&compiled, &client, wanted);
-        match self.pending.wait(program.key, within, is_gone, work) {
-            Ok(Ok(ready)) => Ok(ready),
-            Ok(Err(CompileError::Program(error))) => Err(error.into()),
-            Ok(Err(CompileError::Child(source))) => Err(RunError::Compiler { source }),
-            Ok(Err(CompileError::Busy)) => {
-                Err(RunError::ProcessorsBusy { within: self.compiler.within })
-            }
-            Ok(Err(CompileError::Unwanted(step))) | Err(NoValue::GaveUp(step)) => {
-                Err(RunError::NotCompiled { within, step })
-            }
-            Err(NoValue::Panicked) => Err(RunError::Lost { source: None }),
-            Err(NoValue::Thread(source)) => Err(RunError::Compiler { source: Arc::new(source) }),
-        }
+        let work = move |demand: &Demand| machine.prepare(&compiled, &client, demand);
+        self.pending.wait(program.key, within, is_gone, work).map_err(|error| match error {
+            CompileError::Program(error) => error.into(),
+            CompileError::Child(source) => RunError::Compiler { source },
+            CompileError::Busy => RunError::ProcessorsBusy { within: self.compiler.within },
+            CompileError::Unwanted(step) => RunError::NotCompiled { within, step },
+            CompileError::Panicked => RunError::Lost { source: None },
+        })
     }
 
     /// Returns true if the code of `program` is in memory or on the disk.
@@ -152,44 +146,33 @@ impl Machine {
         &self,
         program: &Program,
         client: &Arc<str>,
-        wanted: &Demand<Result<Arc<Ready>, CompileError>>,
+        demand: &Demand,
     ) -> Result<Arc<Ready>, CompileError> {
         // Another caller might have compiled it in the meantime.
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
-        wanted.note_step(CompileStep::Elsewhere);
+        demand.note_step(CompileStep::Elsewhere);
         let found = self
             .disk
             .as_ref()
-            .map(|disk| disk.find_or_take_turn(&self.engine, program, &|| wanted.is_wanted()));
+            .map(|disk| disk.find_or_take_turn(&self.engine, program, &|| demand.is_wanted()));
         let code = match found.unwrap_or(Err(None)) {
             Ok(code) => code,
-            Err(_) if !wanted.is_wanted() => return Err(CompileError::Unwanted(wanted.step())),
-            Err(_turn) => self.compile(program, client, wanted)?,
+            Err(_) if !demand.is_wanted() => return Err(CompileError::Unwanted(demand.step())),
+            Err(_turn) => {
+                let (engine, settings) = (&self.engine, self.settings);
+                let code = self.compiler.compile(engine, settings, program, client, demand)?;
+                if let Some(disk) = &self.disk {
+                    disk.keep(engine, program, &code);
+                }
+                code
+            }
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
         self.n_prepared.fetch_add(1, Ordering::Relaxed);
         self.programs.put(program.key, Arc::clone(&ready), ready.n_bytes());
         Ok(ready)
-    }
-
-    fn compile(
-        &self,
-        program: &Program,
-        client: &Arc<str>,
-        wanted: &Demand<Result<Arc<Ready>, CompileError>>,
-    ) -> Result<AuthenticCode, CompileError> {
-        let requester = Requester {
-            client,
-            is_wanted: &|| wanted.is_wanted(),
-            note_step: &|step| wanted.note_step(step),
-        };
-        let code = self.compiler.compile(&self.engine, self.settings, program, &requester)?;
-        if let Some(disk) = &self.disk {
-            disk.keep(&self.engine, program, &code);
-        }
-        Ok(code)
     }
 
     /// Loads compiled code and links its imports.

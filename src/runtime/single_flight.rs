@@ -10,6 +10,7 @@ use std::{io, thread};
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
+use crate::compiler::CompileError;
 use crate::error::CompileStep;
 
 /// Interval at which waiting threads check that they are still wanted.
@@ -21,32 +22,22 @@ pub(crate) struct SingleFlight<K, V> {
     jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
 }
 
-/// Handle with which work learns about its waiting callers.
-pub(crate) struct Demand<V>(Arc<Job<V>>);
-
-/// Reason why a caller gets no value.
+/// Callers that wait for work, and the current step of the work.
 #[derive(Debug)]
-pub(crate) enum NoValue {
-    /// The caller stopped waiting while the work was at this step.
-    GaveUp(CompileStep),
-    /// The work panicked.
-    Panicked,
-    /// The thread could not be started.
-    Thread(io::Error),
+pub(crate) struct Demand(Mutex<DemandState>);
+
+#[derive(Debug)]
+struct DemandState {
+    n_waiting: usize,
+    step: CompileStep,
 }
 
 #[derive(Debug)]
 struct Job<V> {
-    state: Mutex<JobState<V>>,
+    demand: Demand,
+    /// `None` while the work is in progress.
+    outcome: Mutex<Option<Result<V, CompileError>>>,
     changed: Condvar,
-}
-
-#[derive(Debug)]
-struct JobState<V> {
-    /// `None` while the work is in progress; `Err` after a panic.
-    outcome: Option<Result<V, ()>>,
-    n_waiting: usize,
-    step: CompileStep,
 }
 
 impl<K, V> SingleFlight<K, V>
@@ -64,60 +55,58 @@ where
     /// The last caller to stop waiting blocks until the work has stopped.
     ///
     /// # Errors
-    /// [`NoValue`].
+    /// The error of the work, or [`CompileError::Unwanted`] if this caller stopped waiting.
     pub(crate) fn wait(
         &self,
         key: K,
         within: Duration,
         is_gone: &mut dyn FnMut() -> bool,
-        work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
-    ) -> Result<V, NoValue> {
+        work: impl FnOnce(&Demand) -> Result<V, CompileError> + Send + 'static,
+    ) -> Result<V, CompileError> {
         let until = Instant::now().checked_add(within);
-        let job = self.join(key, work).map_err(NoValue::Thread)?;
-        let mut state = job.state.lock();
+        let job = self.join(key, work).map_err(|error| CompileError::Child(Arc::new(error)))?;
+        let mut outcome = job.outcome.lock();
         let mut has_given_up = false;
         loop {
-            if let Some(outcome) = &state.outcome {
-                return outcome.clone().map_err(|()| NoValue::Panicked);
+            if let Some(outcome) = &*outcome {
+                return outcome.clone();
             }
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             if !has_given_up && (is_late || is_gone()) {
                 has_given_up = true;
-                state.n_waiting -= 1;
+                job.demand.0.lock().n_waiting -= 1;
             }
             // Other callers still wait for the work, so this one can return.
-            if has_given_up && state.n_waiting > 0 {
-                return Err(NoValue::GaveUp(state.step));
+            if has_given_up && job.demand.is_wanted() {
+                return Err(CompileError::Unwanted(job.demand.step()));
             }
-            job.changed.wait_for(&mut state, WANTED_EVERY);
+            job.changed.wait_for(&mut outcome, WANTED_EVERY);
         }
     }
 
     fn join(
         &self,
         key: K,
-        work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
+        work: impl FnOnce(&Demand) -> Result<V, CompileError> + Send + 'static,
     ) -> io::Result<Arc<Job<V>>> {
         let mut jobs = self.jobs.lock();
         // Work without callers will soon stop without a value, so new callers start it again.
         if let Some(job) = jobs.get(&key) {
-            let mut state = job.state.lock();
-            if state.n_waiting > 0 {
-                state.n_waiting += 1;
-                drop(state);
+            let mut demand = job.demand.0.lock();
+            if demand.n_waiting > 0 {
+                demand.n_waiting += 1;
+                drop(demand);
                 return Ok(Arc::clone(job));
             }
         }
-        let state = JobState { outcome: None, n_waiting: 1, step: CompileStep::Compiling };
-        let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
+        let (demand, outcome, changed) = (Demand::new(), Mutex::default(), Condvar::new());
+        let job = Arc::new(Job { demand, outcome, changed });
         let (all, own) = (Arc::clone(&self.jobs), Arc::clone(&job));
         // The new thread needs the lock to remove the job, so it cannot remove it before it is inserted.
         thread::Builder::new().name("wasm-compile".to_owned()).spawn(move || {
-            let demand = Demand(own);
-            let outcome = catch_unwind(AssertUnwindSafe(|| work(&demand))).map_err(drop);
-            let Demand(own) = demand;
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&own.demand)));
             all.lock().retain(|_, job| !Arc::ptr_eq(job, &own));
-            own.state.lock().outcome = Some(outcome);
+            *own.outcome.lock() = Some(outcome.unwrap_or(Err(CompileError::Panicked)));
             own.changed.notify_all();
         })?;
         jobs.insert(key, Arc::clone(&job));
@@ -125,20 +114,25 @@ where
     }
 }
 
-impl<V> Demand<V> {
+impl Demand {
+    /// Returns the demand of one caller.
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(DemandState { n_waiting: 1, step: CompileStep::Compiling }))
+    }
+
     /// Returns true if a caller waits.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.state.lock().n_waiting > 0
+        self.0.lock().n_waiting > 0
     }
 
     /// Returns the current step.
     pub(crate) fn step(&self) -> CompileStep {
-        self.0.state.lock().step
+        self.0.lock().step
     }
 
     /// Records the current step.
     pub(crate) fn note_step(&self, step: CompileStep) {
-        self.0.state.lock().step = step;
+        self.0.lock().step = step;
     }
 }
 
@@ -162,7 +156,7 @@ mod tests {
             let (n_made, begin) = (Arc::clone(&n_made), Arc::clone(&start));
             pending.wait(1, LONG, &mut || false, move |_| {
                 begin.wait();
-                n_made.fetch_add(1, Ordering::SeqCst)
+                Ok(n_made.fetch_add(1, Ordering::SeqCst))
             })
         };
         // The work waits until all callers have joined.
@@ -174,7 +168,7 @@ mod tests {
                 }
                 thread::yield_now();
             };
-            while job.state.lock().n_waiting < N_THREADS {
+            while job.demand.0.lock().n_waiting < N_THREADS {
                 thread::yield_now();
             }
             (0..N_THREADS).for_each(|_| drop(scope.spawn(|| start.wait())));
@@ -191,16 +185,21 @@ mod tests {
         let pending = SingleFlight::<u8, ()>::new();
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
-        let work = move |wanted: &Demand<()>| {
+        let work = move |wanted: &Demand| {
             while wanted.is_wanted() {
                 thread::yield_now();
             }
             ended.store(true, Ordering::SeqCst);
+            Ok(())
         };
         let within = Duration::from_millis(50);
         assert!(pending.wait(1, within, &mut || false, work).is_ok());
         assert!(has_ended.load(Ordering::SeqCst));
-        let again = pending.wait(1, LONG, &mut || true, |wanted| while wanted.is_wanted() {});
+        let work = |wanted: &Demand| {
+            while wanted.is_wanted() {}
+            Ok(())
+        };
+        let again = pending.wait(1, LONG, &mut || true, work);
         assert!(again.is_ok(), "the work has ended");
     }
 
@@ -208,7 +207,7 @@ mod tests {
     fn panic_wakes_all_callers() {
         let pending = SingleFlight::<u8, ()>::new();
         let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
-        assert!(matches!(panics, Err(NoValue::Panicked)));
-        assert!(pending.wait(1, LONG, &mut || false, |_| ()).is_ok());
+        assert!(matches!(panics, Err(CompileError::Panicked)));
+        assert!(pending.wait(1, LONG, &mut || false, |_| Ok(())).is_ok());
     }
 }
