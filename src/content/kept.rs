@@ -104,9 +104,6 @@ enum Rank {
 }
 
 impl Rank {
-    /// All steps in order.
-    const ALL: [Self; 4] = [Self::Unused, Self::Used, Self::Named, Self::Pinned];
-
     const fn of(custody: &Custody) -> Self {
         match (&custody.requester, custody.has_run) {
             (Requester::Operator, _) => Self::Pinned,
@@ -184,7 +181,7 @@ pub(super) struct Index {
     aliases: HashMap<FunctionId, FunctionId>,
     order: Order,
     /// Usage by rank.
-    usage: [Usage; Rank::ALL.len()],
+    usage: [Usage; Rank::Pinned as usize + 1],
     quotas: HashMap<PeerId, Quota>,
     next_tick: Tick,
 }
@@ -269,22 +266,12 @@ impl Index {
         if !self.lasting(new, requester).plus(new).fits(self.limits) {
             return Err(FunctionsError::Full);
         }
-        let mut removed = Vec::new();
-        while let Some(victim) = self.victim(new, requester, function.id) {
-            removed.extend(self.remove(victim));
-        }
-        Ok(removed)
+        Ok(self.remove_each(|index| index.victim(new, requester, function.id)))
     }
 
     /// Removes unpinned functions until the store is within its limits.
     pub(super) fn trim(&mut self) -> Vec<Removed> {
-        let mut removed = Vec::new();
-        while !self.total().fits(self.limits)
-            && let Some(victim) = self.first(Rank::Unused, Rank::Named)
-        {
-            removed.extend(self.remove(victim));
-        }
-        removed
+        self.remove_each(|index| index.unpinned().filter(|_| !index.total().fits(index.limits)))
     }
 
     /// Adds a function, for which there must be space. If it exists, it gets the new description and the
@@ -368,11 +355,12 @@ impl Index {
 
     /// Removes all functions that are not pinned.
     pub(super) fn remove_unpinned(&mut self) -> Vec<Removed> {
-        let mut removed = Vec::new();
-        while let Some(victim) = self.first(Rank::Unused, Rank::Named) {
-            removed.extend(self.remove(victim));
-        }
-        removed
+        self.remove_each(Self::unpinned)
+    }
+
+    /// Removes functions one after the other, as long as `next` returns one.
+    fn remove_each(&mut self, next: impl Fn(&Self) -> Option<FunctionId>) -> Vec<Removed> {
+        std::iter::from_fn(|| next(self).and_then(|victim| self.remove(victim))).collect()
     }
 
     /// Returns the usage of all functions.
@@ -442,8 +430,9 @@ impl Index {
         victim.or_else(|| self.first_other(Rank::Unused, last, id))
     }
 
-    fn first(&self, from: Rank, to: Rank) -> Option<FunctionId> {
-        self.order.range((from, 0)..=(to, Tick::MAX)).map(|(_, id)| *id).next()
+    /// Returns the next function to be evicted.
+    fn unpinned(&self) -> Option<FunctionId> {
+        self.order.range(..(Rank::Pinned, 0)).map(|(_, id)| *id).next()
     }
 
     fn first_other(&self, from: Rank, to: Rank, id: FunctionId) -> Option<FunctionId> {

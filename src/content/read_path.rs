@@ -1,8 +1,9 @@
 //! Reads a function from a path on this machine. Blocks.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
 use std::path::Path;
+use std::{fs, io};
+
+use task::file::read_at_most;
 
 use super::dag::{DEPTH_MAX, FILES_MAX};
 use super::error::{ContentError, file_error, shorten};
@@ -58,17 +59,14 @@ fn folder(path: &Path, depth: usize, budget: &mut Budget) -> Result<Entry, Funct
 }
 
 fn file(path: &Path, budget: &mut Budget) -> Result<Entry, FunctionsError> {
-    let bytes = read_at_most(path, budget.bytes).map_err(file_error("read", path))?;
-    let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
-    budget.bytes = budget.bytes.checked_sub(bytes.len()).ok_or(too_large)?;
+    let bytes = read_at_most(path, budget.bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX }.into()
+        }
+        _ => file_error("read", path)(error),
+    })?;
+    budget.bytes -= bytes.len();
     Ok(Entry::File(bytes.into()))
-}
-
-/// Reads a file, but at most one byte more than `bytes_max`.
-fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
