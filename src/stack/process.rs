@@ -147,13 +147,13 @@ impl Command {
             .args(&self.arguments)
             .env_remove(STORE_VARIABLE)
             .envs(self.environment.iter().cloned());
-        let mut n_read = 0;
+        let mut n_logged = 0;
         if let Some(path) = &self.log {
             let open = || File::options().create(true).append(true).open(path);
             let log = open().and_then(|log| Ok((log.metadata()?.len(), log.try_clone()?, log)));
             let (n_bytes, out, err) =
                 log.with_context(|| format!("cannot open {}", path.display()))?;
-            n_read = n_bytes;
+            n_logged = n_bytes;
             command.stdout(out).stderr(err);
         } else {
             command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -170,22 +170,21 @@ impl Command {
             command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
         let pid = child.id().unwrap_or_default();
         let (tell, facts) = watch::channel(Facts::default());
-        let started = Arc::new(self);
-        let name = || Arc::clone(&started.process);
+        let reader = LineReader::new(&self, &tell, lines);
         // Each reader of an output drops its sender at the end of the output.
         let (reading, readers) = mpsc::channel::<()>(1);
         if let Some(stdout) = child.stdout.take() {
-            let reader = take_lines(name(), stdout, tell.clone(), lines.clone(), reading.clone());
-            group.spawn_to_end("process output", reader);
+            let read = reader.clone().read_output(stdout, reading.clone());
+            group.spawn_to_end("process output", read);
         }
         if let Some(stderr) = child.stderr.take() {
-            let reader = take_lines(name(), stderr, tell.clone(), lines.clone(), reading);
-            group.spawn_to_end("process errors", reader);
+            let read = reader.clone().read_output(stderr, reading);
+            group.spawn_to_end("process errors", read);
         }
-        if let Some(path) = started.log.clone() {
-            let log = LogFile { path, n_read };
-            group.spawn("process log", log.follow(name(), tell.clone(), lines.clone()));
+        if let Some(path) = self.log.clone() {
+            group.spawn("process log", reader.follow(path, n_logged));
         }
+        let started = Arc::new(self);
         let is_kept = started.is_kept;
         let running = Running::new(pid, facts, started, is_kept);
         let ends = Ends {
@@ -198,34 +197,28 @@ impl Command {
         Ok(running)
     }
 
-    /// Adopts a process that an earlier run of this program started with this command and left running.
-    pub fn adopt(self, left: LeftRunning, group: &Group, lines: &mpsc::Sender<Line>) -> Running {
-        let LeftRunning { pid, folder, facts } = left;
+    /// Adopts the process `pid` that an earlier run of this program started with this command and left
+    /// running. It has locked `folder`. `facts` were learned from its log so far.
+    pub fn adopt(
+        self,
+        pid: u32,
+        folder: PathBuf,
+        facts: Facts,
+        group: &Group,
+        lines: &mpsc::Sender<Line>,
+    ) -> Running {
         let (tell, facts) = watch::channel(facts);
-        let command = Arc::new(self);
-        if let Some(path) = command.log.clone() {
-            let n_read = std::fs::metadata(&path).map_or(0, |log| log.len());
-            let process = Arc::clone(&command.process);
-            let log = LogFile { path, n_read };
-            group.spawn("process log", log.follow(process, tell.clone(), lines.clone()));
+        if let Some(path) = self.log.clone() {
+            let n_logged = std::fs::metadata(&path).map_or(0, |log| log.len());
+            let reader = LineReader::new(&self, &tell, lines);
+            group.spawn("process log", reader.follow(path, n_logged));
         }
-        let running = Running::new(pid, facts, command, true);
+        let running = Running::new(pid, facts, Arc::new(self), true);
         let request = Arc::clone(&running.end_request);
         let adopted = Adopted { pid, folder, group: group.clone(), request };
         group.spawn("adopted process", adopted.watch(tell));
         running
     }
-}
-
-/// A process that an earlier run of this program left running.
-#[derive(Debug)]
-pub struct LeftRunning {
-    /// Process id.
-    pub pid: u32,
-    /// Directory that the process has locked.
-    pub folder: PathBuf,
-    /// Facts learned from its log so far.
-    pub facts: Facts,
 }
 
 impl std::fmt::Debug for Command {
@@ -336,23 +329,25 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// Log file of a process, read from an offset.
-struct LogFile {
-    path: PathBuf,
-    /// Offset of the first unread byte. Lines of earlier runs precede the initial offset.
-    n_read: u64,
+/// Handles the log lines of a process: updates its facts, then forwards the line.
+#[derive(Clone)]
+struct LineReader {
+    process: Arc<str>,
+    tell: watch::Sender<Facts>,
+    lines: mpsc::Sender<Line>,
 }
 
-impl LogFile {
-    /// Reads lines as they are appended to the log file, until the group stops.
-    async fn follow(
-        self,
-        process: Arc<str>,
-        tell: watch::Sender<Facts>,
-        lines: mpsc::Sender<Line>,
-    ) {
-        let Ok(mut file) = tokio::fs::File::open(&self.path).await else { return };
-        if file.seek(SeekFrom::Start(self.n_read)).await.is_err() {
+impl LineReader {
+    fn new(command: &Command, tell: &watch::Sender<Facts>, lines: &mpsc::Sender<Line>) -> Self {
+        let process = Arc::clone(&command.process);
+        Self { process, tell: tell.clone(), lines: lines.clone() }
+    }
+
+    /// Reads lines as they are appended to the log file at `path`, until the group stops. Lines of
+    /// earlier runs precede the offset `n_logged`.
+    async fn follow(self, path: PathBuf, n_logged: u64) {
+        let Ok(mut file) = tokio::fs::File::open(&path).await else { return };
+        if file.seek(SeekFrom::Start(n_logged)).await.is_err() {
             return;
         }
         let mut log = BufReader::new(file);
@@ -361,13 +356,25 @@ impl LogFile {
             // The rest of a partial line is appended by a later read.
             match log.read_line(&mut text).await {
                 Ok(1..) if text.ends_with('\n') => {
-                    take_line(&process, text.trim_end(), &tell, &lines);
+                    self.take(text.trim_end());
                     text.clear();
                 }
                 Ok(_) => sleep(READ_EVERY).await,
                 Err(_) => return,
             }
         }
+    }
+
+    /// Reads the lines of `output` until it ends. Dropping `_reading` then notifies the caller.
+    async fn read_output(self, output: impl AsyncRead + Unpin, _reading: mpsc::Sender<()>) {
+        read_lines(output, LINE_BYTES_MAX, |line| self.take(line)).await;
+    }
+
+    fn take(&self, text: &str) {
+        let line = Line::new(Arc::clone(&self.process), text.to_owned());
+        self.tell.send_if_modified(|facts| learn(facts, &line));
+        // Fails if the queue is full, so the line is dropped, or closed, so there is no reader.
+        drop(self.lines.try_send(line));
     }
 }
 
@@ -387,30 +394,6 @@ pub(crate) async fn read_lines(
         }
         bytes.clear();
     }
-}
-
-/// Handles the lines of `output` until it ends. Dropping `_reading` then notifies the caller.
-async fn take_lines(
-    process: Arc<str>,
-    output: impl AsyncRead + Unpin,
-    tell: watch::Sender<Facts>,
-    lines: mpsc::Sender<Line>,
-    _reading: mpsc::Sender<()>,
-) {
-    read_lines(output, LINE_BYTES_MAX, |line| take_line(&process, line, &tell, &lines)).await;
-}
-
-/// Updates the facts from a line, then forwards the line.
-fn take_line(
-    process: &Arc<str>,
-    text: &str,
-    tell: &watch::Sender<Facts>,
-    lines: &mpsc::Sender<Line>,
-) {
-    let line = Line::new(Arc::clone(process), text.to_owned());
-    tell.send_if_modified(|facts| learn(facts, &line));
-    // Fails if the queue is full, so the line is dropped, or closed, so there is no reader.
-    drop(lines.try_send(line));
 }
 
 /// Updates the facts from a log line. Returns true if they changed.

@@ -25,7 +25,7 @@ use crate::local::{
     Packed, Usage,
 };
 use crate::members::Members;
-use crate::process::{Command, LeftRunning, Line, Running};
+use crate::process::{Command, Line, Running};
 use crate::running;
 use crate::start::{
     self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions, is_local, node_arguments,
@@ -145,16 +145,13 @@ impl Processes {
 
     /// Restarts the process whenever it exits unexpectedly. Reports its events.
     fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
-        let (name, events) = (Arc::clone(&process.process), events.clone());
-        let (local, sender, reported) = (self.clone(), events.clone(), Arc::clone(&name));
-        let report = move |happened| {
-            let (local, name, events) = (local.clone(), Arc::clone(&reported), sender.clone());
-            async move { local.report(&name, happened, &events).await }
-        };
-        let supervised =
-            supervise(process.clone(), self.group.clone(), self.forward_lines(&events), report);
+        let (local, process, events) = (self.clone(), process.clone(), events.clone());
+        let lines = self.forward_lines(&events);
         self.group.spawn("watch a process", async move {
-            let Some(ended) = supervised.await else { return };
+            let name = Arc::clone(&process.process);
+            let report = |happened| local.report(&name, happened, &events);
+            let ended = supervise(process, local.group.clone(), lines, report).await;
+            let Some(ended) = ended else { return };
             let exited = LocalEvent::Exited { process: name.to_string(), code: ended.code };
             // Fails only if the screen is closed.
             drop(events.send(exited).await);
@@ -326,8 +323,8 @@ impl Processes {
         let command = detached.command()?;
         let DetachedNode { node, folder, facts, .. } = detached;
         self.folders.lock().insert(node.name.clone(), folder.clone());
-        let left = LeftRunning { pid: node.pid, folder, facts };
-        let running = command.adopt(left, &self.group, &self.forward_lines(events));
+        let lines = self.forward_lines(events);
+        let running = command.adopt(node.pid, folder, facts, &self.group, &lines);
         self.announce(running, Some(node.clone()), LocalEvent::Found(node), events).await;
         Ok(())
     }
