@@ -39,7 +39,6 @@ use task::file::{FileMode, write_atomic};
 use task::private;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use wait4::{ResUse, Wait4 as _};
@@ -112,13 +111,8 @@ struct ProcessGroup {
     is_gone: Arc<Mutex<bool>>,
 }
 
-/// A running process and its streams. Dropping it kills the process.
-struct Process {
-    group: ProcessGroup,
-    stdin: Option<std::process::ChildStdin>,
-    stdout: Option<std::process::ChildStdout>,
-    stderr: Option<std::process::ChildStderr>,
-}
+/// A process group that is killed when this is dropped.
+struct Process(ProcessGroup);
 
 /// Output of a process and its remaining limit.
 #[derive(Debug, Default)]
@@ -167,27 +161,32 @@ impl External {
 
     /// Runs a process until it completes or exceeds a limit. Dropping the future kills the process.
     pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
-        let (limits, stdin) = (run.limits, run.call.stdin.take().map(String::into_bytes));
-        let (inner, has_stdin) = (Arc::clone(&self.0), stdin.is_some());
-        let (process, started) = oneshot::channel();
-        let running = spawn_blocking(move || inner.run(&run, has_stdin, process));
-        if let Ok(process) = started.await {
-            return watch(process, running, stdin.unwrap_or_default(), limits).await;
-        }
-        let failed = running.await.map_err(|_| ExternalError::Lost)?.err();
-        Err(failed.unwrap_or(ExternalError::Lost))
+        let (limits, input) = (run.limits, run.call.stdin.take());
+        let (inner, has_input) = (Arc::clone(&self.0), input.is_some());
+        let prepared = spawn_blocking(move || inner.command(&run, has_input)).await;
+        let (mut command, scratch) = prepared.map_err(|_| ExternalError::Lost)??;
+        let start = |source| ExternalError::Start { program: self.0.program.clone(), source };
+        let mut child = command.spawn().map_err(start)?;
+        let group = ProcessGroup { pid: Pid::from_child(&child), is_gone: Arc::default() };
+        let process = Process(group.clone());
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let running = spawn_blocking(move || {
+            let used = group.wait(child);
+            drop(scratch);
+            used
+        });
+        watch(&process.0, running, pipes, input.unwrap_or_default().into_bytes(), limits).await
     }
 }
 
 impl ExternalParts {
-    /// Starts a process in its own directory and sends it to `started`. Waits until it has exited and
-    /// returns the resources it used. Blocks.
-    fn run(
+    /// Prepares the process for a run, which must not start after the returned directory was dropped.
+    /// Blocks.
+    fn command(
         &self,
         run: &ExternalRun,
-        has_stdin: bool,
-        started: oneshot::Sender<Process>,
-    ) -> Result<ResUse, ExternalError> {
+        has_input: bool,
+    ) -> Result<(Command, ScratchDir), ExternalError> {
         environment::check(&run.call.environment)?;
         if !self.is_own {
             environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
@@ -209,24 +208,9 @@ impl ExternalParts {
             command.envs(environment::with_listed(&run.call.environment));
         }
         command.current_dir(&scratch.0).process_group(0);
-        command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
+        command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .map_err(|source| ExternalError::Start { program: self.program.clone(), source })?;
-        let wait = |source| ExternalError::Wait { source };
-        let Some(group) = ProcessGroup::from_child(&child) else {
-            // Without a valid process id, only the handle can kill it.
-            child.kill().map_err(wait)?;
-            return Err(ExternalError::Lost);
-        };
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // If the receiver is gone, this drops the `Process`, which kills it.
-        drop(started.send(Process { group: group.clone(), stdin, stdout, stderr }));
-        let used = group.wait(child);
-        drop(scratch);
-        used.map_err(wait)
+        Ok((command, scratch))
     }
 
     /// Writes the module to a file if necessary and returns its path. Blocks.
@@ -308,18 +292,25 @@ fn is_this_program(about: &fs::Metadata) -> bool {
     own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
 }
 
+/// Pipes to the standard streams of a process. There is none to its input if it gets no input.
+type Pipes = (
+    Option<std::process::ChildStdin>,
+    Option<std::process::ChildStdout>,
+    Option<std::process::ChildStderr>,
+);
+
 /// Feeds a process and waits until it exits. Kills it when it exceeds its limits.
 async fn watch(
-    mut process: Process,
-    mut running: JoinHandle<Result<ResUse, ExternalError>>,
+    group: &ProcessGroup,
+    mut running: JoinHandle<io::Result<ResUse>>,
+    pipes: Pipes,
     input: Vec<u8>,
     limits: Limits,
 ) -> Result<RunOutcome, ExternalError> {
     let started = Instant::now();
-    let (stdin, stdout, stderr) =
-        (process.stdin.take(), process.stdout.take(), process.stderr.take());
+    let failed = |source| ExternalError::Wait { source };
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
-    let talk = talk(stdin, stdout, stderr, input, &written);
+    let talk = talk(pipes, input, &written);
     tokio::pin!(talk);
     // If the sum overflows, a year is used, which is longer than any node runs.
     let mut deadline =
@@ -329,13 +320,13 @@ async fn watch(
         tokio::select! {
             is_whole = &mut talk, if !is_silent => {
                 is_silent = true;
-                if !is_whole.map_err(|source| ExternalError::Wait { source })? {
+                if !is_whole.map_err(failed)? {
                     ended = RunEnd::OutputFull;
-                    process.group.kill();
+                    group.kill();
                 }
             }
             outcome = &mut running, if used.is_none() => {
-                used = Some(outcome.map_err(|_| ExternalError::Lost)??);
+                used = Some(outcome.map_err(|_| ExternalError::Lost)?.map_err(failed)?);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
@@ -346,7 +337,7 @@ async fn watch(
                 if ended == RunEnd::Exited {
                     ended = RunEnd::TimedOut;
                 }
-                process.group.kill();
+                group.kill();
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
         }
@@ -387,13 +378,8 @@ fn outcome_of(
 
 /// Exchanges the input and output of a process until it has closed its output. Returns false if the
 /// output exceeds the limit.
-async fn talk(
-    stdin: Option<std::process::ChildStdin>,
-    stdout: Option<std::process::ChildStdout>,
-    stderr: Option<std::process::ChildStderr>,
-    input: Vec<u8>,
-    written: &Mutex<Written>,
-) -> io::Result<bool> {
+async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Result<bool> {
+    let (stdin, stdout, stderr) = pipes;
     let feed = async {
         let Some(stdin) = stdin else { return Ok(()) };
         match ChildStdin::from_std(stdin).map_err(Some)?.write_all(&input).await {
@@ -442,11 +428,6 @@ async fn read(
 }
 
 impl ProcessGroup {
-    fn from_child(child: &Child) -> Option<Self> {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
-        Some(Self { pid, is_gone: Arc::default() })
-    }
-
     /// Kills the process and its descendants. Does nothing once the exit of the process has been
     /// collected, since its id might have been reused by then.
     fn kill(&self) {
@@ -470,13 +451,12 @@ impl ProcessGroup {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.group.kill();
+        self.0.kill();
     }
 }
 
 /// Input of a run.
 #[derive(Debug)]
-#[cfg_attr(not(unix), expect(dead_code, reason = "nothing runs it"))]
 pub(super) struct ExternalRun {
     /// Id of the request.
     pub(super) request_id: String,
