@@ -2,64 +2,87 @@
 
 use std::collections::VecDeque;
 
-/// Waiting requests, by client.
+use tokio::sync::oneshot;
+
+/// Waiting requests, by client. Each waits for a grant of type `G`.
 #[derive(Debug)]
-pub(crate) struct FairQueue<C, T> {
+pub(crate) struct FairQueue<C, T, G> {
     /// Non-empty lanes. The client that was served longest ago comes first.
-    lanes: VecDeque<Lane<C, T>>,
+    lanes: VecDeque<Lane<C, T, G>>,
 }
 
 #[derive(Debug)]
-struct Lane<C, T> {
+struct Lane<C, T, G> {
     client: C,
-    requests: VecDeque<T>,
+    requests: VecDeque<(T, oneshot::Sender<G>)>,
 }
 
 /// Outcome for a request that [`FairQueue::serve`] visits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The request is served and removed. The next client has its turn.
-    Served,
+#[derive(Debug)]
+pub(crate) enum Verdict<G> {
+    /// The request is served with this grant and removed. The next client has its turn.
+    Served(G),
     /// The request is removed without being served.
     Dropped,
     /// The request keeps waiting.
     Waits,
 }
 
-impl<C, T> Default for FairQueue<C, T> {
+/// Grants that were not sent yet. A grant whose receiver has given up is dropped when they are sent.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Grants<G>(Vec<(oneshot::Sender<G>, G)>);
+
+impl<G> Grants<G> {
+    /// Sends the grants to their receivers.
+    pub(crate) fn send(self) {
+        for (receiver, grant) in self.0 {
+            drop(receiver.send(grant));
+        }
+    }
+}
+
+impl<C, T, G> Default for FairQueue<C, T, G> {
     fn default() -> Self {
         Self { lanes: VecDeque::new() }
     }
 }
 
-impl<C: PartialEq, T> FairQueue<C, T> {
+impl<C: PartialEq, T, G> FairQueue<C, T, G> {
     /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.requests.len()).sum()
     }
 
-    /// Appends a request of `client`.
-    pub(crate) fn push(&mut self, client: C, request: T) {
+    /// Appends a request of `client` and returns the receiver of its grant. The request leaves the queue
+    /// when the receiver is dropped.
+    pub(crate) fn push(&mut self, client: C, request: T) -> oneshot::Receiver<G> {
+        let (granted, grant) = oneshot::channel();
+        let request = (request, granted);
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {
             lane.requests.push_back(request);
         } else {
             self.lanes.push_back(Lane { client, requests: [request].into() });
         }
+        grant
     }
 
     /// Visits requests in serving order until no further request can be served.
-    pub(crate) fn serve(&mut self, mut visit: impl FnMut(&mut T) -> Verdict) {
+    pub(crate) fn serve(&mut self, mut visit: impl FnMut(&C, &T) -> Verdict<G>) -> Grants<G> {
+        let mut grants = Vec::new();
         let mut lane_idx = 0;
         while let Some(lane) = self.lanes.get_mut(lane_idx) {
             let (mut request_idx, mut is_served) = (0, false);
-            while let Some(request) = lane.requests.get_mut(request_idx)
+            while let Some((request, granted)) = lane.requests.get(request_idx)
                 && !is_served
             {
-                match visit(request) {
+                let is_gone = granted.is_closed();
+                match if is_gone { Verdict::Dropped } else { visit(&lane.client, request) } {
                     Verdict::Waits => request_idx += 1,
                     Verdict::Dropped => drop(lane.requests.remove(request_idx)),
-                    Verdict::Served => {
-                        lane.requests.remove(request_idx);
+                    Verdict::Served(grant) => {
+                        let removed = lane.requests.remove(request_idx);
+                        grants.extend(removed.map(|(_, granted)| (granted, grant)));
                         is_served = true;
                     }
                 }
@@ -75,6 +98,7 @@ impl<C: PartialEq, T> FairQueue<C, T> {
             }
             lane_idx = if is_served { 0 } else { lane_idx };
         }
+        Grants(grants)
     }
 }
 

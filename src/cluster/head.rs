@@ -37,7 +37,7 @@ use uuid::Uuid;
 use web::address::Network;
 
 use self::executions::{Cause, Events, ExecutionStatus, Executions, Track};
-use self::inbox::{Inbox, Inboxes, Reply};
+use self::inbox::{Inbox, Inboxes, Readiness};
 use self::install::Installs;
 use self::node_registry::Access;
 pub use self::node_registry::{NodeRegistry, RegistryError};
@@ -432,19 +432,27 @@ impl HeadParts {
 
     fn is_selected(&self, peer: &PeerId, order: &Order) -> bool {
         let selector = order.requirements.selector.as_ref();
-        selector.is_none_or(|selector| selector.matches(&self.context.peers.attributes(peer)))
+        selector.is_none_or(|selector| selector.matches(&self.context.peers.offer(peer).attributes))
     }
 
-    /// Returns false if `reply` is about the readiness of a peer that is not allowed to run `order`.
-    fn accepts(&self, reply: &Reply, order: &Order) -> bool {
-        match reply {
-            Reply::Ready(peer)
-            | Reply::Refused(peer, _)
-            | Reply::Busy(peer, _)
-            | Reply::Fetching(peer) => self.may_run(peer, order),
-            _ => true,
+    /// Records a reply to the roll call for `order`, if `peer` is allowed to run it.
+    fn note_readiness(
+        &self,
+        track: &Track,
+        order: &Order,
+        roster: &mut Roster,
+        peer: PeerId,
+        readiness: Readiness,
+    ) {
+        if !self.may_run(&peer, order) {
+            return;
         }
+        if readiness == Readiness::Ready {
+            track.note_reported(&peer);
+        }
+        roster.note(peer, readiness);
     }
+
     /// Chooses workers among the peers that reported and acquires their slots. Returns the roster if too
     /// few peers reported.
     fn choose_of(&self, mut roster: Roster, order: &Order) -> Result<Selection, Box<Roster>> {

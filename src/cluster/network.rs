@@ -43,7 +43,8 @@ use self::actor::{Actor, Connections, NetworkCommand};
 use self::address::Scope;
 pub use self::address::{Advertised, AdvertisedError, BootNode, BootNodeError};
 use self::dialer::Dialer;
-pub use self::exchange::{ExchangeError, NetworkError, PublishError, SendError};
+pub use self::exchange::{ExchangeError, NetworkError, PublishError};
+pub use self::guard::Standing;
 use self::guard::{Allowances, Budget, Guard, Offense};
 use self::line::{Frames, Line};
 pub use self::options::{
@@ -291,10 +292,8 @@ impl Network {
     /// Returns [`NetworkError::Unreached`] with the nodes that are not connected after `within`.
     pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
         let unreached = || async {
-            let (reply, unreached) = oneshot::channel();
-            // If the network has stopped, there is no reply.
-            drop(self.commands.send(NetworkCommand::Unreached { reply }).await);
-            unreached.await.unwrap_or_default()
+            let unreached = self.request(|reply| NetworkCommand::Unreached { reply }).await;
+            unreached.unwrap_or_default()
         };
         let look = || async {
             let peers = unreached().await;
@@ -323,19 +322,14 @@ impl Network {
         }
     }
 
-    /// Returns true if `peer` was named to this node, as a boot node or as an allowed peer.
-    pub fn is_named(&self, peer: &PeerId) -> bool {
-        id(peer).is_some_and(|peer| self.guard.is_named(peer))
-    }
-
     /// Returns true if `peer` is allowed by name.
     pub fn allows_by_name(&self, peer: &PeerId) -> bool {
         id(peer).is_some_and(|peer| self.guard.allows_by_name(peer))
     }
 
-    /// Returns true if any peer was named to this node.
-    pub fn has_named_peers(&self) -> bool {
-        self.guard.has_named_peers()
+    /// Returns the standing of `peer`.
+    pub fn standing(&self, peer: &PeerId) -> Standing {
+        id(peer).map_or(Standing::Stranger, |peer| self.guard.standing(peer))
     }
 
     /// Returns true if messages of `peer` are accepted.
@@ -380,9 +374,9 @@ impl Network {
     /// # Errors
     /// Returns [`PublishError::Refused`] if gossipsub refuses the topic.
     pub async fn subscribe(&self, topic: &str) -> Result<(), PublishError> {
-        let (done, outcome) = oneshot::channel();
-        self.command(NetworkCommand::Subscribe { topic: topic.to_owned(), done }).await?;
-        outcome.await.map_err(|_| PublishError::Stopped)?
+        let topic = topic.to_owned();
+        let outcome = self.request(|done| NetworkCommand::Subscribe { topic, done }).await;
+        outcome.unwrap_or(Err(PublishError::Stopped))
     }
 
     /// Publishes a message once to the connected peers that listen to `topic`.
@@ -390,28 +384,27 @@ impl Network {
     /// # Errors
     /// Returns [`PublishError::NoListeners`] if no peer listens.
     pub async fn publish(&self, topic: &str, bytes: Vec<u8>) -> Result<(), PublishError> {
-        let (done, outcome) = oneshot::channel();
-        self.command(NetworkCommand::Publish { topic: topic.to_owned(), bytes, done }).await?;
-        outcome.await.map_err(|_| PublishError::Stopped)?
+        let topic = topic.to_owned();
+        let outcome = self.request(|done| NetworkCommand::Publish { topic, bytes, done }).await;
+        outcome.unwrap_or(Err(PublishError::Stopped))
     }
 
     /// Sends a connected peer one message. Dropping the future might leave the message incomplete. The
     /// peer then discards it.
     ///
     /// # Errors
-    /// Returns [`SendError`] if it was not sent within 5 s for each 4 MiB.
+    /// Returns [`ExchangeError`] if it was not sent within 5 s for each 4 MiB.
     pub async fn tell(
         &self,
         peer: &PeerId,
         protocol: &'static str,
         bytes: &[u8],
-    ) -> Result<(), SendError> {
+    ) -> Result<(), ExchangeError> {
         let sending = async {
             let mut stream = self.open(peer, protocol).await?;
-            let sent = exchange::tell(&mut stream, bytes).await;
-            sent.map(|()| stream).map_err(failed_with(peer))
+            exchange::tell(&mut stream, bytes).await.map(|()| stream)
         };
-        let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), sending).await?;
+        let stream = in_time(SEND_WITHIN * n_messages(bytes.len()), sending).await?;
         // Outside the time limit: the message was already sent, and a failure here would make the caller
         // send the order again.
         exchange::linger(stream).await;
@@ -422,7 +415,7 @@ impl Network {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`SendError`] if the peer did not accept the stream within 5 s, or the response is
+    /// Returns [`ExchangeError`] if the peer did not accept the stream within 5 s, or the response is
     /// too long or incomplete after `within`.
     pub async fn ask(
         &self,
@@ -431,25 +424,25 @@ impl Network {
         question: &[u8],
         bytes_max: usize,
         within: Duration,
-    ) -> Result<Vec<u8>, SendError> {
+    ) -> Result<Vec<u8>, ExchangeError> {
         let asking = async {
-            let stream = in_time(peer, SEND_WITHIN, self.open(peer, protocol)).await?;
-            exchange::ask(stream, question, bytes_max).await.map_err(failed_with(peer))
+            let stream = in_time(SEND_WITHIN, self.open(peer, protocol)).await?;
+            exchange::ask(stream, question, bytes_max).await
         };
-        in_time(peer, within, asking).await
+        in_time(within, asking).await
     }
 
     /// Opens a line to a connected peer. Its writing task belongs to the network's group.
     /// Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`SendError`] if the peer did not accept the stream within 5 s.
+    /// Returns [`ExchangeError`] if the peer did not accept the stream within 5 s.
     pub async fn open_line(
         &self,
         peer: &PeerId,
         protocol: &'static str,
-    ) -> Result<(Line, Frames), SendError> {
-        let stream = in_time(peer, SEND_WITHIN, self.open(peer, protocol)).await?;
+    ) -> Result<(Line, Frames), ExchangeError> {
+        let stream = in_time(SEND_WITHIN, self.open(peer, protocol)).await?;
         Ok(line::split(stream, self.answer_bytes_max, &self.group, None))
     }
 
@@ -457,20 +450,24 @@ impl Network {
         &self,
         peer: &PeerId,
         protocol: &'static str,
-    ) -> Result<libp2p::Stream, SendError> {
-        let failed = |source| SendError::Open { peer: peer.clone(), source };
-        let gone = || failed(io::ErrorKind::NotConnected.into());
-        let id = id(peer).ok_or_else(gone)?;
+    ) -> Result<libp2p::Stream, ExchangeError> {
+        let gone = || ExchangeError::Unopened(io::ErrorKind::NotConnected.into());
+        let (peer, protocol) = (id(peer).ok_or_else(gone)?, StreamProtocol::new(protocol));
         let (opened, outcome) = oneshot::channel();
-        let command =
-            NetworkCommand::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
-        self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
+        let command = NetworkCommand::Open { peer, protocol, opened };
+        self.commands.send(command).await.map_err(|_| ExchangeError::Stopped)?;
         // The connection was closed before its handler saw the request.
-        outcome.await.map_err(|_| gone())?.map_err(failed)
+        outcome.await.map_err(|_| gone())?.map_err(ExchangeError::Unopened)
     }
 
-    async fn command(&self, command: NetworkCommand) -> Result<(), PublishError> {
-        self.commands.send(command).await.map_err(|_| PublishError::Stopped)
+    /// Sends a command and returns the reply. Returns `None` if the network has stopped.
+    async fn request<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> NetworkCommand,
+    ) -> Option<T> {
+        let (reply, replied) = oneshot::channel();
+        self.commands.send(command(reply)).await.ok()?;
+        replied.await.ok()
     }
 }
 
@@ -479,18 +476,12 @@ fn id(peer: &PeerId) -> Option<libp2p::PeerId> {
     peer.as_str().parse().ok()
 }
 
-fn failed_with(peer: &PeerId) -> impl FnOnce(ExchangeError) -> SendError {
-    |source| SendError::Exchange { peer: peer.clone(), source }
-}
-
-/// Limits `work` with `peer` to `within`.
+/// Limits `work` with a peer to `within`.
 async fn in_time<T>(
-    peer: &PeerId,
     within: Duration,
-    work: impl Future<Output = Result<T, SendError>>,
-) -> Result<T, SendError> {
-    let late = |_| failed_with(peer)(ExchangeError::Stalled { within });
-    timeout(within, work).await.map_err(late)?
+    work: impl Future<Output = Result<T, ExchangeError>>,
+) -> Result<T, ExchangeError> {
+    timeout(within, work).await.map_err(|_| ExchangeError::Stalled { within })?
 }
 
 /// Opens the peer store, if configured, and starts a task of `group` that writes it.

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use content::{AnswerLimits, AskError};
 use model::function::FunctionId;
-use model::node::{GENERAL_TOPIC, PeerId, Role};
+use model::node::{GENERAL_TOPIC, PeerId, Role, SUBGROUP_BYTES_MAX};
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
 use tokio::time::Instant;
 
-use crate::attributes::bounded;
+use crate::attributes::{Attributes, bounded};
 use crate::message::{LINE_PROTOCOL, Offer};
-use crate::network::{Event, ExchangeError, Network, SendError};
+use crate::network::{Event, ExchangeError, Network};
 use crate::result_groups::ResultGroup;
 
 /// Time for which a disconnected peer is still listed. A worker that restarts without a key returns with
@@ -27,7 +27,7 @@ const LOST_KEPT: Duration = Duration::from_mins(10);
 const PASSERBY_KEPT: Duration = Duration::from_mins(1);
 
 /// Maximum number of each of the topics, addresses, protocols and functions of a peer.
-pub(crate) const NAMES_MAX: usize = 1024;
+const NAMES_MAX: usize = 1024;
 
 /// Table of peers. Clones share it.
 #[derive(Debug, Clone)]
@@ -53,23 +53,56 @@ pub enum WorkProtocol {
     B7sV1,
 }
 
+/// State of a node according to its offer, within limits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeOffer {
+    /// Role; `None` if it is invalid.
+    pub role: Option<Role>,
+    /// Subgroups.
+    pub subgroups: BTreeSet<String>,
+    /// Functions.
+    pub functions: BTreeSet<FunctionId>,
+    /// Compiled functions.
+    pub ready: BTreeSet<FunctionId>,
+    /// Declared attributes.
+    pub attributes: Attributes,
+    /// Number of slots.
+    pub n_slots: usize,
+    /// Number of slots that this node may use, including slots that run for it.
+    pub n_usable: usize,
+}
+
+impl NodeOffer {
+    /// Reads an offer.
+    pub fn read(offer: &Offer) -> Self {
+        // Larger numbers of slots are not believed. A head has no more executions in progress.
+        let n_slots = offer.slots.min(256);
+        let subgroups = offer.subgroups.iter().take(NAMES_MAX);
+        let ids =
+            |ids: &[String]| ids.iter().take(NAMES_MAX).filter_map(|id| id.parse().ok()).collect();
+        Self {
+            role: offer.role.parse().ok(),
+            subgroups: subgroups.filter(|name| name.len() <= SUBGROUP_BYTES_MAX).cloned().collect(),
+            functions: ids(&offer.functions),
+            ready: ids(&offer.ready),
+            attributes: bounded(&offer.attributes),
+            n_slots,
+            n_usable: offer.slots_free.min(n_slots),
+        }
+    }
+}
+
 /// State of a peer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Peer {
-    /// Role that the peer's offer contains; `None` without an offer.
-    pub role: Option<Role>,
+    /// Latest offer; empty if there was none.
+    pub offer: Arc<NodeOffer>,
     /// Topics that it listens to.
     pub topics: BTreeSet<String>,
     /// Multiaddresses that it listens on, each ending in its id.
     pub addresses: Vec<String>,
     /// Protocols that it speaks.
     pub protocols: Vec<String>,
-    /// Functions that it offers.
-    pub functions: BTreeSet<FunctionId>,
-    /// Its compiled functions.
-    pub ready: BTreeSet<FunctionId>,
-    /// Attributes that it declares.
-    pub attributes: BTreeMap<String, String>,
     /// True if it has replied like a b7s node of version 1.
     pub is_older: bool,
     /// True if it is connected.
@@ -153,15 +186,8 @@ impl Peers {
     }
 
     /// Records a peer's offer.
-    pub fn note_offer(&self, peer: &PeerId, offer: &Offer) {
-        self.update(peer, |peer| {
-            peer.role = offer.role.parse().ok();
-            let functions = offer.functions.iter().take(NAMES_MAX);
-            peer.functions = functions.filter_map(|id| id.parse().ok()).collect();
-            let ready = offer.ready.iter().take(NAMES_MAX);
-            peer.ready = ready.filter_map(|id| id.parse().ok()).collect();
-            peer.attributes = bounded(&offer.attributes);
-        });
+    pub fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
+        self.update(peer, |peer| peer.offer = offer);
     }
 
     /// Counts the runs of the peers in `groups`, the largest first. Peers in the largest group, or
@@ -184,7 +210,7 @@ impl Peers {
         let now = self.clock.now();
         let mut table = self.table.lock();
         table.retain(|_, peer| {
-            let is_passerby = peer.role.is_none() && peer.n_runs == 0;
+            let is_passerby = peer.offer.role.is_none() && peer.n_runs == 0;
             let kept = if is_passerby { PASSERBY_KEPT } else { LOST_KEPT };
             peer.is_connected || now.since(peer.last_seen) < kept
         });
@@ -238,23 +264,23 @@ impl Peers {
 
     /// Returns true if `peer` offers to be a worker.
     pub fn is_worker(&self, peer: &PeerId) -> bool {
-        self.is(peer, |peer| peer.role == Some(Role::Worker))
+        self.is(peer, |peer| peer.offer.role == Some(Role::Worker))
     }
 
-    /// Returns the attributes that `peer` declares. Empty for an unknown peer.
-    pub fn attributes(&self, peer: &PeerId) -> BTreeMap<String, String> {
-        self.table.lock().get(peer).map(|peer| peer.attributes.clone()).unwrap_or_default()
+    /// Returns the latest offer of `peer`. Empty for an unknown peer.
+    pub fn offer(&self, peer: &PeerId) -> Arc<NodeOffer> {
+        self.table.lock().get(peer).map(|peer| Arc::clone(&peer.offer)).unwrap_or_default()
     }
 
     /// Returns the connected peers that offer `function`, ordered by id.
     pub fn holding(&self, function: FunctionId) -> Vec<PeerId> {
-        self.connected(|peer| peer.functions.contains(&function))
+        self.connected(|peer| peer.offer.functions.contains(&function))
     }
 
     /// Returns the connected peers that listen to `topic` and are not known as heads, ordered by
     /// id.
     pub fn listening(&self, topic: &str) -> Vec<PeerId> {
-        self.connected(|peer| peer.topics.contains(topic) && peer.role != Some(Role::Head))
+        self.connected(|peer| peer.topics.contains(topic) && peer.offer.role != Some(Role::Head))
     }
 
     /// Returns true if no peer has joined or left recently, so that all listeners are known.
@@ -337,9 +363,7 @@ impl content::Peers for FunctionPeers<'_> {
         let answer =
             self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await;
         answer.map_err(|error| match error {
-            SendError::Exchange { source: ExchangeError::TooLong { bytes_max, .. }, .. } => {
-                AskError::TooLong { bytes_max }
-            }
+            ExchangeError::TooLong { bytes_max, .. } => AskError::TooLong { bytes_max },
             error => AskError::Failed(error.into()),
         })
     }
@@ -358,6 +382,10 @@ mod tests {
         format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap()
     }
 
+    fn offer(role: Option<Role>) -> Arc<NodeOffer> {
+        NodeOffer { role, ..NodeOffer::default() }.into()
+    }
+
     #[test]
     fn lost_peer_is_listed_for_ten_minutes_without_listening() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
@@ -370,7 +398,7 @@ mod tests {
         peers.note(&Event::Disconnected(id(1)));
         assert_eq!((peers.list().len(), peers.listening("gpu").len()), (1, 0));
         assert_eq!(peers.list()[0].1.subgroups(), ["gpu"]);
-        peers.note_offer(&id(1), &Offer { role: "worker".into(), ..Offer::default() });
+        peers.note_offer(&id(1), offer(Some(Role::Worker)));
         clock.advance(PASSERBY_KEPT);
         assert_eq!(peers.list().len(), 1);
         clock.advance(LOST_KEPT);
@@ -396,7 +424,7 @@ mod tests {
             peers.note(&Event::Connected(id(n)));
             peers.note(&Event::Joined { peer: id(n), topic: GENERAL_TOPIC.into() });
         }
-        peers.note_offer(&id(1), &Offer { role: "head".into(), ..Offer::default() });
+        peers.note_offer(&id(1), offer(Some(Role::Head)));
         assert_eq!(peers.listening(GENERAL_TOPIC), [id(2)]);
     }
 
@@ -406,7 +434,7 @@ mod tests {
         peers.note(&Event::Connected(id(1)));
         for n in 0..2 * peers.n_max() {
             peers.note(&Event::Connected(nth(n)));
-            peers.note_offer(&nth(n), &Offer::default());
+            peers.note_offer(&nth(n), offer(None));
             peers.note(&Event::Disconnected(nth(n)));
         }
         assert!(peers.list().len() <= peers.n_max());

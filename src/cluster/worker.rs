@@ -37,13 +37,14 @@ use self::executor::{Executor, ExecutorError};
 pub use self::external::ExternalRuntime;
 use self::functions::Compilations;
 use self::refusal::{WorkRefusal, list_modules};
-use self::shares::{HeldPlace, Shares, Standing, part_of};
+use self::shares::{HeldPlace, Shares, part_of};
 use crate::attributes::{Attributes, bounded};
 use crate::function_call::FunctionCall;
 use crate::message::{
     CallDigest, Code, ExecuteReply, Message, NodeResult, OrderState, SignedCall, WORK_PROTOCOL,
     WorkOrder, WorkOrderResponse, json,
 };
+use crate::network::Standing;
 use crate::network::line::Line;
 use crate::peers::WorkProtocol;
 use crate::{NodeContext, metrics};
@@ -254,16 +255,8 @@ impl Worker {
         drop(self.0.phase.subscribe().wait_for(|current| *current >= phase).await);
     }
 
-    /// Returns the standing of `head`, which determines the part of this worker that it can use.
     fn standing(&self, head: &PeerId) -> Standing {
-        let network = &self.0.context.network;
-        if network.is_named(head) {
-            Standing::Named
-        } else if network.has_named_peers() {
-            Standing::Stranger
-        } else {
-            Standing::Unknown
-        }
+        self.0.context.network.standing(head)
     }
 
     /// Runs a work order of `head` and sends the response in a message of b7s version `version`.

@@ -2,49 +2,71 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Serves up to `n` requests and returns them in order.
-fn served(queue: &mut FairQueue<u8, u32>, n: usize) -> Vec<u32> {
-    let mut out = Vec::new();
-    queue.serve(|request| {
-        if out.len() >= n {
-            return Verdict::Waits;
-        }
-        out.push(*request);
-        Verdict::Served
-    });
-    out
+/// A queue whose requests are granted themselves, with the receivers of the grants.
+#[derive(Default)]
+struct Requests {
+    queue: FairQueue<u8, u32, u32>,
+    receivers: Vec<oneshot::Receiver<u32>>,
+}
+
+impl Requests {
+    fn push(&mut self, client: u8, request: u32) {
+        self.receivers.push(self.queue.push(client, request));
+    }
+
+    /// Serves up to `n` requests and returns them in order.
+    fn served(&mut self, n: usize) -> Vec<u32> {
+        let mut out = Vec::new();
+        let grants = self.queue.serve(|_, request| {
+            if out.len() >= n {
+                return Verdict::Waits;
+            }
+            out.push(*request);
+            Verdict::Served(*request)
+        });
+        grants.send();
+        out
+    }
 }
 
 #[test]
 fn clients_take_turns_and_keep_their_own_order() {
-    let mut queue = FairQueue::default();
+    let mut requests = Requests::default();
     for request in 10..14 {
-        queue.push(1, request);
+        requests.push(1, request);
     }
-    queue.push(2, 20);
-    assert_eq!(served(&mut queue, 1), [10]);
-    queue.push(3, 30);
-    assert_eq!(served(&mut queue, 9), [20, 11, 30, 12, 13]);
-    assert_eq!(queue.len(), 0);
+    requests.push(2, 20);
+    assert_eq!(requests.served(1), [10]);
+    requests.push(3, 30);
+    assert_eq!(requests.served(9), [20, 11, 30, 12, 13]);
+    assert_eq!(requests.queue.len(), 0);
+    let granted = requests.receivers.into_iter().map(|mut grant| grant.try_recv().unwrap());
+    assert_eq!(granted.collect::<Vec<_>>(), [10, 11, 12, 13, 20, 30]);
 }
 
 #[test]
 fn request_that_cannot_be_served_delays_no_other() {
-    let mut queue = FairQueue::default();
+    let mut requests = Requests::default();
     for (client, request) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-        queue.push(client, request);
+        requests.push(client, request);
     }
-    let mut n_served = 0;
-    queue.serve(|request| {
-        if *request == 1 {
-            return Verdict::Waits;
-        }
-        n_served += 1;
-        Verdict::Served
+    let grants = requests.queue.serve(|_, request| match request {
+        1 => Verdict::Waits,
+        request => Verdict::Served(*request),
     });
-    assert_eq!((n_served, queue.len()), (2, 2));
-    queue.serve(|_| Verdict::Dropped);
-    assert_eq!(queue.len(), 0);
+    assert_eq!((grants.0.len(), requests.queue.len()), (2, 2));
+    grants.send();
+    requests.queue.serve(|_, _| Verdict::Dropped).send();
+    assert_eq!(requests.queue.len(), 0);
+}
+
+#[test]
+fn request_without_receiver_is_not_visited() {
+    let mut requests = Requests::default();
+    requests.push(1, 1);
+    requests.push(1, 2);
+    requests.receivers.remove(0);
+    assert_eq!(requests.served(9), [2]);
 }
 
 proptest! {
@@ -52,13 +74,13 @@ proptest! {
     fn client_waits_for_at_most_one_request_of_each_other_client(
         others in prop::collection::vec((0_u8..5, 100_u32..200), 0..60),
     ) {
-        let mut queue = FairQueue::default();
+        let mut requests = Requests::default();
         for (client, request) in &others {
-            queue.push(*client, *request);
+            requests.push(*client, *request);
         }
-        queue.push(9, 9);
+        requests.push(9, 9);
         let clients: std::collections::BTreeSet<u8> = others.iter().map(|(c, _)| *c).collect();
-        let order = served(&mut queue, usize::MAX);
+        let order = requests.served(usize::MAX);
         prop_assert_eq!(order.iter().position(|request| *request == 9), Some(clients.len()));
         prop_assert_eq!(order.len(), others.len() + 1);
     }

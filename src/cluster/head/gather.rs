@@ -23,13 +23,13 @@ use wire::functions::Outcome;
 
 use super::Head;
 use super::executions::Track;
-use super::inbox::{Failure, Inbox, Reply};
+use super::inbox::{Failure, Inbox, Reply, ReplyKind};
 use super::order::Order;
 use super::placement::{NEWCOMER_WAIT_MAX, Trust};
 use super::rollcall::{Calls, Roster, Selection, topic};
 use super::slots::Lease;
 use crate::message::{Code, NodeResult, Signed};
-use crate::network::SendError;
+use crate::network::ExchangeError;
 use crate::peers::WorkProtocol;
 
 /// Outcome of the work orders.
@@ -115,7 +115,7 @@ pub(super) async fn gather(
 }
 
 /// Outcome of sending a work order: the number of the line that it was sent on, if any.
-type Sent = Result<Option<u64>, SendError>;
+type Sent = Result<Option<u64>, ExchangeError>;
 
 /// The work orders of a request.
 struct Work<'a> {
@@ -231,8 +231,9 @@ impl Work<'_> {
     }
 
     fn note(&mut self, reply: Reply) {
-        match reply {
-            Reply::Answered(peer, answer, signed) => {
+        let Reply { peer, kind } = reply;
+        match kind {
+            ReplyKind::Answered(answer, signed) => {
                 if !self.open.contains_key(&peer) {
                     let request = self.track.request_id();
                     debug!(request, %peer, "ignored an unexpected result");
@@ -243,33 +244,30 @@ impl Work<'_> {
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
-            Reply::TooLong(peer) => self.fail(&peer, Failure::TooLong),
-            Reply::LineEnded(peer, number) => match self.open.get(&peer).map(|open| open.line) {
+            ReplyKind::TooLong => self.fail(&peer, Failure::TooLong),
+            ReplyKind::LineEnded(number) => match self.open.get(&peer).map(|open| open.line) {
                 Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
                 Some(None) => {
                     self.ended_lines.insert(number);
                 }
                 _ => {}
             },
-            Reply::Waiting(peer) => self.note_pending(&peer, false),
-            Reply::Compiling(peer) => self.note_pending(&peer, true),
-            Reply::Running(peer) => self.note_running(&peer),
-            Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
-            Reply::Gone(peer) => {
+            ReplyKind::Waiting => self.note_pending(&peer, false),
+            ReplyKind::Compiling => self.note_pending(&peer, true),
+            ReplyKind::Running => self.note_running(&peer),
+            ReplyKind::Stalled => self.hedge(&peer, Instant::now()),
+            ReplyKind::Gone => {
                 if self.open.contains_key(&peer) {
                     // The peer might have reconnected already and run the order on its new connection.
                     self.head.cancel_at(&peer, self.track.request_id());
                 }
                 self.fail(&peer, Failure::Lost);
-                self.roster.note(Reply::Gone(peer));
+                self.roster.forget(&peer);
                 self.fill();
             }
-            reply if !self.head.0.accepts(&reply, self.order) => {}
-            reply => {
-                if let Reply::Ready(peer) = &reply {
-                    self.track.note_reported(peer);
-                }
-                self.roster.note(reply);
+            ReplyKind::RollCall(readiness) => {
+                let (head, roster) = (&self.head.0, &mut self.roster);
+                head.note_readiness(self.track, self.order, roster, peer, readiness);
                 self.fill();
             }
         }
@@ -424,8 +422,7 @@ impl Work<'_> {
     /// Starts a roll call for spares.
     fn call(&mut self) {
         if self.calls.is_none() {
-            // Workers that refused before might be free now.
-            self.roster.refused.clear();
+            self.roster.forget_refusals();
             self.track.note_roll_call(topic(self.order));
             self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
         }
@@ -497,9 +494,7 @@ impl Work<'_> {
         }
         let tried = self.tried();
         let listening = self.head.0.listening(self.order);
-        let has_replied =
-            |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
-        if listening.iter().all(has_replied) {
+        if listening.iter().all(|peer| tried.contains(peer) || self.roster.has_refused(peer)) {
             self.give_up_vacancies(|_| true);
         }
     }
@@ -508,9 +503,8 @@ impl Work<'_> {
         let given_up = self.vacant.extract_if(.., |vacant| which(vacant));
         self.gathered.failed.extend(given_up.map(|vacant| (vacant.peer, vacant.failure)));
         if self.vacant.is_empty() && self.calls.take_if(|_| !self.is_hedging).is_some() {
-            let refused =
-                self.roster.refused.iter().filter(|(peer, _)| !self.given_up.contains(*peer));
-            let refused = refused.map(|(peer, reason)| (peer.clone(), reason.clone()));
+            let refused = self.roster.refusals().filter(|(peer, _)| !self.given_up.contains(*peer));
+            let refused = refused.map(|(peer, reason)| (peer.clone(), reason.to_owned()));
             self.gathered.refused.extend(refused);
         }
     }

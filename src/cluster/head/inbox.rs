@@ -14,31 +14,44 @@ use crate::message::{CallDigest, Code, NodeResult, Signed, WorkOrderResponse};
 
 /// An event concerning a peer during an execution.
 #[derive(Debug)]
-pub(super) enum Reply {
-    /// The peer is ready to run the function.
-    Ready(PeerId),
-    /// The peer refuses, for a reason.
-    Refused(PeerId, String),
-    /// The peer is busy, with a description.
-    Busy(PeerId, String),
-    /// The peer fetches the function and is ready afterwards.
-    Fetching(PeerId),
+pub(super) struct Reply {
+    pub(super) peer: PeerId,
+    pub(super) kind: ReplyKind,
+}
+
+#[derive(Debug)]
+pub(super) enum ReplyKind {
+    /// The peer replied to the roll call.
+    RollCall(Readiness),
     /// The work order waits for a slot.
-    Waiting(PeerId),
+    Waiting,
     /// The worker compiles the function for the work order.
-    Compiling(PeerId),
+    Compiling,
     /// The worker has compiled the function and runs the work order.
-    Running(PeerId),
+    Running,
     /// The worker responded to the work order. Includes the outcome of checking the signature.
-    Answered(PeerId, Box<Result<NodeResult, Failure>>, Signed),
+    Answered(Box<Result<NodeResult, Failure>>, Signed),
     /// The worker missed pings while it ran an order.
-    Stalled(PeerId),
+    Stalled,
     /// The worker's response exceeds the limit of this head.
-    TooLong(PeerId),
+    TooLong,
     /// The last connection to the peer was closed.
-    Gone(PeerId),
+    Gone,
     /// The line with this number was closed. A later line might exist.
-    LineEnded(PeerId, u64),
+    LineEnded(u64),
+}
+
+/// Readiness of a peer to run the function of a roll call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    /// The peer is ready to run the function.
+    Ready,
+    /// The peer refuses, for a reason.
+    Refused(String),
+    /// The peer is busy, with a description.
+    Busy(String),
+    /// The peer fetches the function and is ready afterwards.
+    Fetching,
 }
 
 /// Inboxes of the executions in progress, by request id.
@@ -76,17 +89,17 @@ impl Inboxes {
         self.0.lock().get(request_id).map(|entry| (entry.function_id.clone(), entry.call))
     }
 
-    /// Puts a reply into the inbox of a request, if the inbox is open.
-    pub(super) fn put(&self, request_id: &str, reply: Reply) {
+    /// Puts a reply of `peer` into the inbox of a request, if the inbox is open.
+    pub(super) fn put(&self, request_id: &str, peer: &PeerId, kind: ReplyKind) {
         if let Some(entry) = self.0.lock().get(request_id) {
-            entry.put(reply);
+            entry.put(Reply { peer: peer.clone(), kind });
         }
     }
 
-    /// Puts a reply into every open inbox.
-    pub(super) fn put_everywhere(&self, reply: impl Fn() -> Reply) {
+    /// Puts an event of `peer` into every open inbox.
+    pub(super) fn put_everywhere(&self, peer: &PeerId, kind: impl Fn() -> ReplyKind) {
         for entry in self.0.lock().values() {
-            entry.put(reply());
+            entry.put(Reply { peer: peer.clone(), kind: kind() });
         }
     }
 }

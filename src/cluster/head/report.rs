@@ -50,8 +50,9 @@ pub(super) fn too_few(
         counted(listening.len(), "worker"),
         if listening.len() == 1 { "is" } else { "are" },
     );
-    if !roster.fetching.is_empty() {
-        message = format!("{message}; {} still fetching the function", roster.fetching.len());
+    let n_fetching = roster.n_fetching();
+    if n_fetching > 0 {
+        message = format!("{message}; {n_fetching} still fetching the function");
     }
     if order.function.is_chosen() {
         let id = order.function;
@@ -92,14 +93,12 @@ pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>)
 
 /// Appends the workers that refused, with their reasons.
 fn with_refusals(message: String, roster: &Roster) -> String {
-    if roster.refused.is_empty() {
-        return message;
-    }
-    format!("{message}; refused by {}", list_refusals(&roster.refused))
+    let refusals = list_refusals(roster.refusals());
+    if refusals.is_empty() { message } else { format!("{message}; refused by {refusals}") }
 }
 
-fn list_refusals(refused: &BTreeMap<PeerId, String>) -> String {
-    let refused = refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
+fn list_refusals<'a>(refused: impl Iterator<Item = (&'a PeerId, &'a str)>) -> String {
+    let refused = refused.map(|(peer, reason)| format!("{peer}: {reason}"));
     list_names(&refused.collect::<Vec<_>>())
 }
 
@@ -123,8 +122,10 @@ pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (nodes, group) = (counted(n_peers, "node"), group(order));
     let mut message =
         format!("{n_answers} of {nodes}{group} returned a result: {}", list_names(&failures));
-    if !gathered.refused.is_empty() {
-        message = format!("{message}; no spare: {}", list_refusals(&gathered.refused));
+    let refusals = gathered.refused.iter().map(|(peer, reason)| (peer, reason.as_str()));
+    let refusals = list_refusals(refusals);
+    if !refusals.is_empty() {
+        message = format!("{message}; no spare: {refusals}");
     }
     let code = match n_answers {
         0 => return (common_code(gathered), message),

@@ -1,6 +1,6 @@
 //! Roll call: finds the workers that are ready to run a function.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::executions::Track;
-use super::inbox::{Inbox, Reply};
+use super::inbox::{Inbox, Readiness, Reply, ReplyKind};
 use super::order::{NodeCount, Order};
 use super::placement::rank_reports;
 use super::slots::{Lease, QueuedRequest, SlotGrant};
@@ -25,14 +25,8 @@ pub(super) struct Roster {
     wanted: NodeCount,
     /// Workers that are ready and were not chosen yet.
     pub(super) ready: VecDeque<PeerId>,
-    /// All workers that reported ready and are still connected, so that none is counted twice.
-    pub(super) known: BTreeSet<PeerId>,
-    /// Workers that refused, with their reasons.
-    pub(super) refused: BTreeMap<PeerId, String>,
-    /// The subset of `refused` that is only busy.
-    pub(super) busy: BTreeSet<PeerId>,
-    /// Workers that fetch the function and will then be ready.
-    pub(super) fetching: BTreeSet<PeerId>,
+    /// Reply of each connected worker. A worker that is ready stays so, and is not counted twice.
+    replies: BTreeMap<PeerId, Readiness>,
 }
 
 impl Roster {
@@ -40,44 +34,41 @@ impl Roster {
         Self { wanted, ..Self::default() }
     }
 
-    /// Records a reply to the roll call. Other replies are ignored.
-    pub(super) fn note(&mut self, reply: Reply) {
-        match reply {
-            Reply::Ready(peer) => {
-                self.forget(&peer);
-                if self.known.insert(peer.clone()) {
-                    self.ready.push_back(peer);
-                }
-            }
-            Reply::Refused(peer, _) | Reply::Busy(peer, _) | Reply::Fetching(peer)
-                if self.known.contains(&peer) => {}
-            Reply::Refused(peer, reason) => {
-                self.forget(&peer);
-                self.refused.insert(peer, reason);
-            }
-            Reply::Busy(peer, reason) => {
-                self.forget(&peer);
-                self.busy.insert(peer.clone());
-                self.refused.insert(peer, reason);
-            }
-            Reply::Fetching(peer) => {
-                self.forget(&peer);
-                self.fetching.insert(peer);
-            }
-            Reply::Gone(peer) => {
-                self.ready.retain(|ready| *ready != peer);
-                self.known.remove(&peer);
-                self.forget(&peer);
-            }
-            _ => {}
+    /// Records a reply to the roll call.
+    pub(super) fn note(&mut self, peer: PeerId, readiness: Readiness) {
+        if self.replies.get(&peer) == Some(&Readiness::Ready) {
+            return;
         }
+        if readiness == Readiness::Ready {
+            self.ready.push_back(peer.clone());
+        }
+        self.replies.insert(peer, readiness);
     }
 
-    /// Forgets earlier replies of a peer.
-    fn forget(&mut self, peer: &PeerId) {
-        self.refused.remove(peer);
-        self.busy.remove(peer);
-        self.fetching.remove(peer);
+    /// Forgets a disconnected worker.
+    pub(super) fn forget(&mut self, peer: &PeerId) {
+        self.ready.retain(|ready| ready != peer);
+        self.replies.remove(peer);
+    }
+
+    /// Forgets the workers that refused or are busy, since they might be free now.
+    pub(super) fn forget_refusals(&mut self) {
+        self.replies.retain(|_, reply| reply.reason().is_none());
+    }
+
+    /// Returns the workers that refused or are busy, with their reasons.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (&PeerId, &str)> {
+        self.replies.iter().filter_map(|(peer, reply)| Some((peer, reply.reason()?)))
+    }
+
+    /// Returns true if `peer` refused or is busy.
+    pub(super) fn has_refused(&self, peer: &PeerId) -> bool {
+        self.replies.get(peer).is_some_and(|reply| reply.reason().is_some())
+    }
+
+    /// Returns the number of workers that fetch the function and will then be ready.
+    pub(super) fn n_fetching(&self) -> usize {
+        self.replies.values().filter(|reply| **reply == Readiness::Fetching).count()
     }
 
     /// Removes and returns the workers to run the function, if enough are ready. They are in the order
@@ -97,21 +88,23 @@ impl Roster {
         (n_chosen <= self.ready.len()).then(|| self.ready.drain(..n_chosen).collect())
     }
 
-    fn has_replied(&self, peer: &PeerId) -> bool {
-        self.known.contains(peer) || self.refused.contains_key(peer)
+    /// Returns the number of workers that might become ready: they are busy or fetch the function.
+    fn n_coming(&self) -> usize {
+        let is_coming =
+            |reply: &&Readiness| matches!(reply, Readiness::Busy(_) | Readiness::Fetching);
+        self.replies.values().filter(is_coming).count()
     }
 
     /// Returns true if all of `listening` refused for other reasons than being busy.
     fn is_refused_by_all(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
-        if self.refused.is_empty() || !self.busy.is_empty() || !self.fetching.is_empty() {
-            return false;
-        }
-        listening().iter().all(|peer| self.refused.contains_key(peer))
+        self.refusals().next().is_some()
+            && self.n_coming() == 0
+            && listening().iter().all(|peer| self.has_refused(peer))
     }
 
     /// Returns true if enough workers are ready, busy or fetching the function to complete the request.
     fn is_worth_waiting(&self) -> bool {
-        let n_coming = self.busy.len() + self.fetching.len();
+        let n_coming = self.n_coming();
         match self.wanted {
             NodeCount::Exactly(n) => n_coming > 0 && self.ready.len() + n_coming >= n.get(),
             NodeCount::Everyone => self.ready.is_empty() && n_coming > 0,
@@ -124,17 +117,27 @@ impl Roster {
         let listening = listening();
         !listening.is_empty()
             && listening.len() < n.get()
-            && listening.iter().all(|peer| self.has_replied(peer) || self.fetching.contains(peer))
+            && listening.iter().all(|peer| self.replies.contains_key(peer))
     }
 
     /// Returns true if enough workers are ready. If all workers are requested, returns true once all of
     /// `listening` have replied.
     fn is_complete(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+        let has_decided =
+            |peer: &PeerId| self.replies.get(peer).is_some_and(|it| *it != Readiness::Fetching);
         match self.wanted {
             NodeCount::Exactly(n) => self.ready.len() >= n.get(),
-            NodeCount::Everyone => {
-                !self.ready.is_empty() && listening().iter().all(|peer| self.has_replied(peer))
-            }
+            NodeCount::Everyone => !self.ready.is_empty() && listening().iter().all(has_decided),
+        }
+    }
+}
+
+impl Readiness {
+    /// Returns the reason of a worker that refused or is busy.
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Refused(reason) | Self::Busy(reason) => Some(reason),
+            Self::Ready | Self::Fetching => None,
         }
     }
 }
@@ -186,12 +189,12 @@ pub(super) async fn call(
             return head.choose_of(roster, order).map_err(Shortage::early);
         }
         if queued.is_none() && roster.is_refused_by_all(listening) {
-            info!(request, refused = roster.refused.len(), "all peers refused");
+            info!(request, refused = roster.refusals().count(), "all peers refused");
             return head.choose_of(roster, order).map_err(Shortage::early);
         }
         let is_known = Instant::now() >= relayed_at && head.context.peers.is_settled();
         if is_known && roster.is_short_of(listening) {
-            let (ready, refused) = (roster.ready.len(), roster.refused.len());
+            let (ready, refused) = (roster.ready.len(), roster.refusals().count());
             info!(request, ready, refused, "the group has fewer peers than requested");
             return Err(Shortage::early(roster.into()));
         }
@@ -202,17 +205,15 @@ pub(super) async fn call(
                 Some(leases) => return Ok(Selection { leases, roster }),
                 None => queued = None,
             },
-            reply = inbox.next() => {
-                if !head.accepts(&reply, order) {
-                    continue;
+            Reply { peer, kind } = inbox.next() => match kind {
+                ReplyKind::RollCall(readiness) => {
+                    head.note_readiness(track, order, &mut roster, peer, readiness);
                 }
-                if let Reply::Ready(peer) = &reply {
-                    track.note_reported(peer);
-                }
-                roster.note(reply);
-            }
+                ReplyKind::Gone => roster.forget(&peer),
+                _ => {}
+            },
             () = sleep_until(if is_waiting { end } else { deadline }) => {
-                let (ready, refused) = (roster.ready.len(), roster.refused.len());
+                let (ready, refused) = (roster.ready.len(), roster.refusals().count());
                 info!(request, ready, refused, "roll call timed out");
                 let is_queued = queued.is_some();
                 let short = |roster| Shortage { roster, is_late: true, is_queued };
@@ -335,35 +336,38 @@ mod tests {
     fn peer_that_reports_twice_is_counted_once() {
         let mut roster = exactly(2);
         for n in [1, 1, 1] {
-            roster.note(Reply::Ready(id(n)));
+            roster.note(id(n), Readiness::Ready);
         }
         assert!(!roster.is_complete(Vec::new));
         assert_eq!(roster.take_chosen(|_| Some(1)), None);
-        roster.note(Reply::Ready(id(2)));
-        roster.note(Reply::Ready(id(3)));
+        roster.note(id(2), Readiness::Ready);
+        roster.note(id(3), Readiness::Ready);
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(2)]));
-        roster.note(Reply::Ready(id(1)));
+        roster.note(id(1), Readiness::Ready);
         assert_eq!(roster.ready, [id(3)], "a chosen worker is no spare");
     }
 
     #[test]
     fn disconnected_peer_is_not_chosen_and_a_refusal_can_be_withdrawn() {
         let mut roster = exactly(1);
-        roster.note(Reply::Ready(id(1)));
-        roster.note(Reply::Gone(id(1)));
+        roster.note(id(1), Readiness::Ready);
+        roster.forget(&id(1));
         assert_eq!(roster.take_chosen(|_| Some(1)), None);
-        roster.note(Reply::Refused(id(2), "full".into()));
-        assert_eq!(roster.refused.len(), 1);
-        roster.note(Reply::Ready(id(2)));
-        assert_eq!((roster.refused.len(), roster.take_chosen(|_| Some(1))), (0, Some(vec![id(2)])));
+        roster.note(id(2), Readiness::Refused("full".into()));
+        assert_eq!(roster.refusals().count(), 1);
+        roster.note(id(2), Readiness::Ready);
+        assert_eq!(
+            (roster.refusals().count(), roster.take_chosen(|_| Some(1))),
+            (0, Some(vec![id(2)]))
+        );
     }
 
     #[test]
     fn too_small_group_is_known_once_all_have_replied() {
         let mut roster = exactly(3);
-        roster.note(Reply::Ready(id(1)));
+        roster.note(id(1), Readiness::Ready);
         assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
-        roster.note(Reply::Fetching(id(2)));
+        roster.note(id(2), Readiness::Fetching);
         assert!(roster.is_short_of(|| vec![id(1), id(2)]));
         assert!(!roster.is_short_of(|| vec![id(1), id(2), id(3)]));
         assert!(!exactly(3).is_short_of(Vec::new), "workers may be about to connect");
@@ -373,10 +377,10 @@ mod tests {
     fn everyone_means_all_listening_workers_and_at_least_one() {
         let mut roster = Roster::new(NodeCount::Everyone);
         assert!(!roster.is_complete(Vec::new), "a worker may still come");
-        roster.note(Reply::Ready(id(1)));
-        roster.note(Reply::Refused(id(2), "full".into()));
+        roster.note(id(1), Readiness::Ready);
+        roster.note(id(2), Readiness::Refused("full".into()));
         assert!(!roster.is_complete(|| vec![id(1), id(2), id(3)]));
-        roster.note(Reply::Ready(id(3)));
+        roster.note(id(3), Readiness::Ready);
         assert!(roster.is_complete(|| vec![id(1), id(2), id(3)]));
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(3)]));
     }

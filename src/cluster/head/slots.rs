@@ -19,7 +19,7 @@ use tokio::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use self::worker::{KnownOffer, WorkerState};
+use self::worker::WorkerState;
 use super::Client;
 use super::node_registry::NodeRegistry;
 use super::placement::{
@@ -27,7 +27,7 @@ use super::placement::{
 };
 use crate::attributes::Requirements;
 use crate::fair_queue::{FairQueue, Verdict};
-use crate::message::Offer;
+use crate::peers::NodeOffer;
 use crate::result_groups::ResultGroup;
 
 /// Maximum number of functions whose usual run time is remembered.
@@ -95,7 +95,7 @@ struct SlotTable {
     /// If more workers are known, workers without an offer are forgotten.
     n_workers_max: usize,
     /// Waiting requests. Limited by the number of executions in progress.
-    queue: FairQueue<Client, Waiting>,
+    queue: FairQueue<Client, Waiting, Vec<Lease>>,
     /// Usual time of each function.
     usual: BTreeMap<FunctionId, RunTime>,
     /// Number of leases so far, from which each lease gets its number.
@@ -109,8 +109,6 @@ struct Waiting {
     want: SlotRequest,
     /// Value of `n_served` when the request was queued.
     n_served_before: u64,
-    /// `None` once served.
-    granted: Option<oneshot::Sender<Vec<Lease>>>,
 }
 
 impl Drop for Lease {
@@ -149,10 +147,8 @@ impl Slots {
     }
 
     /// Records a worker's offer.
-    pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
-        let mut table = self.0.lock();
-        let known = KnownOffer::read(offer, names_max, Instant::now());
-        table.worker(peer).offer = Some(known);
+    pub(super) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
+        self.0.lock().worker(peer).offer = Some((offer, Instant::now()));
     }
 
     /// Records that a worker responded to an order for `function` after `elapsed`.
@@ -197,8 +193,8 @@ impl Slots {
         let mut table = self.0.lock();
         let Some(worker) = table.workers.get_mut(peer) else { return };
         worker.learned.remove(&function);
-        if let Some(known) = &mut worker.offer {
-            known.functions.remove(&function);
+        if let Some((offer, _)) = &mut worker.offer {
+            Arc::make_mut(offer).functions.remove(&function);
         }
     }
 
@@ -260,12 +256,10 @@ impl Slots {
         if table.n_could_run(&want) < want.n {
             return SlotGrant::Unknown;
         }
-        let (granted, coming) = oneshot::channel();
         let n_served_before = table.n_served;
-        let waiting = Waiting { want, n_served_before, granted: Some(granted) };
-        table.queue.push(client.clone(), waiting);
+        let granted = table.queue.push(client.clone(), Waiting { want, n_served_before });
         self.grant(table);
-        let mut queued = QueuedRequest { granted: coming, slots: self.clone() };
+        let mut queued = QueuedRequest { granted, slots: self.clone() };
         match queued.granted.try_recv() {
             Ok(leases) => SlotGrant::Now(leases),
             Err(_) => SlotGrant::Later(queued),
@@ -328,7 +322,7 @@ impl Slots {
     pub(super) fn offered_slots(&self, peer: &PeerId) -> Option<(usize, usize)> {
         let table = self.0.lock();
         let worker = table.workers.get(peer)?;
-        Some((worker.offer.as_ref()?.n_slots, worker.n_free()))
+        Some((worker.offer.as_ref()?.0.n_slots, worker.n_free()))
     }
 
     fn leases(
@@ -359,14 +353,10 @@ impl Slots {
     /// that gave up locks the table again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, SlotTable>) {
         let mut queue = std::mem::take(&mut table.queue);
-        let mut granted = Vec::new();
         let mut unmet: Vec<SlotRequest> = Vec::new();
         // Workers whose next free slots are reserved for requests that were overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
-        queue.serve(|waiting| {
-            if waiting.granted.as_ref().is_none_or(oneshot::Sender::is_closed) {
-                return Verdict::Dropped;
-            }
+        let grants = queue.serve(|_, waiting| {
             if unmet.contains(&waiting.want) {
                 return Verdict::Waits;
             }
@@ -382,15 +372,11 @@ impl Slots {
                 return Verdict::Waits;
             };
             table.n_served += 1;
-            let leases = self.leases(&mut table, peers, waiting.want.function);
-            granted.extend(waiting.granted.take().map(|to| (to, leases)));
-            Verdict::Served
+            Verdict::Served(self.leases(&mut table, peers, waiting.want.function))
         });
         table.queue = queue;
         drop(table);
-        for (to, leases) in granted {
-            drop(to.send(leases));
-        }
+        grants.send();
     }
 }
 

@@ -16,17 +16,17 @@ use tracing::{debug, info, warn};
 use wire::executions::ClusterEventKind;
 use wire::functions::{ClusterBody, ExecuteRequest};
 
-use super::inbox::{Reply, read_answer, shorten_reason};
+use super::inbox::{Readiness, ReplyKind, read_answer, shorten_reason};
 use super::order::Order;
 use super::{Client, Execution, Head};
 use crate::message::{
-    Code, Execute, ExecuteReply, LINE_PROTOCOL, Message, NodeResult, Offer, OrderState,
-    RollCallResponse, SignedCall, WORK_PROTOCOL, WorkOrder, WorkOrderResponse, frame, json,
+    Code, Execute, ExecuteReply, LINE_PROTOCOL, Message, NodeResult, OrderState, RollCallResponse,
+    SignedCall, WORK_PROTOCOL, WorkOrder, WorkOrderResponse, frame, json,
 };
 use crate::metrics;
 use crate::network::line::{Frame, Frames, Incoming, Line};
-use crate::network::{Network, SendError};
-use crate::peers::{NAMES_MAX, WorkProtocol};
+use crate::network::{ExchangeError, Network};
+use crate::peers::{NodeOffer, WorkProtocol};
 
 /// Interval between pings of a worker that has been running an order for longer than this. Two missed
 /// pings are noticed well before the order times out, but a short stall of a busy machine is tolerated.
@@ -59,7 +59,7 @@ impl Head {
         peer: &PeerId,
         protocol: WorkProtocol,
         message: Bytes,
-    ) -> Result<Option<u64>, SendError> {
+    ) -> Result<Option<u64>, ExchangeError> {
         let (protocol_id, kind) = match protocol {
             WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder"),
             WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder"),
@@ -89,7 +89,7 @@ impl Head {
                 }
                 if self.0.slots.note_ping(&peer) {
                     info!(%peer, "a worker missed two pings: it is given no work until it answers");
-                    self.0.inboxes.put_everywhere(|| Reply::Stalled(peer.clone()));
+                    self.0.inboxes.put_everywhere(&peer, || ReplyKind::Stalled);
                 }
                 self.0.lines.send_soon(&peer, Frame { kind: frame::PING, content: Bytes::new() });
             }
@@ -127,13 +127,13 @@ impl Lines {
     /// Returns the number of the line. Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`SendError`] if no line can be opened.
+    /// Returns [`ExchangeError`] if no line can be opened.
     pub(super) async fn send<R: Future<Output = ()> + Send + 'static>(
         &self,
         peer: &PeerId,
         frame: Frame,
         read: impl FnOnce(PeerId, u64, Frames) -> R + Send,
-    ) -> Result<u64, SendError> {
+    ) -> Result<u64, ExchangeError> {
         let slot = Arc::clone(self.by_worker.lock().entry(peer.clone()).or_default());
         let mut line = slot.lock().await;
         if let Some((number, line)) = line.as_ref()
@@ -157,7 +157,7 @@ impl Lines {
         });
         let sent = new.send(frame).await;
         *line = Some((number, new));
-        sent.map(|()| number).map_err(|_| SendError::Stopped)
+        sent.map(|()| number).map_err(|_| ExchangeError::Stopped)
     }
 
     /// Sends a frame to `peer` in the background, if there is a line.
@@ -192,32 +192,32 @@ impl Lines {
 
 impl Head {
     /// Handles a worker's reply to a roll call.
-    pub(crate) fn note_roll_call_reply(&self, peer: PeerId, response: RollCallResponse) {
+    pub(crate) fn note_roll_call_reply(&self, peer: &PeerId, response: RollCallResponse) {
         let RollCallResponse { code, function_id, request_id, message, from } = response;
-        self.0.context.peers.note_version(&peer, !from.is_empty());
+        self.0.context.peers.note_version(peer, !from.is_empty());
         let reason = || match message.as_str() {
             "" => format!("code {}", code.as_str()),
             message => shorten_reason(message),
         };
-        let reply = match &code {
-            code if *code == Code::ACCEPTED => Reply::Ready(peer),
-            code if *code == Code::PROCESSING => Reply::Fetching(peer),
-            code if *code == Code::UNAVAILABLE => Reply::Busy(peer, reason()),
-            _ => Reply::Refused(peer, reason()),
+        let readiness = match &code {
+            code if *code == Code::ACCEPTED => Readiness::Ready,
+            code if *code == Code::PROCESSING => Readiness::Fetching,
+            code if *code == Code::UNAVAILABLE => Readiness::Busy(reason()),
+            _ => Readiness::Refused(reason()),
         };
         if self.0.inboxes.call_of(&request_id).is_some_and(|(id, _)| id == function_id) {
-            self.0.inboxes.put(&request_id, reply);
+            self.0.inboxes.put(&request_id, peer, ReplyKind::RollCall(readiness));
         }
     }
 
     /// Handles a worker's response to a work order and verifies its signature.
-    pub(crate) fn note_answer(&self, peer: PeerId, response: WorkOrderResponse) {
+    pub(crate) fn note_answer(&self, peer: &PeerId, response: WorkOrderResponse) {
         let request_id = response.request_id.clone();
         let Some((function_id, call)) = self.0.inboxes.call_of(&request_id) else { return };
         let of = SignedCall { request_id: &request_id, function_id: &function_id, call };
-        let signed = response.result.signed_by(&peer, of);
+        let signed = response.result.signed_by(peer, of);
         let answer = read_answer(response, signed, self.0.signatures);
-        self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
+        self.0.inboxes.put(&request_id, peer, ReplyKind::Answered(Box::new(answer), signed));
     }
 
     /// Handles the start of a response that exceeds the size limit. The request gets no result from
@@ -228,14 +228,14 @@ impl Head {
             self.0.context.network.blame(peer);
         }
         match request_id {
-            Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
+            Some(request_id) => self.0.inboxes.put(request_id, peer, ReplyKind::TooLong),
             // The request is unknown, so any request that waits for this worker might be affected.
-            None => self.0.inboxes.put_everywhere(|| Reply::TooLong(peer.clone())),
+            None => self.0.inboxes.put_everywhere(peer, || ReplyKind::TooLong),
         }
     }
 
     /// Handles the response to a work order of a b7s worker of version 1.
-    pub(crate) fn note_execute_response(&self, peer: PeerId, mut response: ExecuteReply) {
+    pub(crate) fn note_execute_response(&self, peer: &PeerId, mut response: ExecuteReply) {
         let result = response.results.remove(peer.as_str()).unwrap_or_default();
         let ExecuteReply { request_id, code, message, .. } = response;
         let response = WorkOrderResponse {
@@ -249,11 +249,11 @@ impl Head {
     }
 
     /// Records a peer's offer.
-    pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
+    pub(crate) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
         // The offer of a peer that is no longer connected would never be removed. Offers of peers that
         // wait for approval are recorded too, since workers rarely repeat them.
-        if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
-            self.0.slots.note_offer(peer, offer, NAMES_MAX);
+        if offer.n_slots > 0 && self.0.context.peers.is_connected(peer) {
+            self.0.slots.note_offer(peer, offer);
         }
     }
 
@@ -266,7 +266,7 @@ impl Head {
     pub(crate) fn note_disconnected(&self, peer: &PeerId) {
         self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
-        self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
+        self.0.inboxes.put_everywhere(peer, || ReplyKind::Gone);
         self.0.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
@@ -315,7 +315,7 @@ impl Head {
                 frame::ANSWER => {
                     self.0.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
                     match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
-                        Ok(response) => self.note_answer(peer.clone(), response),
+                        Ok(response) => self.note_answer(&peer, response),
                         Err(error) => {
                             self.0.context.network.blame(&peer);
                             debug!(%peer, %error, "dropped a malformed response");
@@ -330,18 +330,18 @@ impl Head {
 
     /// Records the state of a worker's order.
     fn note_state(&self, peer: &PeerId, state: &OrderState) {
-        let reply = match state.state.as_str() {
-            OrderState::WAITING => Reply::Waiting(peer.clone()),
-            OrderState::COMPILING => Reply::Compiling(peer.clone()),
-            OrderState::RUNNING => Reply::Running(peer.clone()),
+        let kind = match state.state.as_str() {
+            OrderState::WAITING => ReplyKind::Waiting,
+            OrderState::COMPILING => ReplyKind::Compiling,
+            OrderState::RUNNING => ReplyKind::Running,
             _ => return,
         };
-        self.0.inboxes.put(&state.request_id, reply);
+        self.0.inboxes.put(&state.request_id, peer, kind);
     }
 
     /// Records that line `number` to `peer` was closed. Orders sent on it get no result.
     pub(crate) fn note_line_ended(&self, peer: &PeerId, number: u64) {
-        self.0.inboxes.put_everywhere(|| Reply::LineEnded(peer.clone(), number));
+        self.0.inboxes.put_everywhere(peer, || ReplyKind::LineEnded(number));
     }
 }
 

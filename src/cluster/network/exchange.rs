@@ -37,9 +37,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Size of the read buffer once a message is longer than the initial buffer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// An exchange on a stream failed.
+/// An exchange with a peer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
+    /// No stream could be opened.
+    #[error("cannot open a stream")]
+    Unopened(#[source] io::Error),
+    /// The network has stopped.
+    #[error("the network has stopped")]
+    Stopped,
     /// The connection or the stream broke.
     #[error("the stream broke")]
     Broken(#[from] io::Error),
@@ -127,7 +133,7 @@ pub(super) async fn read_all(
                 match error {
                     ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
                     ExchangeError::TooLong { .. } => guard.offended(peer, Offense::Malformed),
-                    ExchangeError::Broken(_) | ExchangeError::Crowded => {}
+                    _ => {}
                 }
             }
             drop(permit);
@@ -310,30 +316,6 @@ pub enum PublishError {
     Refused {
         /// Reason of gossipsub.
         reason: String,
-    },
-    /// The network has stopped.
-    #[error("the network has stopped")]
-    Stopped,
-}
-
-/// A message was not sent.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// No stream could be opened.
-    #[error("cannot open a stream to {peer}")]
-    Open {
-        /// Receiver.
-        peer: PeerId,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The stream failed, timed out, or the response was too long.
-    #[error("exchange with {peer} failed")]
-    Exchange {
-        /// Other end.
-        peer: PeerId,
-        /// Cause.
-        source: ExchangeError,
     },
     /// The network has stopped.
     #[error("the network has stopped")]

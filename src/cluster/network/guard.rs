@@ -103,6 +103,17 @@ pub(super) enum Offense {
     Crowding,
 }
 
+/// Standing of a peer, which determines the part of this node that it may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The peer was named to this node, as a boot node or as an allowed peer.
+    Named,
+    /// The peer was not named but others were.
+    Stranger,
+    /// No peer was named.
+    Unknown,
+}
+
 /// Decision about a gossip message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GossipVerdict {
@@ -196,9 +207,15 @@ impl Guard {
         self.boot_nodes.contains(&peer) || self.allows_by_name(peer)
     }
 
-    /// Returns true if any peer was named to this node.
-    pub(super) fn has_named_peers(&self) -> bool {
-        !self.boot_nodes.is_empty() || !self.allows_everyone()
+    /// Returns the standing of `peer`.
+    pub(super) fn standing(&self, peer: PeerId) -> Standing {
+        if self.is_named(peer) {
+            Standing::Named
+        } else if self.boot_nodes.is_empty() && self.allows_everyone() {
+            Standing::Unknown
+        } else {
+            Standing::Stranger
+        }
     }
 
     /// Returns the peers that were named to this node.

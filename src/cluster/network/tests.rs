@@ -151,7 +151,7 @@ async fn message_to_an_unknown_peer_or_protocol_fails() {
     let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
     let stranger = Identity::random();
     let refused = worker.tell(stranger.peer_id(), MESSAGES, b"{}").await;
-    let is_open_error = |refused: &Result<(), SendError>, kind: io::ErrorKind| matches!(refused, Err(SendError::Open { source, .. }) if source.kind() == kind);
+    let is_open_error = |refused: &Result<(), ExchangeError>, kind: io::ErrorKind| matches!(refused, Err(ExchangeError::Unopened(source)) if source.kind() == kind);
     assert!(is_open_error(&refused, io::ErrorKind::NotConnected), "{refused:?}");
     assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::NoListeners)));
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;

@@ -17,8 +17,8 @@ use crate::message::{
     Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
     WORK_PROTOCOL, WorkOrder, json,
 };
-use crate::network::Event;
-use crate::peers::WorkProtocol;
+use crate::network::{Event, Standing};
+use crate::peers::{NodeOffer, WorkProtocol};
 use crate::worker::Worker;
 use crate::{NodeContext, metrics};
 use content::Answer;
@@ -153,18 +153,19 @@ impl Dispatch {
                     if self.context.network.allows(&peer) {
                         self.context.network.vouch(&peer);
                     }
-                    let is_worker = offer.role.parse() == Ok(Role::Worker);
+                    let offer = Arc::new(NodeOffer::read(&offer));
+                    let is_worker = offer.role == Some(Role::Worker);
                     if is_worker && self.node_role.role() == Role::Worker {
                         self.context.network.neighbor(&peer);
                     }
                     let was_worker = self.context.peers.is_worker(&peer);
-                    self.context.peers.note_offer(&peer, &offer);
+                    self.context.peers.note_offer(&peer, Arc::clone(&offer));
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // The peer might have been sent an offer with slots before its role was known.
                         self.offers.greet_worker(&peer);
                     }
                     if let Some(head) = self.node_role.head() {
-                        head.note_offer(&peer, &offer);
+                        head.note_offer(&peer, offer);
                     }
                 }
                 Err(error) => {
@@ -180,13 +181,13 @@ impl Dispatch {
     fn handle_work_message(&self, peer: PeerId, message: Message) {
         match (&self.node_role, message) {
             (NodeRole::Head(head), Message::RollCallResponse(response)) => {
-                head.note_roll_call_reply(peer, response);
+                head.note_roll_call_reply(&peer, response);
             }
             (NodeRole::Head(head), Message::WorkOrderResponse(response)) => {
-                head.note_answer(peer, response);
+                head.note_answer(&peer, response);
             }
             (NodeRole::Head(head), Message::ExecuteResponse(response)) => {
-                head.note_execute_response(peer, response);
+                head.note_execute_response(&peer, response);
             }
             (NodeRole::Head(_), Message::Execute(request)) if !self.serves(&peer) => {
                 self.refuse(peer, request.order.request_id);
@@ -262,7 +263,7 @@ impl Dispatch {
         author: &PeerId,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let is_named = self.context.network.is_named(author);
+        let is_named = self.context.network.standing(author) == Standing::Named;
         let counted = self.installers.add(author, |n_own, n_others| {
             n_own < INSTALLING_PER_PEER_MAX && n_own + n_others < UNNAMED_INSTALLING_MAX
         });

@@ -21,11 +21,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
-use super::{Standing, WorkRefusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::message::{
     Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse, Message,
 };
 use crate::metrics;
+use crate::network::Standing;
 use crate::peers::FunctionPeers;
 
 /// Maximum number of queued functions of one author, so that there is room for other authors.
@@ -163,7 +164,7 @@ impl Worker {
     /// Removes functions for a head that was named to this worker, and sends the head their number.
     pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
         let request_id = request.request_id.clone();
-        let is_named = matches!(self.requester(&head), Requester::Named(_));
+        let is_named = self.standing(&head) == Standing::Named;
         let left = self.0.context.functions.usage().functions;
         let report =
             EvictFunctionsResponse { request_id, left, ..EvictFunctionsResponse::default() };
@@ -205,7 +206,7 @@ impl Worker {
     /// Has function `id` of `author` compiled in the background.
     pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
         let Compilations { named, unnamed, queued, .. } = &self.0.compilations;
-        let is_named = matches!(self.requester(author), Requester::Named(_));
+        let is_named = self.standing(author) == Standing::Named;
         let author: Arc<str> = author.as_str().into();
         let place = queued.add(&author, |n_own, n_others| {
             n_own < QUEUED_OF_AUTHOR_MAX && (is_named || n_own + n_others < QUEUED_MAX)

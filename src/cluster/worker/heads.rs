@@ -28,6 +28,7 @@ use crate::message::{
     WorkOrder, frame, json,
 };
 use crate::metrics;
+use crate::network::Standing;
 use crate::network::line::{Frame, Frames, Incoming, Line};
 
 /// Maximum number of open lines. It is much larger than the usual number of heads of a worker. Each line
@@ -184,7 +185,7 @@ impl Worker {
             debug!(request = request_id, peer = %author, "ignored a roll call for other attributes");
             return;
         }
-        let is_named = self.0.context.network.is_named(&author);
+        let is_named = self.standing(&author) == Standing::Named;
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
         // A repeated roll call is not handled twice.
         let (calls, authors) = &self.0.calls;

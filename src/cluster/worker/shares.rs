@@ -14,24 +14,14 @@ use std::time::Duration;
 
 use model::node::PeerId;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::fair_queue::{FairQueue, Verdict};
+use crate::network::Standing;
 
 /// Time for which a place is reserved for a head after it released its last one.
 const KEPT_FOR: Duration = Duration::from_secs(1);
-
-/// Standing of a head, which determines the part of the places that it may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// The head was named to the worker and can hold all places.
-    Named,
-    /// The head was not named but others were. It can hold a part of the places.
-    Stranger,
-    /// No head was named. The head can hold a part of the places.
-    Unknown,
-}
 
 /// Places of one kind (slots or orders) and their holders. Clones share them.
 #[derive(Debug, Clone)]
@@ -50,7 +40,8 @@ struct SharedPlaces {
 #[derive(Debug, Default)]
 struct Holders {
     heads: BTreeMap<PeerId, Holder>,
-    waiting: FairQueue<PeerId, WaitingHead>,
+    /// Waiting heads with their standing.
+    waiting: FairQueue<PeerId, Standing, HeldPlace>,
 }
 
 #[derive(Debug)]
@@ -59,13 +50,6 @@ struct Holder {
     n_held: usize,
     /// Time of the latest use; `None` once the head is disconnected.
     used_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct WaitingHead {
-    head: PeerId,
-    standing: Standing,
-    granted: Option<oneshot::Sender<HeldPlace>>,
 }
 
 /// A place that a head holds until dropped.
@@ -161,13 +145,12 @@ impl Shares {
         standing: Standing,
         within: Duration,
     ) -> Option<HeldPlace> {
-        let (granted, place) = oneshot::channel();
-        let waiting = WaitingHead { head: head.clone(), standing, granted: Some(granted) };
-        {
+        let place = {
             let mut table = self.0.table.lock();
-            table.waiting.push(head.clone(), waiting);
+            let place = table.waiting.push(head.clone(), standing);
             self.grant(table);
-        }
+            place
+        };
         timeout(within, place).await.ok()?.ok()
     }
 
@@ -193,22 +176,15 @@ impl Shares {
     /// of a head that gave up locks the table again.
     fn grant(&self, mut table: MutexGuard<'_, Holders>) {
         let mut waiting = std::mem::take(&mut table.waiting);
-        let mut granted = Vec::new();
-        waiting.serve(|WaitingHead { head, standing, granted: to }| {
-            if to.as_ref().is_none_or(oneshot::Sender::is_closed) {
-                return Verdict::Dropped;
-            }
+        let grants = waiting.serve(|head, standing| {
             if !table.has_room(head, *standing, self.0.n_places) {
                 return Verdict::Waits;
             }
-            granted.extend(to.take().map(|to| (to, self.hold(&mut table, head, *standing))));
-            Verdict::Served
+            Verdict::Served(self.hold(&mut table, head, *standing))
         });
         table.waiting = waiting;
         drop(table);
-        for (to, place) in granted {
-            drop(to.send(place));
-        }
+        grants.send();
     }
 
     fn hold(&self, table: &mut Holders, head: &PeerId, standing: Standing) -> HeldPlace {

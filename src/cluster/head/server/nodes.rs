@@ -69,10 +69,11 @@ fn own_node(head: &Head) -> NodeBody {
 
 fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
     let slots = head.slots_of(peer_id).filter(|_| peer.is_connected);
+    let offer = &peer.offer;
     let count = |n: u64| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     NodeBody {
         peer_id: peer_id.to_string(),
-        role: peer.role.map(|role| role.to_string()),
+        role: offer.role.map(|role| role.to_string()),
         subgroups: peer.subgroups(),
         addresses: peer.addresses,
         connected: peer.is_connected,
@@ -85,11 +86,11 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
         slots: slots.map(|(all, _)| all),
         slots_free: slots.map(|(_, free)| free),
         cordoned: head.0.registry.decision(peer_id).is_cordoned,
-        approval: head.0.approval_of(peer_id, peer.role),
+        approval: head.0.approval_of(peer_id, offer.role),
         running: head.0.slots.n_running(peer_id),
-        attributes: peer.attributes,
-        functions: peer.functions.iter().map(ToString::to_string).collect(),
-        ready: peer.ready.iter().map(ToString::to_string).collect(),
+        attributes: offer.attributes.clone(),
+        functions: offer.functions.iter().map(ToString::to_string).collect(),
+        ready: offer.ready.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -5,6 +5,7 @@ use wire::functions::{NodeApproval, Outcome};
 
 use super::worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR};
 use super::*;
+use crate::message::Offer;
 use crate::result_groups::group;
 
 fn id(n: u8) -> PeerId {
@@ -25,20 +26,20 @@ fn want(n: usize) -> SlotRequest {
     }
 }
 
-fn offer(slots: usize, slots_free: usize) -> Offer {
-    Offer {
-        functions: vec![function().to_string()],
-        subgroups: vec!["gpu".to_owned()],
-        slots,
-        slots_free,
-        ..Offer::default()
-    }
+fn offer(n_slots: usize, n_usable: usize) -> Arc<NodeOffer> {
+    Arc::new(NodeOffer {
+        functions: [function()].into(),
+        subgroups: ["gpu".to_owned()].into(),
+        n_slots,
+        n_usable,
+        ..NodeOffer::default()
+    })
 }
 
 fn slots_with(offers: &[(usize, usize)]) -> Slots {
     let slots = Slots::new(NodeRegistry::default(), 64);
     for (n, (all, free)) in (1..).zip(offers) {
-        slots.note_offer(&id(n), &offer(*all, *free), 10);
+        slots.note_offer(&id(n), offer(*all, *free));
     }
     slots
 }
@@ -71,10 +72,10 @@ async fn flood_of_unapproved_identities_leaves_nothing_behind() {
     let registry = NodeRegistry::open(None, true).unwrap();
     registry.decide(&id(1), |decision| decision.approval = NodeApproval::Approved).unwrap();
     let slots = Slots::new(registry.clone(), 100);
-    slots.note_offer(&id(1), &offer(2, 2), 10);
+    slots.note_offer(&id(1), offer(2, 2));
     for n in 0..1000 {
         let pending = format!("12D3KooWflood{}", n + 1).replace(['0', 'l'], "A").parse().unwrap();
-        slots.note_offer(&pending, &offer(1000, 1000), 10);
+        slots.note_offer(&pending, offer(1000, 1000));
         assert_eq!(peers(&granted(take(&slots, want(1)))), [id(1)]);
         slots.note_lost(&pending);
     }
@@ -147,7 +148,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
     // The offer does not count the runs of this head.
-    slots.note_offer(&id(1), &offer(2, 2), 10);
+    slots.note_offer(&id(1), offer(2, 2));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other run has ended");
 }
 
@@ -223,7 +224,10 @@ async fn worker_that_misses_two_pings_gets_no_work_until_it_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn offered_slots_are_limited_to_what_a_head_can_use() {
-    let slots = slots_with(&[(1_000_000_000, 1_000_000_000)]);
+    let slots = slots_with(&[]);
+    let n = 1_000_000_000;
+    let offer = NodeOffer::read(&Offer { slots: n, slots_free: n, ..Offer::default() });
+    slots.note_offer(&id(1), offer.into());
     assert_eq!(slots.offered_slots(&id(1)), Some((256, 256)));
 }
 

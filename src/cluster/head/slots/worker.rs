@@ -1,16 +1,15 @@
 //! State of one worker, kept by a head: its offer, orders and results so far.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::function::FunctionId;
-use model::node::SUBGROUP_BYTES_MAX;
 use tokio::time::Instant;
 
 use super::super::placement::{Load, RunTime};
 use super::SlotRequest;
-use crate::attributes::{Attributes, bounded};
-use crate::message::Offer;
+use crate::peers::NodeOffer;
 
 /// Validity of an offer. Workers repeat their offer every 30 s, so one can be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
@@ -32,7 +31,8 @@ const PINGS_MISSED_MAX: u32 = 2;
 /// State of a worker.
 #[derive(Debug, Default)]
 pub(super) struct WorkerState {
-    pub(super) offer: Option<KnownOffer>,
+    /// Latest offer and its time.
+    pub(super) offer: Option<(Arc<NodeOffer>, Instant)>,
     /// Functions that it has run for this head, possibly under another id than it offers.
     pub(super) learned: BTreeSet<FunctionId>,
     /// Orders that this head gave the worker, by number of the lease.
@@ -57,18 +57,6 @@ struct Measured {
     is_cold: bool,
 }
 
-/// Latest offer of a worker.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct KnownOffer {
-    pub(super) functions: BTreeSet<FunctionId>,
-    subgroups: BTreeSet<String>,
-    attributes: Attributes,
-    pub(super) n_slots: usize,
-    /// Number of the offered slots that this head cannot use.
-    n_foreign: usize,
-    at: Instant,
-}
-
 /// A pause during which a worker gets no work. It doubles each time in a row.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pause {
@@ -88,24 +76,6 @@ impl Pause {
     }
 }
 
-impl KnownOffer {
-    /// Reads an offer within limits, with at most `names_max` names of each kind.
-    pub(super) fn read(offer: &Offer, names_max: usize, now: Instant) -> Self {
-        // Larger numbers of slots are not believed. A head has no more executions in progress.
-        let n_slots = offer.slots.min(256);
-        let functions = offer.functions.iter().take(names_max);
-        let subgroups = offer.subgroups.iter().take(names_max);
-        Self {
-            functions: functions.filter_map(|f| f.parse().ok()).collect(),
-            subgroups: subgroups.filter(|name| name.len() <= SUBGROUP_BYTES_MAX).cloned().collect(),
-            attributes: bounded(&offer.attributes),
-            n_slots,
-            n_foreign: n_slots - offer.slots_free.min(n_slots),
-            at: now,
-        }
-    }
-}
-
 impl WorkerState {
     /// Returns true if this head can use a slot of the worker, now or when one of its orders ends.
     pub(super) fn is_of_use(&self) -> bool {
@@ -114,7 +84,7 @@ impl WorkerState {
 
     /// Returns the number of additional orders that the worker could run.
     pub(super) fn n_free(&self) -> usize {
-        let offered = self.offer.as_ref().map_or(0, |known| known.n_slots - known.n_foreign);
+        let offered = self.offer.as_ref().map_or(0, |(offer, _)| offer.n_usable);
         offered.saturating_sub(self.running.len())
     }
 
@@ -134,11 +104,11 @@ impl WorkerState {
 
     /// Returns true if the worker could run the request, now or once it has a free slot.
     pub(super) fn could_run(&self, want: &SlotRequest, now: Instant) -> bool {
-        let is_offered = self.offer.as_ref().is_some_and(|known| {
-            now - known.at < FRESH_WITHIN
+        let is_offered = self.offer.as_ref().is_some_and(|(offer, at)| {
+            now - *at < FRESH_WITHIN
                 && (want.can_fetch || self.has(want.function))
-                && want.subgroup.as_ref().is_none_or(|name| known.subgroups.contains(name))
-                && want.requirements.are_met_by(&known.attributes)
+                && want.subgroup.as_ref().is_none_or(|name| offer.subgroups.contains(name))
+                && want.requirements.are_met_by(&offer.attributes)
         });
         is_offered && !self.is_silent(now)
     }
@@ -150,7 +120,7 @@ impl WorkerState {
 
     /// Returns true if the worker holds `function`, as far as is known.
     pub(super) fn has(&self, function: FunctionId) -> bool {
-        self.offer.as_ref().is_some_and(|known| known.functions.contains(&function))
+        self.offer.as_ref().is_some_and(|(offer, _)| offer.functions.contains(&function))
             || self.learned.contains(&function)
     }
 
@@ -181,13 +151,13 @@ impl WorkerState {
     /// Returns the load of the worker for `function`.
     pub(super) fn load(&self, function: FunctionId, now: Instant) -> Load {
         let mut orders = self.running.values().filter(|(of, _)| *of == function);
-        let (n_slots, n_foreign) =
-            self.offer.as_ref().map_or((1, 0), |known| (known.n_slots, known.n_foreign));
+        let (n_slots, n_usable) =
+            self.offer.as_ref().map_or((1, 1), |(offer, _)| (offer.n_slots, offer.n_usable));
         let measured = self.run_times.get(&function).filter(|measured| !measured.is_cold);
         Load {
             own: measured.map(|measured| (measured.time, now - measured.at)),
             oldest: orders.next().map(|(_, since)| now - *since).unwrap_or_default(),
-            n_ahead: n_foreign + self.running.len(),
+            n_ahead: n_slots - n_usable + self.running.len(),
             n_slots,
         }
     }
@@ -203,7 +173,8 @@ impl WorkerState {
         self.full = Pause::default();
         self.silent = Pause::default();
         self.n_pings = 0;
-        let is_new = self.offer.as_ref().is_some_and(|known| !known.functions.contains(&function));
+        let is_new =
+            self.offer.as_ref().is_some_and(|(offer, _)| !offer.functions.contains(&function));
         if is_new && self.learned.insert(function) && self.learned.len() > FUNCTIONS_MAX {
             self.learned.pop_first();
         }

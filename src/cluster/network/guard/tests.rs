@@ -128,12 +128,16 @@ async fn only_allowed_peers_are_accepted() {
     let (friend, other) = (PeerId::random(), PeerId::random());
     let only = guard(Some([model_peer_id(friend)].into()));
     assert_eq!((only.allows(friend), only.allows(other)), (true, false));
-    assert!(only.allows_by_name(friend) && only.has_named_peers());
+    assert!(only.allows_by_name(friend));
+    assert_eq!(
+        (only.standing(friend), only.standing(other)),
+        (Standing::Named, Standing::Stranger)
+    );
     only.set_allowed(Some([model_peer_id(other)].into()));
     assert_eq!((only.allows(friend), only.allows(other)), (false, true));
     let everyone = guard(None);
     assert_eq!((everyone.allows(other), everyone.allows_by_name(other)), (true, false));
-    assert!(!everyone.has_named_peers());
+    assert_eq!(everyone.standing(other), Standing::Unknown);
 }
 
 #[tokio::test(start_paused = true)]

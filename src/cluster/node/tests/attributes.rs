@@ -28,7 +28,7 @@ async fn until_held(cluster: &Cluster, worker: &Node) {
     until(WITHIN, || async {
         let peers = cluster.head.head().unwrap().peers();
         let known = peers.into_iter().find(|(id, _)| id == worker.peer_id());
-        known.filter(|(_, peer)| !peer.functions.is_empty()).ok_or("not offered")
+        known.filter(|(_, peer)| !peer.offer.functions.is_empty()).ok_or("not offered")
     })
     .await
     .unwrap();
@@ -106,10 +106,14 @@ async fn attributes_of_a_peer_are_limited() {
     let head = cluster.head.head().unwrap();
     let known = until(WITHIN, || async {
         let known = head.peers().into_iter().find(|(id, _)| id == bad.peer_id());
-        known.filter(|(_, peer)| peer.role.is_some()).ok_or("not seen")
+        known.filter(|(_, peer)| peer.offer.role.is_some()).ok_or("not seen")
     });
     let (_, peer) = known.await.unwrap();
-    assert_eq!(peer.attributes.len(), 64);
-    assert!(peer.attributes.keys().all(|name| name.len() == 5), "{:?}", peer.attributes);
+    assert_eq!(peer.offer.attributes.len(), 64);
+    assert!(
+        peer.offer.attributes.keys().all(|name| name.len() == 5),
+        "{:?}",
+        peer.offer.attributes
+    );
     cluster.group.shutdown().await;
 }

@@ -97,7 +97,7 @@ pub(super) async fn offered(cluster: &Cluster, function: &content::Function) {
     let id = function.id;
     until(WITHIN, || async {
         let peers = head.peers();
-        let holding = peers.iter().filter(|(_, peer)| peer.functions.contains(&id)).count();
+        let holding = peers.iter().filter(|(_, peer)| peer.offer.functions.contains(&id)).count();
         if holding >= cluster.workers.len() { Ok(()) } else { Err(holding) }
     })
     .await

@@ -107,7 +107,7 @@ fn find_peer(head: &Node, worker: &PeerId) -> Result<Peer, &'static str> {
 
 /// Waits until `head` has the offer of `worker`.
 async fn offered(head: &Node, worker: &Node) {
-    let look = || async { find_peer(head, worker.peer_id())?.role.ok_or("no offer") };
+    let look = || async { find_peer(head, worker.peer_id())?.offer.role.ok_or("no offer") };
     until(WITHIN, look).await.unwrap();
 }
 
@@ -136,8 +136,8 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
         let function = worker.functions().add(name, module).await.unwrap();
         for head in live {
             let look = || async {
-                let functions = find_peer(head, worker.peer_id())?.functions;
-                functions.contains(&function.id).then_some(()).ok_or("function not offered")
+                let offer = find_peer(head, worker.peer_id())?.offer;
+                offer.functions.contains(&function.id).then_some(()).ok_or("function not offered")
             };
             until(WITHIN, look).await.unwrap();
         }

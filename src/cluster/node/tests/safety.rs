@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::message::{ExecuteReply, Offer, RollCall, frame};
+use crate::message::{ExecuteReply, RollCall, frame};
 use crate::network::AllowedPeers;
 use crate::network::line::{Frame, Incoming};
 use crate::node::server::RestToken;
+use crate::peers::NodeOffer;
 
 fn only(peer: &PeerId) -> BTreeSet<PeerId> {
     [peer.clone()].into()
@@ -225,7 +226,7 @@ async fn offer_of_a_disconnected_peer_is_not_kept() {
     let cluster = Cluster::of(&[]).await;
     let head = cluster.head.head().unwrap();
     let gone = Identity::random().peer_id().clone();
-    head.note_offer(&gone, &Offer { slots: 4, slots_free: 4, ..Offer::default() });
+    head.note_offer(&gone, NodeOffer { n_slots: 4, n_usable: 4, ..NodeOffer::default() }.into());
     assert_eq!(head.slots_of(&gone), None);
     cluster.group.shutdown().await;
 }

@@ -142,7 +142,7 @@ impl Cluster {
         let is_seen = |id: &PeerId| {
             head.peers().iter().any(|(known, peer)| {
                 known == id
-                    && peer.role == Some(Role::Worker)
+                    && peer.offer.role == Some(Role::Worker)
                     && peer.topics.contains(GENERAL_TOPIC)
             })
         };
