@@ -1,4 +1,4 @@
-//! Addresses of services in logs and output, without any secrets in them.
+//! Removes secrets from addresses of services, for logs and output.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ pub fn redact_address(text: &str) -> Cow<'_, str> {
     };
     let user = rest.rsplit_once('@');
     Cow::Owned(match user.filter(|(user, _)| !scheme.is_empty() || user.contains(':')) {
-        // Either the password contains a `?`, or the query an `@`.
+        // The `?` or `#` can be part of the password, or the `@` part of the query. Nothing is
+        // shown.
         Some((user, _)) if user.contains(['?', '#']) => format!("{scheme}{REDACTED}"),
         Some((_, rest)) => format!("{scheme}{REDACTED}@{}", without_query(rest)),
         None if scheme.is_empty() => return Cow::Borrowed(text),

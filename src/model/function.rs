@@ -13,7 +13,7 @@ use self::content::{Codec, ContentId};
 use crate::parse::{ParseError, checked_text};
 use crate::text::is_unprintable;
 
-/// Maximum length of a chosen name, in bytes: that of a hash in a content id.
+/// Maximum length of a chosen name, in bytes: as long as a SHA-256 in hexadecimal.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Maximum length of a method name, in bytes.
@@ -43,9 +43,9 @@ enum Name {
 pub struct Method(String);
 
 impl FunctionId {
-    /// Returns the id of a module as one raw block: its version 1 CID with SHA-256, as computed by IPFS
-    /// tools for files of at most 256 KiB. Longer modules can have such ids, too, although IPFS tools
-    /// would split them.
+    /// Returns the id of a module that is stored as a single raw block: its version 1 CID with
+    /// SHA-256. IPFS tools compute the same id for files of at most 256 KiB, but split longer
+    /// files.
     #[must_use]
     pub fn from_module(bytes: &[u8]) -> Self {
         ContentId::from_block(Codec::Raw, bytes).into()
@@ -60,11 +60,11 @@ impl FunctionId {
     }
 
     /// Parses an id of any kind: one that [`FromStr`] accepts, or a name that a node chose for a
-    /// function installed from a manifest. Names consist of ASCII letters, digits, `-`, `_` and `.`, and
-    /// start with a letter or digit.
+    /// function installed from a manifest. Names consist of ASCII letters, digits, `-`, `_` and
+    /// `.`, and start with a letter or digit.
     ///
     /// # Errors
-    /// [`ParseError`] if the text is no such id.
+    /// [`ParseError`] if the text is not an id of any kind.
     pub fn parse_any(text: &str) -> Result<Self, ParseError> {
         text.parse()
             .or_else(|error| chosen_name(text).map(|name| Self(Name::Chosen(name))).ok_or(error))

@@ -20,7 +20,7 @@ pub struct ApiKey(String);
 
 /// A text is not a valid API key. The error does not contain the text, which could be a mistyped secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("API key must be UP- and 24 hexadecimal digits")]
+#[error("API key must be {KEY_PREFIX} followed by {KEY_DIGITS} hexadecimal digits")]
 pub struct KeyError;
 
 /// Id of a key. Ids of revoked keys are not reused.

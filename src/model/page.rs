@@ -13,7 +13,7 @@ pub const LIVE_ROWS_DEFAULT: usize = 100;
 /// Number of rows that a stream replays when it is opened, as in the upstream dataset service.
 pub const REPLAY_ROWS: usize = 100;
 
-/// Maximum number of rows in a response, itself in the range 1 to [`ROWS_MAX`].
+/// Maximum number of rows in a response, from 1 to [`ROWS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit(usize);
 

@@ -10,8 +10,8 @@ use crate::timestamp::Timestamp;
 /// Maximum length of a bucket: 30 days.
 const LENGTH_MAX: Duration = Duration::from_hours(30 * 24);
 
-/// Maximum number of buckets in the time range of a query for buckets that are computed when read, as
-/// in a query for `5m`.
+/// Maximum number of buckets in the time range of a query, if buckets are computed when they are
+/// read. It equals the maximum for `5m`.
 const COMPUTED_BUCKETS_MAX: u32 = 2016;
 
 /// Units of the length of a bucket, in seconds, longest first.
@@ -71,7 +71,7 @@ impl FromStr for Resolution {
 }
 
 impl Resolution {
-    /// All resolutions with stored buckets, and raw rows, finest first.
+    /// Raw rows and all resolutions with stored buckets, finest first.
     pub const ALL: [Self; 6] = [
         Self::Raw,
         Self::FiveMinutes,
@@ -116,9 +116,9 @@ impl Resolution {
 
     /// Returns the maximum time range of a query, or `None` if it is unlimited.
     ///
-    /// The limits for resolutions of the upstream dataset service are the same as there. The limits for
-    /// the others allow the same number of buckets as the next finer resolution: 2016 as for `5m`, 2160
-    /// as for `1h`. So do the limits for computed buckets.
+    /// The upstream dataset service has the same limits for its resolutions. Each of the others
+    /// allows the same number of buckets as the next finer resolution: 2016 as for `5m`, 2160 as
+    /// for `1h`. Computed buckets have the same maximum as `5m`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {

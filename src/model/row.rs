@@ -96,7 +96,8 @@ fn no_fill(text: &str) -> ParseError {
     ParseError::new(text, "a way to fill gaps (none, null, previous or linear)")
 }
 
-/// Additions to the stored buckets of a dataset that a read can ask for. None by default.
+/// Additions to the stored buckets of a dataset that a read can request. By default, it requests
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BucketExtras {
     /// Buckets in gaps.

@@ -115,7 +115,8 @@ fn time_of_day(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns true if the seconds of a timestamp are 60. Such leap seconds cannot be represented as a
-/// [`Timestamp`]. If they were parsed as the second before, a row would replace the one that is there.
+/// [`Timestamp`]. If a row with such a timestamp were stored at the previous second, it would
+/// replace the row of that second.
 #[must_use]
 pub fn has_leap_second(text: &str) -> bool {
     let Some((time, _)) = time_of_day(text) else { return false };
