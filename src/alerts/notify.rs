@@ -110,8 +110,8 @@ impl Notifier {
         Ok(Self { command: notify.command, webhook: webhook.transpose()? })
     }
 
-    /// Runs the command and calls the webhook, as far as there are any. `time` is the time of the alert
-    /// in RFC 3339.
+    /// Runs the command and calls the webhook, if they are configured. Returns the failures. `time`
+    /// is the time of the alert in RFC 3339.
     pub async fn send(&self, alert: &Alert, time: &str) -> Vec<NotifyError> {
         let (command, webhook) =
             tokio::join!(self.run_command(alert, time), self.call_webhook(alert, time));

@@ -381,7 +381,7 @@ fn of_service(service: Service, entry: &mut RuleEntry) -> Result<Condition, Stri
 }
 
 impl RuleEntry {
-    /// Returns a key that no condition has taken.
+    /// Returns a key of the rule that does not belong to its condition.
     fn remaining_key(&self) -> Option<&'static str> {
         let keys = [
             (self.column.is_some(), "column"),

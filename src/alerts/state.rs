@@ -17,7 +17,7 @@ const SPAN_PARTS: i64 = 500;
 /// A fact about the services.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// Time has passed. Expected every second or more often.
+    /// Time has passed. Must be observed at least once a second.
     Tick,
     /// Rows arrived, in any order. Missing values and values that are not numbers are omitted.
     Rows {
@@ -159,7 +159,8 @@ impl Watcher {
         self
     }
 
-    /// Continues with the rules named `firing` in the state in which they fire and were reported.
+    /// Marks the rules named in `firing` as firing and already notified, to continue an earlier
+    /// watch.
     #[must_use]
     pub fn with_firing(mut self, firing: &[String], now: Instant) -> Self {
         for rule in self.rules.iter_mut().filter(|it| firing.contains(&it.rule.name)) {

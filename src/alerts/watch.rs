@@ -163,7 +163,8 @@ fn sources<'a>(
         for (topic, needs_ranks) in topics {
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
-                // It ends if the stream is not served, for example while a proxy is set up.
+                // Returns if the service does not have the stream, for example while a proxy is set
+                // up.
                 loop {
                     source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;
@@ -225,7 +226,8 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
 
 /// Returns the numbers in `columns` of rows that arrived at `now`.
 ///
-/// Rows of the future count as of now. Otherwise a single wrong date would make all later rows late.
+/// A timestamp in the future is replaced by `now`. Otherwise, after a single wrong date, all
+/// following rows would count as late.
 fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
     let points = rows.iter().flat_map(|row| {
         columns.iter().filter_map(move |column| {
@@ -246,7 +248,7 @@ struct FactSource {
 
 impl FactSource {
     async fn report(&self, problem: String) {
-        // Without a receiver, the task ends at its next fact.
+        // If the receiver is gone, the task stops when it sends the next fact.
         drop(self.events.send(Event::Problem(problem)).await);
     }
 
@@ -402,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_of_the_future_counts_as_of_now() {
+    fn timestamp_in_the_future_is_replaced_by_the_current_time() {
         let row = |time: &str, close: f64| NamedRow {
             timestamp: time.parse().unwrap(),
             values: BTreeMap::from([("close".to_owned(), Value::Float(close))]),
