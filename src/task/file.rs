@@ -115,8 +115,8 @@ impl AtomicFile {
     }
 }
 
-/// Reads a file if it has at most `bytes_max` bytes. Blocks on the disk. Safe for devices without an
-/// end.
+/// Reads a file if it has at most `bytes_max` bytes. Blocks on the disk. Does not hang on endless
+/// devices such as `/dev/zero`.
 ///
 /// # Errors
 /// [`io::ErrorKind::FileTooLarge`] if the file is larger, or any error of reading it.
