@@ -12,7 +12,7 @@ pub enum NoKey {
     /// There is no header with a key.
     #[error("missing {API_KEY_HEADER} header")]
     Missing,
-    /// The header contains something else.
+    /// The content of the header is not a key.
     #[error("invalid {API_KEY_HEADER} header")]
     Unreadable(#[source] KeyError),
 }

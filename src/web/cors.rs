@@ -15,8 +15,8 @@ use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COU
 /// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
-/// Response headers that scripts can read, in addition to the headers that they can always read.
-const SHOWN: [HeaderName; 11] = [
+/// Response headers that scripts can read, in addition to the headers that browsers always reveal.
+const EXPOSED_HEADERS: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
     header::CONTENT_LENGTH,
@@ -31,7 +31,7 @@ const SHOWN: [HeaderName; 11] = [
 ];
 
 /// Request headers that scripts can send.
-const TAKEN: [HeaderName; 6] = [
+const ALLOWED_HEADERS: [HeaderName; 6] = [
     header::AUTHORIZATION,
     header::IF_NONE_MATCH,
     header::RANGE,
@@ -40,7 +40,7 @@ const TAKEN: [HeaderName; 6] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Other sites with pages that can read responses.
+/// Other sites whose pages can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
     /// Every site.
@@ -97,8 +97,8 @@ fn layer(origins: AllowOrigin) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::HEAD])
-        .allow_headers(TAKEN)
-        .expose_headers(SHOWN)
+        .allow_headers(ALLOWED_HEADERS)
+        .expose_headers(EXPOSED_HEADERS)
         .max_age(REMEMBERED)
 }
 

@@ -26,9 +26,9 @@ use crate::tls::Tls;
 /// but so short that the program does not seem to hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// Divisor of the maximum number of connections, which gives the maximum per network, so that no two
-/// networks can block a service. A quarter is enough for an office behind one address. Programs on this
-/// machine are exempt.
+/// The maximum number of connections per network is the total maximum divided by this. Thus two
+/// networks cannot block a service, but an office behind one address has enough connections.
+/// Programs on this machine are exempt.
 const NETWORK_PART: usize = 4;
 
 /// Error for an address on which the service cannot listen. The text contains the reason and a remedy.
@@ -102,7 +102,7 @@ pub fn serve(listener: TcpListener, router: Router, group: &Group) {
 pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
     let forwarded = match addresses {
         AddressSource::Connection => None,
-        AddressSource::Proxy => Some(NetworkLimit::of_forwarded(network_places())),
+        AddressSource::Proxy => Some(NetworkLimit::of_forwarded(network_connections_max())),
     };
     let listener = limit_connections(listener, addresses);
     let app = ConnectionApp { router, forwarded, group: group.clone() };
@@ -117,12 +117,12 @@ pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group)
 }
 
 fn limit_connections(listener: TcpListener, addresses: AddressSource) -> LimitedListener {
-    let networks = NetworkLimit::for_source(addresses, network_places());
+    let networks = NetworkLimit::for_source(addresses, network_connections_max());
     LimitedListener::new(listener, connections_max(), networks)
 }
 
 /// Returns the maximum number of connections of a network.
-fn network_places() -> usize {
+fn network_connections_max() -> usize {
     (connections_max() / NETWORK_PART).max(1)
 }
 

@@ -1,4 +1,5 @@
-//! Lets concurrent callers share the outcome of a check, so that they can request it at any rate.
+//! Lets concurrent callers share the outcome of a check, so that frequent requests do not repeat
+//! the check.
 
 use std::time::Duration;
 

@@ -63,7 +63,7 @@ struct RouteCounts {
 
 /// A request in progress: its response has not been sent completely.
 #[derive(Debug)]
-struct RequestUnderWay {
+struct RequestInProgress {
     route: Arc<RouteCounts>,
     method: &'static str,
     began: Instant,
@@ -76,10 +76,10 @@ impl RequestCounts {
         Self { metrics, under_way, routes: RwLock::default() }
     }
 
-    fn begin(&self, request: &Request) -> RequestUnderWay {
+    fn begin(&self, request: &Request) -> RequestInProgress {
         let path = request.extensions().get().map_or(OTHER, MatchedPath::as_str);
         let known = self.routes.read().get(path).map(Arc::clone);
-        RequestUnderWay {
+        RequestInProgress {
             route: known.unwrap_or_else(|| self.add_route(path)),
             method: method_name(request.method()),
             began: Instant::now(),
@@ -115,7 +115,7 @@ impl RouteCounts {
     }
 }
 
-impl RequestUnderWay {
+impl RequestInProgress {
     fn count_body(&self, body: Body) -> Body {
         let route = Arc::clone(&self.route);
         count_bytes(body, move |n_bytes| route.bytes_in.add_n(n_bytes))

@@ -33,7 +33,8 @@ use crate::middleware::Overloaded;
 /// HTTP/2 connection that responds to pings. It allows some round trips over the slowest connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// The same time limit for a connection with a reserved permit, which others are waiting for.
+/// Like [`HEAD_WITHIN`], for a connection with a reserved permit. It is shorter, since other
+/// connections wait for the permit.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a TLS handshake. It allows two round trips over the slowest connections.
@@ -176,14 +177,14 @@ struct Requests {
     idle_since: Option<Instant>,
 }
 
-/// Result of a check if a connection is idle.
+/// Result of checking how long a connection has been idle.
 #[derive(Debug)]
 enum Idle {
     /// No request has arrived on the connection yet.
     NeverUsed,
     /// HTTP/1, for which the time limit of request heads suffices.
     Http1,
-    /// Not idle for too long until this time, at which it must be checked again.
+    /// Used recently. The connection must be checked again at this time.
     Until(Instant),
     /// Idle for too long.
     Over,
@@ -191,7 +192,7 @@ enum Idle {
 
 /// A pending request. It counts as complete when this is dropped, after the response was sent.
 #[derive(Debug)]
-struct UnderWay(Activity);
+struct PendingRequest(Activity);
 
 /// Wraps `body` so that `guard` is held until the body is dropped.
 fn hold(body: Body, guard: impl Send + 'static) -> Body {
@@ -202,12 +203,12 @@ fn hold(body: Body, guard: impl Send + 'static) -> Body {
 }
 
 impl Activity {
-    fn begin(&self, version: Version) -> UnderWay {
+    fn begin(&self, version: Version) -> PendingRequest {
         let mut requests = self.0.lock();
         requests.n_under_way += 1;
         requests.version = Some(version);
         drop(requests);
-        UnderWay(self.clone())
+        PendingRequest(self.clone())
     }
 
     fn check(&self) -> Idle {
@@ -224,7 +225,7 @@ impl Activity {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let mut requests = self.0.0.lock();
         requests.n_under_way -= 1;
