@@ -35,7 +35,7 @@ pub enum FunctionsError {
         size_bytes: usize,
     },
     /// The content exceeds [`super::FUNCTION_BYTES_MAX`].
-    #[error("function of {size_bytes} bytes is too large")]
+    #[error("function of {size_bytes} bytes exceeds the maximum of {}", crate::FUNCTION_BYTES_MAX)]
     TooLarge {
         /// Size of the content.
         size_bytes: usize,

@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use crate::kept::Requester;
 use crate::peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers};
-use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, least_pace};
+use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, duration_at_min_rate};
 use crate::verify::{NameHints, VerifiedFunction};
 use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking};
 
@@ -303,8 +303,9 @@ impl Functions {
             }
         }
         drop(transfer);
-        // A fetch from a gateway acquires the turn in `LARGE` after the turn of the gateway. Holding it
-        // while waiting for a gateway could deadlock with such a fetch.
+        // A fetch from a gateway acquires the turn in `LARGE` after the turn of the gateway. If
+        // this fetch held its turn in `LARGE` while it waits for a gateway, it could deadlock with
+        // such a fetch.
         drop(large);
         if !self.0.gateways.is_empty() {
             let turn = self.0.turns.gateways.take(claim.clone());
@@ -342,7 +343,7 @@ async fn fetch_from_peer(
     let answer = match ask(SMALL_BYTES_MAX, large.remaining().min(PEER_WITHIN)).await {
         Err(AskError::TooLong { .. }) => {
             large.hold(CAR_BYTES_MAX).await.map_err(|_| GiveError::Crowded)?;
-            ask(CAR_BYTES_MAX, PEER_WITHIN + least_pace(CAR_BYTES_MAX)).await
+            ask(CAR_BYTES_MAX, PEER_WITHIN + duration_at_min_rate(CAR_BYTES_MAX)).await
         }
         answer => answer,
     };

@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
 use super::fetch::LargeTurn;
-use super::turns::least_pace;
+use super::turns::duration_at_min_rate;
 
 /// Time limit for connecting. One lost packet can be retransmitted within it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
@@ -184,7 +184,7 @@ async fn read(
     let mut whole = Vec::new();
     let mut chunks = response.bytes_stream();
     loop {
-        let end = began + wanted.start_within + least_pace(whole.len());
+        let end = began + wanted.start_within + duration_at_min_rate(whole.len());
         let chunk = timeout_at(end, chunks.next()).await.map_err(|_| slow(began, whole.len()))?;
         let Some(chunk) = chunk else { return Ok(whole.into()) };
         let chunk = chunk.map_err(reach)?;

@@ -109,7 +109,8 @@ impl Functions {
         if !id.is_cid() {
             return self.install_from(id, address, requester).await;
         }
-        // Heads send this address if they were given none. There is usually no manifest at it.
+        // Heads send the usual address if a request contains none. There is rarely a manifest at
+        // this address.
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
@@ -117,7 +118,8 @@ impl Functions {
         }
         match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
-            // Peers and gateways can have the same content split into other blocks by other tools.
+            // The files can be split into other blocks than those that the CID identifies. A peer
+            // or a gateway can have the expected blocks.
             Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }

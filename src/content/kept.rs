@@ -19,8 +19,9 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// An unnamed peer can fill the store divided by this. All unnamed peers together can claim as much from
-/// named peers. One in eight, so that a few honest strangers can work next to a hostile one.
+/// Divisor of the limits of the store, which gives the share of one unnamed peer. All unnamed peers
+/// together can claim a share of the same size from named peers. With an eighth, a few honest
+/// strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
 /// Maximum number of addresses of a function. Each is stored in a file, and anyone can invent addresses.
@@ -422,7 +423,8 @@ impl Index {
         if self.total().plus(new).fits(self.limits) {
             return None;
         }
-        // Unnamed peers evict functions of named peers down to the reserve before those of each other.
+        // Unnamed peers evict functions of named peers first, down to the reserve, and then those
+        // of one another.
         let named = || self.first_other(Rank::Named, Rank::Named, id);
         let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
         let victim = if reserved { named() } else { None };

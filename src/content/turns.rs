@@ -18,7 +18,7 @@ use super::kept::Requester;
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// Returns the time that `n_bytes` take at the minimum rate.
-pub(super) fn least_pace(n_bytes: usize) -> Duration {
+pub(super) fn duration_at_min_rate(n_bytes: usize) -> Duration {
     let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }

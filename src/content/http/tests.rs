@@ -152,7 +152,7 @@ async fn large_body_at_low_steady_rate_is_read() {
 /// A dripping body must not hold its turn until the time limit of the search.
 #[tokio::test(start_paused = true)]
 async fn dripping_host_is_rejected_by_minimum_rate() {
-    let (n_bytes, elapsed) = (5, START_WITHIN + least_pace(5));
+    let (n_bytes, elapsed) = (5, START_WITHIN + duration_at_min_rate(5));
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
@@ -162,7 +162,7 @@ async fn dripping_host_is_rejected_by_minimum_rate() {
 }
 
 #[tokio::test]
-async fn too_long_missing_and_circular_responses_are_errors() {
+async fn too_long_response_missing_file_and_redirect_loop_are_errors() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
