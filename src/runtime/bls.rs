@@ -40,8 +40,8 @@ pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 /// Flag that names the directory of the function's own files. An extension.
 pub const FUNCTION_FILES_FLAG: &str = "--function-files";
 
-/// Flag that names the directory of compiled code. An extension. It has no environment variable, since
-/// whoever can write to that directory can have this process run any code.
+/// Flag that names the directory of compiled code. An extension. It has no environment variable,
+/// since anyone who can write to that directory can make this process run any code.
 pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
 
 /// Binary logarithm of a mebibyte in bytes.

@@ -50,8 +50,8 @@ pub enum CompileIn {
         /// Path of the executable.
         program: PathBuf,
     },
-    /// This process, without limits: for tests and benches, which do not call [`child::run`]. Never for
-    /// programs of others.
+    /// This process, without limits: for tests and benches, which do not call [`child::run`]. Must
+    /// not be used for untrusted programs.
     #[default]
     ThisProcess,
 }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn last_caller_returns_after_abandoned_work_has_ended() {
+    fn last_caller_returns_after_abandoned_work_has_stopped() {
         let pending = SingleFlight::<u8, ()>::new();
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);

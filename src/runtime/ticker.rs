@@ -33,8 +33,8 @@ struct SharedTicker {
 #[derive(Debug, Default)]
 struct TickerState {
     n_running: usize,
-    /// Number of guests started so far. It shows the thread that a guest has started since the last
-    /// tick.
+    /// Number of guests started so far. The thread compares it with the number at the last tick, to
+    /// detect that a guest has started.
     n_started: u64,
     /// True while the thread sleeps.
     is_asleep: bool,

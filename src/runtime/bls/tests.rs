@@ -36,7 +36,7 @@ fn command_line_of_b7s_is_parsed() {
 }
 
 #[test]
-fn values_can_follow_equals_sign_and_arguments_the_module() {
+fn flag_value_after_equals_sign_and_argument_after_module_are_parsed() {
     let command = parsed("--env=A=1=2 --env B=x --run-time=0 m.wasm one").unwrap();
     let want = [("A", "1=2"), ("B", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(command.env, want);

@@ -97,7 +97,8 @@ impl CompilePermits {
                 && state.next(compilation.size) == Some(ticket)
             {
                 state.leave(ticket);
-                // The number is larger than the tickets of all earlier requests.
+                // Larger than the tickets of all earlier requests, so that the other clients
+                // precede this one.
                 let now = state.next_ticket;
                 state.last_served.insert(Arc::clone(&compilation.client), now);
                 state.next_ticket += 1;

@@ -161,15 +161,16 @@ fn converse(
 /// had a processor most of the time.
 fn late(child: &Child, within: Duration) -> CompileError {
     match task::process::thread_times(child.id()) {
-        Some(times) if is_most_of(times, within) => {
+        Some(times) if ran_for_most_of(times, within) => {
             CompileError::Program(ProgramError::CompileTime { within })
         }
         _ => CompileError::Busy,
     }
 }
 
-/// Returns true if a process with these times had a processor for most of `within`.
-fn is_most_of(times: ThreadTimes, within: Duration) -> bool {
+/// Returns true if a process with these times ran for at least half of `within` and rarely waited for
+/// a processor.
+fn ran_for_most_of(times: ThreadTimes, within: Duration) -> bool {
     let wanted = times.ran + times.waited;
     times.ran >= within / 2 && times.ran * 100 >= wanted * CPU_SHARE_MIN
 }
@@ -209,15 +210,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_processor_does_not_count_as_own_time() {
+    fn wait_for_processor_does_not_count_as_running() {
         let within = Duration::from_secs(3);
         let times = |ran_s, waited_s| ThreadTimes {
             ran: Duration::from_secs(ran_s),
             waited: Duration::from_secs(waited_s),
         };
-        assert!(is_most_of(times(3, 0), within));
-        assert!(is_most_of(times(11, 1), within));
-        assert!(!is_most_of(times(1, 0), within));
-        assert!(!is_most_of(times(6, 6), within));
+        assert!(ran_for_most_of(times(3, 0), within));
+        assert!(ran_for_most_of(times(11, 1), within));
+        assert!(!ran_for_most_of(times(1, 0), within));
+        assert!(!ran_for_most_of(times(6, 6), within));
     }
 }

@@ -114,7 +114,7 @@ async fn directory_writable_by_others_is_not_used() {
 }
 
 #[tokio::test]
-async fn missing_directory_only_costs_time() {
+async fn program_is_compiled_again_if_directory_cannot_be_created() {
     check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
 }
 

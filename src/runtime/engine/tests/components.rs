@@ -40,7 +40,7 @@ async fn failed_component_exits_with_code_1() {
 }
 
 #[tokio::test]
-async fn endless_component_ends_at_deadline_or_without_fuel() {
+async fn endless_component_is_stopped_at_deadline_or_without_fuel() {
     let endless = command("(loop $on (br $on))");
     let limits = Limits { wall: Duration::from_millis(300), ..TIGHT };
     check(&endless, limits, (RunEnd::TimedOut, 15)).await;

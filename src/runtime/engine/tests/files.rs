@@ -123,7 +123,7 @@ async fn links_do_not_lead_out_of_directory() {
 }
 
 #[tokio::test]
-async fn guest_that_creates_endless_files_is_ended() {
+async fn guest_that_creates_endless_files_is_stopped() {
     let program = creator(
         "(loop $on (drop (call $close (call $create (local.get $n))))
         (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))",
@@ -134,7 +134,7 @@ async fn guest_that_creates_endless_files_is_ended() {
 }
 
 #[tokio::test]
-async fn guest_that_writes_endless_file_is_ended() {
+async fn guest_that_writes_endless_file_is_stopped() {
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
         (local.set $n (call $create (i32.const 0)))
@@ -180,7 +180,7 @@ async fn component_that_opens_too_many_files_continues() {
 }
 
 #[tokio::test]
-async fn guest_that_nests_endless_directories_is_ended() {
+async fn guest_that_nests_endless_directories_is_stopped() {
     // Creates and enters the directory "d" and closes the previous one.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "d")

@@ -41,7 +41,7 @@ async fn check_trap(fields: &str, trap: Trap, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn endless_loop_ends_at_deadline() {
+async fn endless_loop_is_stopped_at_deadline() {
     let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
     assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
@@ -50,7 +50,7 @@ async fn endless_loop_ends_at_deadline() {
 
 /// The clock of the caller is paused, that of the guest is not.
 #[tokio::test(start_paused = true)]
-async fn long_sleep_ends_at_deadline() {
+async fn long_sleep_is_stopped_at_deadline() {
     // A subscription of 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), nanoseconds
     // at 24, and flags at 40 (0, relative).
     let sleep = "(i32.store (i32.const 16) (i32.const 1))
@@ -61,7 +61,7 @@ async fn long_sleep_ends_at_deadline() {
 }
 
 #[tokio::test]
-async fn guest_without_fuel_is_ended() {
+async fn guest_without_fuel_is_stopped() {
     let limits = Limits { fuel: Some(100_000), ..LIMITS };
     let finished = finished(&command("(loop $on (br $on))"), limits).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfFuel, 1));
@@ -159,9 +159,9 @@ async fn output_is_truncated_at_limit() {
 }
 
 #[tokio::test]
-async fn paths_do_not_lead_out() {
-    // Tries to open "../x" relative to each descriptor up to 9. Exits with the first descriptor for
-    // which this succeeds, or with the last error number.
+async fn guest_without_directory_cannot_open_files() {
+    // Tries to open "../x" relative to each descriptor up to 9. Exits with 100 if this succeeds,
+    // else with the last error number.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../x")
         (func (export "_start") (local $fd i32) (local $error i32)
@@ -179,7 +179,7 @@ async fn paths_do_not_lead_out() {
 }
 
 #[tokio::test]
-async fn exit_code_has_the_eight_bits_of_a_process() {
+async fn exit_code_is_truncated_to_eight_bits() {
     for (code, want) in
         [(0, 0), (1, 1), (7, 7), (126, 126), (255, 255), (-1, 255), (256, 0), (300, 44)]
     {
@@ -273,7 +273,7 @@ async fn too_large_module_is_not_compiled() {
 }
 
 #[tokio::test]
-async fn exception_is_caught_or_ends_the_guest() {
+async fn exception_is_caught_or_stops_the_guest() {
     let tag = r#"(memory (export "memory") 1) (tag $error (param i32))"#;
     let catches = format!(
         r#"{tag} (func (export "_start")

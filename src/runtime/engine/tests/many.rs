@@ -138,7 +138,7 @@ async fn program_stays_compiled() {
 }
 
 #[tokio::test]
-async fn dropped_runtime_ends_its_thread() {
+async fn dropped_runtime_stops_its_thread() {
     let runtime = runtime(1);
     let shared = Arc::downgrade(&runtime.0);
     runtime.execute(&demo("whoami"), bare(LIMITS)).await.unwrap();

@@ -72,7 +72,7 @@ async fn replaced_file_counts_while_open() {
 }
 
 #[tokio::test]
-async fn overwriting_in_place_counts_once() {
+async fn overwritten_bytes_count_once() {
     let again = "(if (call $seek (local.get $file) (i64.const 0) (i32.const 0) (i32.const 1000))
         (then unreachable))";
     let body = format!("{} {again}", "(call $fill (local.get $file))".repeat(48));
