@@ -1,5 +1,6 @@
 //! A screen without changes writes nothing and rarely wakes up.
 
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
@@ -27,6 +28,24 @@ fn wait_still(session: &Session) -> u64 {
     after.iter().map(|(thread, n)| n - before.get(thread).copied().unwrap_or(0)).sum()
 }
 
+/// Checks that each of `screens`, given as its key and a text on it, ceases to write. They are shown by
+/// one process each, since most of the time is waiting.
+#[track_caller]
+fn check_still(environment: &[(&str, &str)], arguments: &[&str], screens: &[(&str, &str)]) {
+    thread::scope(|scope| {
+        for (key, shown) in screens {
+            scope.spawn(move || {
+                let place = Place { environment, ..Place::default() };
+                let session = Session::start_in(&place, TUI, arguments);
+                session.wait_text("1 Cluster", PAINT_WITHIN);
+                session.press(key);
+                session.wait_text(shown, SHOWN_WITHIN);
+                wait_still(&session);
+            });
+        }
+    });
+}
+
 #[test]
 fn screen_without_services_rarely_wakes_up() {
     let place = Place::default().with_config("[profiles.nowhere]\n");
@@ -39,14 +58,8 @@ fn screen_without_services_rarely_wakes_up() {
 #[test]
 fn retries_of_unavailable_services_write_nothing() {
     let arguments = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
-    let session = Session::start_in(&Place::default(), TUI, &arguments);
-    session.wait_text("head ✗ down", SHOWN_WITHIN);
-    wait_still(&session);
-    for (key, shown) in [("3", "failed to list the datasets"), ("0", "╭─ Cluster")] {
-        session.press(key);
-        session.wait_text(shown, SHOWN_WITHIN);
-        wait_still(&session);
-    }
+    let screens = [("1", "head ✗ down"), ("3", "failed to list the datasets"), ("0", "╭─ Cluster")];
+    check_still(&[], &arguments, &screens);
 }
 
 #[tokio::test]
@@ -67,11 +80,7 @@ async fn services_without_changes_cause_no_output() {
     let address = service.address();
     let arguments = ["--head", &head.rest_api(), "--datasets", &address];
     let environment = [("TRIPTYCH_API_KEY", service.key())];
-    let place = Place { environment: &environment, ..Place::default() };
-    let session = Session::start_in(&place, TUI, &arguments);
-    session.wait_text(worker.id().get(..6).unwrap(), SHOWN_WITHIN);
-    wait_still(&session);
-    session.press("3");
-    session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
-    wait_still(&session);
+    let worker_id = worker.id();
+    let screens = [("1", worker_id.get(..6).unwrap()), ("3", "rows of 2026-03-01")];
+    check_still(&environment, &arguments, &screens);
 }

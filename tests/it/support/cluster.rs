@@ -84,14 +84,7 @@ impl Node {
         self.process.kill();
     }
 
-    /// Asks the node to stop and waits. Returns true if it exits with success.
-    #[track_caller]
-    pub(crate) fn stop(&mut self) -> bool {
-        self.process.stop()
-    }
-
-    /// Waits for the exit of a node that was sent a signal, and returns its exit code. After a signal,
-    /// `stop` would be a second request to stop.
+    /// Waits for the exit of a node that was sent a signal, and returns its exit code.
     pub(crate) fn wait_exit(&mut self) -> Option<i32> {
         self.process.wait_exit()
     }
