@@ -116,7 +116,7 @@ pub enum Unavailable {
     #[error("too many executions are in progress; try again later")]
     Busy,
     /// This client's limit of simultaneous executions is reached.
-    #[error("too many executions of this client are in progress; wait until some have ended")]
+    #[error("too many executions of this client are in progress; wait until one of them completes")]
     ClientBusy,
     /// The node is stopping.
     #[error("the node is stopping")]

@@ -377,7 +377,7 @@ mod tests {
         format!("12D3KooWpeer{n}").parse().unwrap()
     }
 
-    /// One of many ids.
+    /// Returns the `n`th of many ids.
     fn nth(n: usize) -> PeerId {
         format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap()
     }
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_short_connections_displaces_no_connected_peer() {
+    fn flood_of_short_connections_does_not_displace_connected_peers() {
         let peers = Peers::new(Clock::system(), 20);
         peers.note(&Event::Connected(id(1)));
         for n in 0..2 * peers.n_max() {

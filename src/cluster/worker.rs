@@ -298,7 +298,7 @@ impl Worker {
             self.0.phase.send_replace(Phase::CutShort);
             drop(timeout(END_WITHIN, self.0.orders.all_free()).await);
         }
-        self.end_lines().await;
+        self.close_lines().await;
         is_done
     }
 

@@ -45,7 +45,7 @@ fn clients_take_turns_and_keep_their_own_order() {
 }
 
 #[test]
-fn request_that_cannot_be_served_delays_no_other() {
+fn request_that_cannot_be_served_does_not_delay_others() {
     let mut requests = Requests::default();
     for (client, request) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         requests.push(client, request);

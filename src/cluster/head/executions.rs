@@ -56,7 +56,7 @@ struct ExecutionEntry {
 struct ExecutionProgress {
     /// Response body, without the results and, while in progress, the elapsed time.
     body: ExecutionBody,
-    /// Reason to end the execution early. Meaningful once `canceled` was notified.
+    /// Reason for ending the execution early. Only meaningful after `canceled` was notified.
     cause: Cause,
     /// `None` while in progress.
     result: Option<Arc<Execution>>,
@@ -468,7 +468,7 @@ mod events_tests {
     use super::*;
 
     #[test]
-    fn readers_are_limited_and_a_leaving_one_makes_room() {
+    fn number_of_readers_is_limited() {
         let events = Events::new(Clock::system());
         let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.subscribe()).collect();
         assert_eq!(readers.len(), READERS_MAX);

@@ -82,7 +82,7 @@ pub(super) async fn gather(
         messages: BTreeMap::new(),
         sending: FuturesUnordered::new(),
         open: BTreeMap::new(),
-        ended_lines: BTreeSet::new(),
+        closed_lines: BTreeSet::new(),
         given_up: BTreeSet::new(),
         n_final_refusals: 0,
         is_hedging: false,
@@ -128,7 +128,7 @@ struct Work<'a> {
     /// Work orders that have no result yet, keyed by worker.
     open: BTreeMap<PeerId, Open>,
     /// Numbers of lines that were closed before it was known which order was sent on them.
-    ended_lines: BTreeSet<u64>,
+    closed_lines: BTreeSet<u64>,
     /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
     /// Number of workers that claimed that no worker could run the order.
@@ -216,7 +216,7 @@ impl Work<'_> {
     fn note_sent(&mut self, peer: &PeerId, sent: Sent) {
         match sent {
             Err(error) => self.fail(peer, Failure::Unreached(chain(&error))),
-            Ok(Some(number)) if self.ended_lines.contains(&number) => {
+            Ok(Some(number)) if self.closed_lines.contains(&number) => {
                 self.fail(peer, Failure::Lost);
             }
             Ok(line) => {
@@ -245,10 +245,10 @@ impl Work<'_> {
                 }
             }
             ReplyKind::TooLong => self.fail(&peer, Failure::TooLong),
-            ReplyKind::LineEnded(number) => match self.open.get(&peer).map(|open| open.line) {
+            ReplyKind::LineClosed(number) => match self.open.get(&peer).map(|open| open.line) {
                 Some(Some(line)) if line == number => self.fail(&peer, Failure::Lost),
                 Some(None) => {
-                    self.ended_lines.insert(number);
+                    self.closed_lines.insert(number);
                 }
                 _ => {}
             },

@@ -269,14 +269,15 @@ mod tests {
 
     #[test]
     fn code_of_all_workers_is_the_code_of_the_execution() {
-        let missing = Failure::Refused(Code::NOT_FOUND, "the function is not here".into());
+        let missing =
+            Failure::Refused(Code::NOT_FOUND, "function is not stored on this worker".into());
         let full = Failure::Refused(Code::ERROR, String::new());
         check(
             0,
             std::slice::from_ref(&missing),
             (
                 &Code::NOT_FOUND,
-                "0 of 1 node returned a result: 12D3KooWpeer1 refused (the function is not here)",
+                "0 of 1 node returned a result: 12D3KooWpeer1 refused (function is not stored on this worker)",
             ),
         );
         check(
@@ -284,7 +285,7 @@ mod tests {
             &[missing, full],
             (
                 &Code::ERROR,
-                "0 of 2 nodes returned a result: 12D3KooWpeer1 refused (the function is not here), \
+                "0 of 2 nodes returned a result: 12D3KooWpeer1 refused (function is not stored on this worker), \
                  12D3KooWpeer2 refused with code 500",
             ),
         );

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn too_small_group_is_known_once_all_have_replied() {
+    fn group_is_too_small_once_all_workers_have_replied() {
         let mut roster = exactly(3);
         roster.note(id(1), Readiness::Ready);
         assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_means_all_listening_workers_and_at_least_one() {
+    fn order_for_all_nodes_waits_for_every_listening_worker() {
         let mut roster = Roster::new(NodeCount::Everyone);
         assert!(!roster.is_complete(Vec::new), "a worker may still come");
         roster.note(id(1), Readiness::Ready);

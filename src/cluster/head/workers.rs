@@ -168,7 +168,7 @@ impl Lines {
             if let Some((_, line)) = line
                 && line.send(frame).await.is_err()
             {
-                debug!("dropped a frame: the line has ended");
+                debug!("dropped a frame: the line is closed");
             }
         });
     }
@@ -325,7 +325,7 @@ impl Head {
                 _ => {}
             }
         }
-        self.note_line_ended(&peer, number);
+        self.note_line_closed(&peer, number);
     }
 
     /// Records the state of a worker's order.
@@ -340,8 +340,8 @@ impl Head {
     }
 
     /// Records that line `number` to `peer` was closed. Orders sent on it get no result.
-    pub(crate) fn note_line_ended(&self, peer: &PeerId, number: u64) {
-        self.0.inboxes.put_everywhere(peer, || ReplyKind::LineEnded(number));
+    pub(crate) fn note_line_closed(&self, peer: &PeerId, number: u64) {
+        self.0.inboxes.put_everywhere(peer, || ReplyKind::LineClosed(number));
     }
 }
 

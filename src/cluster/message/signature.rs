@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_text_between_fields_changes_the_signed_bytes() {
+    fn equal_text_in_other_fields_has_other_signed_bytes() {
         let head = Identity::random();
         let bytes =
             |stdout: &str, stderr: &str| signed_bytes(of("r", "f", &head), &result(stdout, stderr));

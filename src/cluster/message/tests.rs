@@ -199,7 +199,7 @@ fn too_long_id_is_rejected() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_no_valid_signature(text in ".{1,200}") {
+    fn arbitrary_text_is_not_a_valid_signature(text in ".{1,200}") {
         let peer = crate::identity::Identity::random().peer_id().clone();
         let call = CallDigest::new(&WorkOrder::default(), &peer);
         let of = SignedCall { request_id: "r", function_id: "f", call };
@@ -208,7 +208,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_bytes_parse_or_fail_without_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
         drop(Message::read(&bytes));
         drop(serde_json::from_slice::<Offer>(&bytes));
         drop(WorkOrder::read(&bytes));

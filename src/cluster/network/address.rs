@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_fails_without_panic(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
+        fn arbitrary_text_does_not_panic(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
             if let Ok(node) = text.parse::<BootNode>() {
                 prop_assert_eq!(node.to_string().parse::<BootNode>(), Ok(node));
             }
@@ -257,7 +257,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn peer_may_not_name_addresses_nearer_than_itself() {
+    fn address_nearer_than_the_peer_that_names_it_is_not_dialed() {
         let named = |scope: Scope, address: &str| scope.may_name(&address.parse().unwrap());
         assert!(named(Scope::Loopback, "/ip4/127.0.0.1/tcp/1"));
         assert!(named(Scope::Private, "/ip4/10.0.0.1/tcp/1"));

@@ -50,16 +50,16 @@ pub enum ExchangeError {
     #[error("the stream broke")]
     Broken(#[from] io::Error),
     /// The other side did not send or read a message in time.
-    #[error("the message was not exchanged within {within:?}")]
+    #[error("message was not transferred within {within:?}")]
     Stalled {
         /// Time limit.
         within: Duration,
     },
     /// The memory for unfinished messages is used up.
-    #[error("too many unfinished messages")]
+    #[error("memory for unfinished messages is used up")]
     Crowded,
     /// The message exceeds the limit.
-    #[error("the message exceeds {bytes_max} bytes")]
+    #[error("message exceeds {bytes_max} bytes")]
     TooLong {
         /// Limit.
         bytes_max: usize,
@@ -190,7 +190,7 @@ async fn write_paced(
     let began = Instant::now();
     let mut n_bytes = 0;
     for piece in iter::once(head).chain(content.chunks(ANSWER_PIECE_BYTES)) {
-        let end = began + ANSWER_WITHIN + least_pace(n_bytes);
+        let end = began + ANSWER_WITHIN + duration_at_min_rate(n_bytes);
         timeout_at(end, stream.write_all(piece)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         n_bytes += u64::try_from(piece.len()).unwrap_or(u64::MAX);
     }
@@ -198,7 +198,7 @@ async fn write_paced(
 }
 
 /// Returns the time that `n_bytes` may take at the minimum rate.
-const fn least_pace(n_bytes: u64) -> Duration {
+const fn duration_at_min_rate(n_bytes: u64) -> Duration {
     // 64 KiB per second. Otherwise a slow peer could delay others until the time for the whole
     // response has passed.
     Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
@@ -233,7 +233,7 @@ async fn read(
         let n_read = match began {
             Some(began) if last.is_none() => {
                 let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-                let end = began + PAUSE_MAX + least_pace(n_bytes);
+                let end = began + PAUSE_MAX + duration_at_min_rate(n_bytes);
                 timeout_at(end, reading)
                     .await
                     .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
@@ -312,13 +312,13 @@ pub enum PublishError {
     NoListeners,
     /// The message is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or gossipsub
     /// refused it.
-    #[error("the message was refused: {reason}")]
+    #[error("message was refused: {reason}")]
     Refused {
         /// Reason of gossipsub.
         reason: String,
     },
     /// The network has stopped.
-    #[error("the network has stopped")]
+    #[error("network has stopped")]
     Stopped,
 }
 
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dripping_response_is_given_up_and_a_late_one_is_not() {
+    async fn dripping_response_is_given_up_and_late_response_is_not() {
         let late = stream::once(async {
             sleep(2 * PAUSE_MAX).await;
             Ok::<_, io::Error>(b"late".to_vec())
@@ -436,7 +436,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_read_up_to_the_first_line_feed(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_are_read_up_to_the_first_line_feed(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = Cursor::new(&sent);
             let line = runtime.block_on(read(&mut stream, Some(b'\n'), 200, None));

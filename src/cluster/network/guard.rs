@@ -457,7 +457,7 @@ mod budget_tests {
     }
 
     #[tokio::test]
-    async fn crowding_is_an_offense_of_the_peer_that_holds_much() {
+    async fn lack_of_memory_is_an_offense_only_of_a_peer_that_holds_much() {
         let guard = Guard::new(None, [], ALLOWANCES);
         let budget = Budget::new(&guard);
         let (peer, modest) = (PeerId::random(), PeerId::random());

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_handshake_leaves_nothing() {
+    fn dropped_handshake_frees_its_slot() {
         let mut pending = PendingHandshakes::new(None);
         drop(pending.begin(host(1)));
         let _open = pending.begin(host(2));

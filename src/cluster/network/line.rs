@@ -81,8 +81,8 @@ pub struct Frames {
 
 /// The line was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the line has ended")]
-pub struct LineEnded;
+#[error("line is closed")]
+pub struct LineClosed;
 
 /// Turns a stream into a line, with its writing task in `group`. Frames with content of more than
 /// `bytes_max` are cut.
@@ -103,9 +103,9 @@ impl Line {
     /// Queues a frame. Cancel-safe.
     ///
     /// # Errors
-    /// Returns [`LineEnded`] if the line was closed.
-    pub async fn send(&self, frame: Frame) -> Result<(), LineEnded> {
-        self.frames.send(frame).await.map_err(|_| LineEnded)
+    /// Returns [`LineClosed`] if the line was closed.
+    pub async fn send(&self, frame: Frame) -> Result<(), LineClosed> {
+        self.frames.send(frame).await.map_err(|_| LineClosed)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The rendezvous: finding the peers of a topic, and being found, by provider records of the Kademlia
-//! table. Decides when to look up or provide which key. No I/O.
+//! The rendezvous: finding the peers of a topic, and being found, by provider records of the
+//! Kademlia table. Decides which keys are looked up or provided, and when. No I/O.
 //!
-//! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its name.
-//! Members of the topic provide that key. A node looks for peers until it has enough.
+//! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its
+//! name. Members of the topic provide that key. A node looks for peers until it has enough.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -400,7 +400,7 @@ mod providers_tests {
     }
 
     #[test]
-    fn each_provider_of_a_large_topic_is_named_first_at_some_time() {
+    fn providers_are_returned_in_random_order() {
         let mut store = ProviderStore::new(PeerId::random());
         for _ in 0..100 {
             store.add_provider(record("general", PeerId::random())).unwrap();

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_peer_starts_no_bootstrap() {
+    async fn new_peer_does_not_start_a_bootstrap() {
         let mut table = table();
         table.names.set_connections([Scope::Loopback].into_iter());
         for _ in 0..3 {

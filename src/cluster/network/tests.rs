@@ -185,7 +185,7 @@ async fn burst_of_messages_arrives_complete() {
 }
 
 #[tokio::test]
-async fn boot_node_that_comes_back_is_found() {
+async fn restarted_boot_node_is_dialed_again() {
     let group = Group::default();
     let first = group.child();
     let identity = Identity::random();

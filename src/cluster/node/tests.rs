@@ -37,7 +37,7 @@ fn texts(peers: &[PeerId]) -> Value {
 }
 
 #[tokio::test]
-async fn three_equal_results_are_one_group() {
+async fn equal_results_of_three_workers_are_one_group() {
     let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let answer = cluster.execute(request(&hello, 3)).await;
@@ -128,7 +128,7 @@ async fn request_for_more_nodes_than_the_group_has_fails_early() {
 }
 
 #[tokio::test]
-async fn request_for_everyone_ends_before_its_time() {
+async fn request_for_all_nodes_completes_before_its_deadline() {
     let cluster = Cluster::of(&[&[], &[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, -1);
@@ -148,7 +148,7 @@ async fn refusals_contain_the_reason() {
     let answer = cluster.execute(wrong).await;
     assert_eq!(answer["code"], "404", "{answer}");
     let want = format!(
-        "0 of 1 node returned a result: {worker} refused (the function has no module other.wasm, only hello.wasm)"
+        "0 of 1 node returned a result: {worker} refused (function has no module other.wasm, only hello.wasm)"
     );
     assert_eq!(answer["message"], json!(want));
 
@@ -218,7 +218,7 @@ async fn restarted_head_has_its_workers_again() {
 }
 
 #[tokio::test]
-async fn disconnected_client_ends_the_wait() {
+async fn disconnected_client_stops_the_wait() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
@@ -250,7 +250,7 @@ async fn malformed_messages_are_dropped_and_repeated_reports_count_once() {
         stranger.publish(GENERAL_TOPIC, nonsense.as_bytes().to_vec()).await.unwrap();
         stranger.tell(head, OFFER_PROTOCOL, nonsense.as_bytes()).await.unwrap();
     }
-    // It accepts each roll call three times and accepts an unknown roll call.
+    // The stranger accepts each roll call three times, and also accepts an unknown one.
     let insistent = stranger.clone();
     let to = head.clone();
     let (heard, mut hears) = tokio::sync::mpsc::channel(100);
@@ -386,8 +386,8 @@ async fn rest_api_lists_nodes_and_functions_and_responds_to_health_checks() {
 async fn too_long_body_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
-    // One byte too many. The response to a longer body might be lost, since it is not read to its
-    // end.
+    // The body is only one byte too long. With a longer body, the response might be lost, since the
+    // head would not read the whole body.
     let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
     assert_eq!(
         (status, answer),

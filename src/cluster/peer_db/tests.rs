@@ -105,12 +105,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_bytes_parse_or_fail_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         drop(decode(&bytes, clock().now()));
     }
 
     #[test]
-    fn any_records_are_read_within_limits_and_written_back_unchanged(
+    fn arbitrary_records_are_read_within_limits_and_written_back_unchanged(
         records in prop::collection::vec(
             ("[1-9A-Za-z]{0,60}", prop::collection::vec("[ -~]{0,20}", 0..12), any::<i64>(), any::<bool>()),
             0..130,

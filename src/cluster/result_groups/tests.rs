@@ -25,12 +25,12 @@ fn check(outcomes: &[(&str, &str)], want: &[&str]) {
 }
 
 #[test]
-fn no_outcome_gives_no_group() {
+fn no_outcomes_result_in_no_groups() {
     check(&[], &[]);
 }
 
 #[test]
-fn equal_outcomes_make_one_group_of_frequency_100() {
+fn equal_outcomes_are_one_group_of_frequency_100() {
     check(&[("b", "x"), ("a", "x"), ("c", "x")], &["x a,b,c 100.0"]);
 }
 

@@ -100,7 +100,7 @@ pub(super) enum ExternalError {
     #[error("cannot wait for the runtime")]
     Wait { source: io::Error },
     /// The node is stopping.
-    #[error("the run was lost")]
+    #[error("run was interrupted: the node is stopping")]
     Lost,
 }
 

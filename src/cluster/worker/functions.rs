@@ -254,7 +254,7 @@ impl Worker {
         }
     }
 
-    /// Records that function `id` is compiled.
+    /// Records that function `id` has been compiled.
     pub(super) fn note_compiled(&self, id: FunctionId) {
         if self.0.compilations.ready.lock().insert(id) {
             // Compiled functions are part of the offer.

@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Closes all lines and waits until the heads have closed them too, or `END_WITHIN` has passed.
-    pub(super) async fn end_lines(&self) {
+    pub(super) async fn close_lines(&self) {
         self.0.phase.send_replace(Phase::Ended);
         drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
     }
@@ -138,7 +138,7 @@ impl Worker {
         let state = OrderState { request_id: order.request_id.clone(), state: state.to_owned() };
         let frame = Frame { kind: frame::STATE, content: json(&state).into() };
         if line.send(frame).await.is_err() {
-            debug!("the state of an order did not reach its head: the line has ended");
+            debug!("the state of an order did not reach its head: the line is closed");
         }
     }
 
@@ -147,7 +147,7 @@ impl Worker {
         metrics::count_sent(&self.0.context.metrics, LINE_PROTOCOL, kind, n_bytes);
         let frame = Frame { kind: frame::ANSWER, content: response.into() };
         if line.send(frame).await.is_err() {
-            debug!("a response did not reach its head: the line has ended");
+            debug!("a response did not reach its head: the line is closed");
         }
     }
 }

@@ -26,9 +26,9 @@ pub(super) enum WorkRefusal {
     Fetch(#[from] FetchError),
     #[error("{}", describe_install(.0))]
     Install(#[from] InstallError),
-    #[error("the function is not here")]
+    #[error("function is not stored on this worker")]
     Missing,
-    #[error("the function has no module {wanted}, only {has}")]
+    #[error("function has no module {wanted}, only {has}")]
     Method { has: String, wanted: Method },
     #[error(transparent)]
     Run(#[from] ExecutorError),

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_id_is_no_path() {
+    fn request_id_is_reduced_to_a_directory_name() {
         for (request_id, want) in
             [("0a1b-2c", "0a1b-2c"), ("../../etc", "etc"), ("a/b", "ab"), ("", "request")]
         {
@@ -200,7 +200,7 @@ mod function_dir_tests {
     use super::*;
 
     #[tokio::test]
-    async fn files_of_an_evicted_function_are_removed_with_the_next_one_unless_in_use() {
+    async fn writing_files_removes_unused_files_of_evicted_functions() {
         let dir = tempfile::tempdir().unwrap();
         let functions = Functions::open(dir.path().join("functions")).await.unwrap();
         let dirs = FunctionDirs::new(dir.path().join("workspace"));

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_together_hold_half_and_a_named_head_the_rest() {
+    async fn strangers_together_hold_at_most_half_of_the_places() {
         let shares = Shares::new(10);
         let held = [1, 2, 3].map(|n| take_all(&shares, &head(n), Standing::Stranger));
         assert_eq!(held.each_ref().map(Vec::len), [5, 0, 0]);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_together_claim_at_most_half_of_the_slots_and_are_forgotten() {
+    async fn recent_strangers_claim_at_most_half_of_the_slots_until_disconnected() {
         let shares = Shares::new(10);
         // An id has no digit 0.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unnamed_head_leaves_a_quarter_and_a_single_slot_is_for_everyone() {
+    async fn unknown_head_leaves_a_quarter_of_the_places_but_can_hold_a_single_place() {
         let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn head_at_its_limit_waits_for_its_own_places_only() {
+    async fn head_at_its_limit_waits_until_it_releases_a_place() {
         let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn free_places_go_to_waiting_heads_in_turn() {
+    async fn free_places_are_granted_to_waiting_heads_in_turn() {
         let shares = Shares::new(1);
         let mut place = shares.try_take(&head(0), Standing::Named);
         let (served, mut order) = tokio::sync::mpsc::channel(8);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn head_may_use_what_others_did_not_use_recently() {
+    async fn head_can_use_places_that_others_did_not_use_recently() {
         let shares = Shares::new(10);
         let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10);
         assert_eq!([share(1), share(2)], [10, 10]);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_of_more_heads_than_slots_may_use_one() {
+    async fn head_can_use_a_slot_even_if_there_are_more_heads_than_slots() {
         let shares = Shares::new(100);
         let _held = [0, 1, 2].map(|n| take_n(&shares, &head(n), 4));
         let shares_of =

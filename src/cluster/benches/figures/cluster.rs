@@ -21,11 +21,12 @@ const HELLO: &str = r#"(module
   (data (i32.const 16) "hello\n")
   (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// Time for a cluster to be complete: 50 workers start simultaneously on two cores.
+/// Maximum time until all nodes of a cluster are connected. 50 workers start simultaneously on two
+/// cores.
 const WARM_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval of checks for that.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the nodes of a cluster are checked.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// Distinguishes the directories of a run.
 static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
@@ -48,7 +49,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Leftovers are in the system's temporary directory.
+        // If this fails, the rest remains in the system's temporary directory.
         fs::remove_dir_all(&self.0).ok();
     }
 }
@@ -60,7 +61,7 @@ pub(crate) struct Cluster {
     pub(crate) rest: SocketAddr,
     /// REST APIs of all heads, beginning with [`Self::rest`].
     pub(crate) rests: Vec<SocketAddr>,
-    /// Heads apart from the first one.
+    /// Heads other than the first.
     other_heads: Vec<Process>,
     nodes: Nodes,
     /// Addresses of all heads, separated by commas.
@@ -90,8 +91,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts `n_heads` heads and workers that serve all of them. `workers` contains their number and
-    /// the number of slots of each.
+    /// Starts `n_heads` heads and workers that serve all of them. `workers` contains the number of
+    /// workers and the number of slots of each worker.
     pub(crate) async fn start_shared(
         nodes: &Nodes,
         n_heads: usize,
@@ -121,7 +122,7 @@ impl Cluster {
         Ok(Self { head, workers, rest, rests, other_heads, nodes, boot, runtime, n_slots, folder })
     }
 
-    /// Kills the first head. Another one is then the first.
+    /// Kills the first head. The second head becomes the first.
     pub(crate) async fn kill_head(&mut self) -> Outcome<()> {
         let killed = mem::replace(&mut self.head, self.other_heads.remove(0));
         self.rests.remove(0);
@@ -145,7 +146,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills worker `idx`. The others move up until it is restarted.
+    /// Kills worker `idx`. The indices of later workers decrease by one until it is restarted.
     pub(crate) async fn kill(&mut self, idx: usize) -> Outcome<()> {
         self.workers.remove(idx).kill().await
     }
@@ -175,7 +176,7 @@ impl Cluster {
         Self::warmed_at(self.rest, request).await
     }
 
-    /// The same at the head with the REST API `rest`.
+    /// Like [`Self::warmed`], at the head with the REST API `rest`.
     pub(crate) async fn warmed_at(rest: SocketAddr, request: &Request) -> Outcome<Client> {
         let mut client = Client::connect(rest).await?;
         let end = Instant::now() + WARM_WITHIN;
@@ -186,9 +187,9 @@ impl Cluster {
             }
             if end < Instant::now() {
                 answer.good(request)?;
-                return Err("the offers did not make a roll call needless".into());
+                return Err("a roll call was still needed".into());
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
         }
     }
 

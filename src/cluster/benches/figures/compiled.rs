@@ -49,7 +49,6 @@ pub(crate) fn module(seed: usize) -> Outcome<Vec<u8>> {
         write!(text, "(local.set $x (call $f{function} (local.get $x)))")?;
     }
     text.push_str("(drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))");
-    // Its text is much larger than the module.
     Ok(wat::parse_str(text)?)
 }
 
@@ -69,9 +68,5 @@ pub(crate) fn compile_time(module: Vec<u8>) -> Outcome<Duration> {
     let began = Instant::now();
     let finished = runtime.execute_here(&Program::new(module), run)?;
     let elapsed = began.elapsed();
-    if finished.stdout == b"hello\n" {
-        Ok(elapsed)
-    } else {
-        Err("a large module that fails".into())
-    }
+    if finished.stdout == b"hello\n" { Ok(elapsed) } else { Err("large module failed".into()) }
 }

@@ -1,4 +1,5 @@
-//! The yardstick: libp2p's own request-response protocol on a bare swarm.
+//! The baseline of latencies: libp2p's own request-response protocol on a swarm without other
+//! protocols.
 
 use std::io;
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use libp2p_request_response::{Behaviour, Codec, Config, Event, Message, Protocol
 use crate::Outcome;
 use crate::cluster::Folder;
 use crate::nodes::part;
-use crate::part::say;
+use crate::part::print_line;
 use crate::process::Process;
 
 /// Protocol of the echo.
@@ -23,7 +24,7 @@ const WORDS: &[u8] = b"hello";
 /// Maximum length of a message.
 const BYTES_MAX: u64 = 1024;
 
-/// Messages that end with their stream.
+/// Codec of messages, each of which ends with its stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plain;
 
@@ -91,7 +92,7 @@ pub(crate) async fn serve() -> Outcome<ExitCode> {
     loop {
         match swarm.select_next_some().await {
             SwarmEvent::NewListenAddr { address, .. } => {
-                say(&format!("{address} {}", swarm.local_peer_id()))?;
+                print_line(&format!("{address} {}", swarm.local_peer_id()))?;
             }
             SwarmEvent::Behaviour(Event::Message {
                 message: Message::Request { request, channel, .. },
@@ -117,7 +118,7 @@ impl Client {
         let folder = Folder::new()?;
         let mut process = Process::spawn(part("echo", folder.path())?)?;
         let line = process.line().await?;
-        let (address, server) = line.split_once(' ').ok_or("an echo without an address")?;
+        let (address, server) = line.split_once(' ').ok_or("echo printed no address")?;
         let mut swarm = swarm()?;
         swarm.dial(address.parse::<Multiaddr>()?)?;
         while !matches!(swarm.next().await, Some(SwarmEvent::ConnectionEstablished { .. })) {}
@@ -134,7 +135,11 @@ impl Client {
                     ..
                 }) => {
                     let is_echo = response == WORDS;
-                    return if is_echo { Ok(()) } else { Err("no echo".into()) };
+                    return if is_echo {
+                        Ok(())
+                    } else {
+                        Err("response differs from the request".into())
+                    };
                 }
                 SwarmEvent::Behaviour(Event::OutboundFailure { error, .. }) => {
                     return Err(error.into());

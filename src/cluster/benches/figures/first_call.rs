@@ -15,7 +15,7 @@ use crate::nodes::Nodes;
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;
 
-/// Time for a call apart from its compilations: roll call, fetching and run.
+/// Maximum duration of a call without its compilations: of the roll call, fetching and the run.
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// Calls a function of 1 MiB on all workers as soon as the head has it.
@@ -26,7 +26,7 @@ pub(crate) async fn first_call(nodes: &Nodes) -> Outcome<Row> {
     .await??;
     let n_bytes = large.len();
     let compiling = spawn_blocking(move || compile_time(other)).await??;
-    note(&format!("compile {n_bytes} bytes, alone on the machine: {compiling:.2?}"))?;
+    note(&format!("compile {n_bytes} bytes, without other load: {compiling:.2?}"))?;
 
     let cluster = Cluster::start(nodes, N_WORKERS).await?;
     // The workers know one another, but not the function.

@@ -28,39 +28,39 @@ const RUN: Duration = Duration::from_millis(100);
 /// File name of the function.
 const METHOD: &str = "hello.wasm";
 
-/// Number of connections to each of the equal heads: twice its share of the slots.
+/// Number of connections to a head: twice its share of 8 slots.
 const N_CLIENTS: usize = 16;
-/// Number of connections to a head that requests less than its share of 8 slots.
+/// Number of connections to a head that requests less than its share of the slots.
 const N_CLIENTS_OF_SMALL: usize = 4;
-/// Number of connections to a greedy head.
+/// Number of connections to a head that requests far more than its share of the slots.
 const N_CLIENTS_OF_GREEDY: usize = 200;
 
-/// Time for which only the first head has load. It has all slots by then.
+/// Time for which only the first head has load, so that it occupies all slots.
 const AHEAD: Duration = Duration::from_secs(2);
-/// Time for which all of them have load before executions are counted.
-const UNCOUNTED: Duration = Duration::from_secs(1);
+/// Time for which all heads have load before executions are counted.
+const WARM_UP: Duration = Duration::from_secs(1);
 /// Time for which executions are counted.
 const PERIOD: Duration = Duration::from_secs(8);
 
 /// Minimum of Jain's index for heads with equal demand.
-const JAIN_BAR: f64 = 0.95;
-/// Maximum time for which a request waits, apart from its run.
-const WAIT_BAR: Duration = Duration::from_secs(1);
-/// Maximum share of requests that are refused.
-const REFUSED_BAR: f64 = 0.05;
-/// Minimum share of its demand that a head gets if the demand is below its share of the slots.
-const SMALL_BAR: f64 = 0.9;
+const JAIN_MIN: f64 = 0.95;
+/// Maximum duration of a request without its run.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Maximum share of refused requests.
+const REFUSED_MAX: f64 = 0.05;
+/// Minimum fraction of its demand that a head gets, if it demands less than its share of the slots.
+const SMALL_SHARE_MIN: f64 = 0.9;
 
 /// Maximum time until a client learns that its head was killed.
-const ERROR_BAR: Duration = Duration::from_secs(1);
-/// Maximum time until all slots then serve another head.
-const FREE_BAR: Duration = Duration::from_secs(3);
+const ERROR_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum time from then until all slots serve the other head.
+const FREE_WITHIN: Duration = Duration::from_secs(3);
 /// Number of workers with slots held by the killed head.
-const N_WORKERS_TAKEN: usize = 2;
+const N_WORKERS_HELD: usize = 2;
 /// Time limit for each step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_WITHIN: Duration = Duration::from_secs(30);
 /// Interval of checks.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Records its request and runs for long, or greets immediately if it gets no request.
 const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
@@ -86,8 +86,8 @@ struct Served {
     longest_wait: Duration,
 }
 
-/// Compares the heads' parts of saturated workers: heads of equal demand, a head that requests more than
-/// the others, and a greedy head.
+/// Compares the numbers of executions of heads that share saturated workers: if all demand the
+/// same, if two demand less than their share, and if one demands far more.
 pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
     let cluster = Cluster::start_shared(nodes, N_HEADS, (N_WORKERS, N_SLOTS), None).await?;
     let request = Request::new(&warmed(&cluster, SLEEPER).await?, METHOD, 1);
@@ -99,37 +99,44 @@ pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
         f64::from(u32::try_from(N_CLIENTS_OF_SMALL)?) * PERIOD.as_secs_f64() / RUN.as_secs_f64();
     let least = unequal.iter().skip(1).map(|served| f64::from(served.n_done) / wanted);
     let least = least.fold(f64::INFINITY, f64::min);
-    let (value, is_good) = judge_demand(unequal.get(1..).unwrap_or_default());
-    let value = format!("{least:.2} of what they want, {value}");
+    let (value, is_good) = judge_waits(unequal.get(1..).unwrap_or_default());
+    let value = format!("{least:.2} of their demand, {value}");
     let bar = "0.9 at least, wait 1 s at most";
-    rows.push(Row::new("2 heads beside a larger one", value, bar, least >= SMALL_BAR && is_good));
+    rows.push(Row::new(
+        "2 heads next to a larger one",
+        value,
+        bar,
+        least >= SMALL_SHARE_MIN && is_good,
+    ));
     let greedy = [N_CLIENTS_OF_GREEDY, N_CLIENTS, N_CLIENTS];
     let greedy = served(&cluster, &request, greedy).await?;
     Ok(row("3 heads, one of them greedy", &greedy, greedy.get(1..).unwrap_or_default()))
 }
 
-/// Returns a row on the equality of all parts and on the waits of the `judged` heads.
+/// Returns a row with the fairness among `all` heads, and the waits and refusals of the `judged`
+/// heads.
 fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     let index = jain(all);
-    let (value, is_good) = judge_demand(judged);
+    let (value, is_good) = judge_waits(judged);
     let n_done: Vec<u32> = all.iter().map(|served| served.n_done).collect();
     let value = format!("Jain {index:.3} of {n_done:?}, {value}");
     let bar = "0.95 at least, wait 1 s at most, 5 % refused at most";
-    Row::new(name, value, bar, index >= JAIN_BAR && is_good)
+    Row::new(name, value, bar, index >= JAIN_MIN && is_good)
 }
 
 /// Returns the maximum wait and the number of refusals of these heads, and true if both are within
 /// limits.
-fn judge_demand(served: &[Served]) -> (String, bool) {
+fn judge_waits(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
     let n_done: u32 = served.iter().map(|served| served.n_done).sum();
     let refused = f64::from(n_refused) / f64::from((n_done + n_refused).max(1));
     let value = format!("waited {wait:.2?} at most, {:.1} % refused", refused * 100.0);
-    (value, wait <= WAIT_BAR && refused <= REFUSED_BAR && n_done > 0)
+    (value, wait <= WAIT_MAX && refused <= REFUSED_MAX && n_done > 0)
 }
 
-/// Returns Jain's index: 1 if all got the same, 1/n if one got everything.
+/// Returns Jain's fairness index: 1 if all numbers of executions are equal, 1/n if only one is not
+/// zero.
 fn jain(served: &[Served]) -> f64 {
     let done: Vec<f64> = served.iter().map(|served| f64::from(served.n_done)).collect();
     let (sum, squares) = (done.iter().sum::<f64>(), done.iter().map(|n| n * n).sum::<f64>());
@@ -151,13 +158,13 @@ async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     Ok(function)
 }
 
-/// Runs clients of each head, starting with the first head.
+/// Runs clients of each head. The clients of the first head start earlier.
 async fn served(
     cluster: &Cluster,
     request: &Request,
     n_clients: [usize; N_HEADS],
 ) -> Outcome<Vec<Served>> {
-    let counted_from = Instant::now() + AHEAD + UNCOUNTED;
+    let counted_from = Instant::now() + AHEAD + WARM_UP;
     let end = counted_from + PERIOD;
     let mut heads: Vec<JoinSet<Outcome<Served>>> = Vec::new();
     for (idx, (rest, n_clients)) in cluster.rests.iter().zip(n_clients).enumerate() {
@@ -204,7 +211,7 @@ async fn one_client(
         served.n_done += u32::from(is_counted && is_good);
         served.n_refused += u32::from(is_counted && !is_good);
         if !is_good {
-            // After a refusal, it retries a little later.
+            // A refused client retries after a pause.
             sleep(RUN).await;
         }
     }
@@ -217,17 +224,17 @@ pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     fs::write(&program, WRITING_RUNTIME)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     let runs = folder.path().join("runs");
-    let workers = (N_WORKERS_TAKEN, N_SLOTS);
+    let workers = (N_WORKERS_HELD, N_SLOTS);
     let mut cluster = Cluster::start_shared(nodes, 2, workers, Some(program)).await?;
     let function = warmed(&cluster, "(module (func (export \"_start\")))").await?;
-    let n_slots = N_WORKERS_TAKEN * N_SLOTS;
-    let [first, second] = cluster.rests[..] else { return Err("no two heads".into()) };
+    let n_slots = N_WORKERS_HELD * N_SLOTS;
+    let [first, second] = cluster.rests[..] else { return Err("expected two heads".into()) };
     let mut lost = ask(first, &function, "first", n_slots);
     written(&runs, "first", n_slots).await?;
     let killed_at = Instant::now();
     cluster.kill_head().await?;
     let mut n_told = 0;
-    while let Ok(Some(answer)) = timeout_at(killed_at + PATIENCE, lost.join_next()).await {
+    while let Ok(Some(answer)) = timeout_at(killed_at + STEP_WITHIN, lost.join_next()).await {
         n_told += usize::from(answer?.is_err());
     }
     let error_after = killed_at.elapsed();
@@ -240,8 +247,10 @@ pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
         "{n_told} of {n_slots} clients got an error in {error_after:.2?}, all slots taken again in \
          {free_after:.2?}, {n_twice} run twice"
     );
-    let is_passed =
-        n_told == n_slots && error_after <= ERROR_BAR && free_after <= FREE_BAR && n_twice == 0;
+    let is_passed = n_told == n_slots
+        && error_after <= ERROR_WITHIN
+        && free_after <= FREE_WITHIN
+        && n_twice == 0;
     Ok(Row::new(
         "head killed in mid-request",
         value,
@@ -268,12 +277,12 @@ fn ask(rest: SocketAddr, function: &str, prefix: &str, n: usize) -> JoinSet<Outc
 async fn written(runs: &Path, prefix: &str, n: usize) -> Outcome<()> {
     let looking = async {
         while names(runs).iter().filter(|name| name.starts_with(prefix)).count() < n {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
         }
     };
-    timeout(PATIENCE, looking).await.map_err(|_| {
+    timeout(STEP_WITHIN, looking).await.map_err(|_| {
         let found = names(runs);
-        format!("{n} runs of the {prefix} head did not begin: {found:?}").into()
+        format!("{n} runs of the {prefix} head were not started: {found:?}").into()
     })
 }
 

@@ -6,7 +6,7 @@ use test_bench::http::{self, Connection};
 
 use crate::Outcome;
 
-/// Time for the roll call of a request, in seconds: more than any figure allows.
+/// Time limit for the roll call of a request, in seconds. It exceeds the limits of all figures.
 const TIMEOUT_S: u32 = 60;
 
 /// A request to execute a function and the expected response.

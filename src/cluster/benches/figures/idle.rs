@@ -11,39 +11,39 @@ use crate::cluster::Cluster;
 use crate::nodes::Nodes;
 
 /// Time for which a worker is idle before it is measured: it only sends offers and gossip.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
+const IDLE_BEFORE: Duration = Duration::from_secs(5);
 
-/// Number of runs after which it is measured again.
+/// Number of runs before the worker is measured again.
 const N_RUNS: usize = 2000;
 
 /// Maximum memory.
-const BAR_BYTES: u64 = 40 * 1024 * 1024;
+const MEMORY_BYTES_MAX: u64 = 40 * 1024 * 1024;
 
 /// Measures a new worker and a worker that has run functions.
 pub(crate) async fn idle(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 2).await?;
-    sleep(LEFT_ALONE).await;
+    sleep(IDLE_BEFORE).await;
     let fresh = usage(&cluster)?;
-    note(&format!("idle worker, fresh: {}", told(fresh)))?;
+    note(&format!("idle worker, fresh: {}", usage_text(fresh)))?;
     let hello = cluster.hello(2).await?;
     let mut client = cluster.warmed(&hello).await?;
     for _ in 0..N_RUNS {
         client.ask(&hello).await?.good(&hello)?;
     }
-    sleep(LEFT_ALONE).await;
+    sleep(IDLE_BEFORE).await;
     let used = usage(&cluster)?;
-    note(&format!("idle worker, after {N_RUNS} runs: {}", told(used)))?;
+    note(&format!("idle worker, after {N_RUNS} runs: {}", usage_text(used)))?;
     let most = fresh.resident_bytes.max(used.resident_bytes);
     let value =
         format!("{:.1} MiB, {:.1} after runs", mib(fresh.resident_bytes), mib(used.resident_bytes));
-    Ok(Row::new("memory of an idle worker", value, "40 MiB at most", most <= BAR_BYTES))
+    Ok(Row::new("memory of an idle worker", value, "40 MiB at most", most <= MEMORY_BYTES_MAX))
 }
 
 fn usage(cluster: &Cluster) -> Outcome<Usage> {
     cluster.workers.first().ok_or("no worker")?.usage()
 }
 
-fn told(usage: Usage) -> String {
+fn usage_text(usage: Usage) -> String {
     let Usage { resident_bytes, anonymous_bytes, n_files, n_threads } = usage;
     format!(
         "{:.1} MiB, {:.1} of them its own; {n_files} files, {n_threads} threads",

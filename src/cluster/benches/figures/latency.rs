@@ -12,18 +12,20 @@ use crate::{Outcome, echo};
 
 /// Number of requests for each figure.
 const N_SAMPLES: usize = 2000;
-/// Number of requests before them that do not count, to fill caches and settle the clock of the
-/// processor.
-const N_UNCOUNTED: usize = 200;
-/// Number of requests of one kind before the other kind, so that other load on the machine affects both.
-const N_TOGETHER: usize = 100;
-/// Maximum total time of the requests to many nodes. Fewer are made if it is reached.
+/// Number of requests before each measurement, to fill caches and let the processor reach a stable
+/// clock rate.
+const N_WARM_UP: usize = 200;
+/// Number of consecutive requests of one kind. The kinds alternate, so that other load on the
+/// machine affects both.
+const N_CONSECUTIVE: usize = 100;
+/// Maximum total duration of the requests to many nodes. When it is reached, no more requests are
+/// sent.
 const MANY_WITHIN: Duration = Duration::from_secs(20);
 /// Number of workers of the large cluster.
 const N_MANY: usize = 50;
 
-/// Maximum ratio between one node and the echo.
-const ONE_BAR: f64 = 4.0;
+/// Maximum latency with one node, as a multiple of the latency of the echo.
+const ONE_TO_ECHO_MAX: f64 = 4.0;
 /// Number of workers of the smallest cluster in comparisons.
 const N_FEW: usize = 3;
 /// Number of workers of the largest cluster of processes.
@@ -31,11 +33,11 @@ const N_LARGE: usize = 300;
 /// Time for which a cluster is idle before it is measured: workers look for neighbors up to 90 s
 /// after they have a head.
 const SETTLED_AFTER: Duration = Duration::from_secs(100);
-/// Maximum ratio between 300 nodes and three.
-const LARGE_BAR: f64 = 2.0;
+/// Maximum latency in a cluster of 300 workers, as a multiple of the latency in a cluster of three.
+const LARGE_TO_FEW_MAX: f64 = 2.0;
 
-/// Maximum ratio of 50 nodes to one.
-const MANY_BAR: f64 = 20.0;
+/// Maximum latency with 50 nodes, as a multiple of the latency with one node.
+const MANY_TO_ONE_MAX: f64 = 20.0;
 
 /// Compares warm hello on one node with the echo.
 pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
@@ -43,18 +45,18 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;
     let mut client = cluster.warmed(&hello).await?;
-    for _ in 0..N_UNCOUNTED {
+    for _ in 0..N_WARM_UP {
         echo.ask().await?;
         client.ask(&hello).await?.good(&hello)?;
     }
     let (mut bare, mut ours) = (Latencies::default(), Latencies::default());
     while ours.0.len() < N_SAMPLES {
-        for _ in 0..N_TOGETHER {
+        for _ in 0..N_CONSECUTIVE {
             let began = Instant::now();
             echo.ask().await?;
             bare.0.push(began.elapsed());
         }
-        for _ in 0..N_TOGETHER {
+        for _ in 0..N_CONSECUTIVE {
             ours.take(&mut client, &hello).await?;
         }
     }
@@ -62,7 +64,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     note(&format!("execute on 1 node: {ours}"))?;
     let ratio = ours.p50().as_secs_f64() / bare.p50().as_secs_f64();
     let value = format!("{:.0?} / {:.0?} = {ratio:.2}", ours.p50(), bare.p50());
-    Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_BAR))
+    Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_TO_ECHO_MAX))
 }
 
 /// Compares warm hello on 50 nodes with hello on one.
@@ -71,7 +73,7 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let hello = cluster.hello(1).await?;
     let mut client = cluster.warmed(&hello).await?;
     let (mut one, mut all) = (Latencies::default(), Latencies::default());
-    for _ in 0..N_UNCOUNTED {
+    for _ in 0..N_WARM_UP {
         client.ask(&hello).await?.good(&hello)?;
     }
     while one.0.len() < N_SAMPLES {
@@ -88,7 +90,12 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     note(&format!("execute on {N_MANY} of {N_MANY} nodes: {all}"))?;
     let ratio = all.p50().as_secs_f64() / one.p50().as_secs_f64();
     let value = format!("{:.0?} / {:.0?} = {ratio:.2}", all.p50(), one.p50());
-    Ok(Row::new("execute on 50 nodes / 1 node, p50", value, "less than 20", ratio < MANY_BAR))
+    Ok(Row::new(
+        "execute on 50 nodes / 1 node, p50",
+        value,
+        "less than 20",
+        ratio < MANY_TO_ONE_MAX,
+    ))
 }
 
 /// Compares warm hello on one of 300 nodes with hello on one of three.
@@ -100,11 +107,11 @@ pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
         cluster.grow(n_workers).await?;
         let hello_on_all = cluster.hello(n_workers).await?;
         drop(cluster.warmed(&hello_on_all).await?);
-        // They have found their neighbors by then.
+        // After this time, the workers have found their neighbors.
         sleep(SETTLED_AFTER).await;
         let mut client = Client::connect(cluster.rest).await?;
         let mut latencies = Latencies::default();
-        for _ in 0..N_UNCOUNTED {
+        for _ in 0..N_WARM_UP {
             client.ask(&hello).await?.good(&hello)?;
         }
         while latencies.0.len() < N_SAMPLES {
@@ -113,10 +120,10 @@ pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
         note(&format!("execute on 1 of {n_workers} nodes: {latencies}"))?;
         p99.push(latencies.at(99));
     }
-    let [few, large] = p99[..] else { return Err("no two figures".into()) };
+    let [few, large] = p99[..] else { return Err("expected two figures".into()) };
     let ratio = large.as_secs_f64() / few.as_secs_f64();
     let value = format!("{large:.0?} / {few:.0?} = {ratio:.2}");
-    let is_passed = ratio <= LARGE_BAR;
+    let is_passed = ratio <= LARGE_TO_FEW_MAX;
     Ok(Row::new("execute on 1 of 300 nodes / 1 of 3, p99", value, "2 at most", is_passed))
 }
 

@@ -17,21 +17,22 @@ use crate::process::{BOOT, FOLDER, PART, Process, RUNTIME, SLOTS};
 /// Name of a node's key in its directory.
 pub(crate) const KEY: &str = "priv.bin";
 
-/// Time for a node of another program to start: fifty start simultaneously on two cores.
+/// Maximum time until a node of another program has started. Fifty start simultaneously on two
+/// cores.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval of checks for that.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval at which the log of a starting node is read.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Log message after the start.
+/// Log message of a node that has started.
 const STARTED: &str = "starting node main loop";
 
 /// Program to measure.
 #[derive(Debug, Clone)]
 pub(crate) enum Nodes {
-    /// This program, which contains only the crate.
+    /// This program, whose parts use the crate directly.
     Own,
-    /// The program at this path, with its command line and its log.
+    /// The program at this path, controlled by its command line and observed by its log.
     Of(PathBuf),
 }
 
@@ -42,7 +43,7 @@ impl Nodes {
             Self::Own => {
                 let mut head = Process::spawn(part("head", folder)?)?;
                 let line = head.line().await?;
-                let (rest, boot) = line.split_once(' ').ok_or("a head that is nowhere")?;
+                let (rest, boot) = line.split_once(' ').ok_or("head printed no address")?;
                 Ok((head, rest.parse()?, boot.to_owned()))
             }
             Self::Of(program) => {
@@ -50,9 +51,13 @@ impl Nodes {
                 command.args(["--role", "head", "--rest-api", "127.0.0.1:0"]);
                 let (head, log) = started(command, folder).await?;
                 let rest = log.iter().find(|line| line["message"] == "Node API starting");
-                let rest = rest.and_then(|line| line["address"].as_str()).ok_or("no API")?;
+                let rest = rest
+                    .and_then(|line| line["address"].as_str())
+                    .ok_or("log contains no address of the REST API")?;
                 let host = log.iter().find(|line| line["message"] == "created host");
-                let boot = host.and_then(|line| line["addresses"][0].as_str()).ok_or("no host")?;
+                let boot = host
+                    .and_then(|line| line["addresses"][0].as_str())
+                    .ok_or("log contains no address of the network")?;
                 Ok((head, rest.parse()?, boot.to_owned()))
             }
         }
@@ -75,8 +80,8 @@ impl Nodes {
             }
             Self::Of(node_program) => {
                 let mut command = node(node_program, folder)?;
-                let within = program.parent().ok_or("a program in no folder")?;
-                let name = program.file_name().ok_or("a program without a name")?;
+                let within = program.parent().ok_or("path of the program has no directory")?;
+                let name = program.file_name().ok_or("path of the program has no file name")?;
                 command.args(["--role", "worker", "--boot-nodes", boot]);
                 command.args(["--concurrency", SLOW_SLOTS]);
                 command.arg("--runtime-path").arg(within).arg("--runtime-cli").arg(name);
@@ -111,8 +116,8 @@ impl Nodes {
                     command.args(["--concurrency", &number.to_string()]);
                 }
                 if let Some(runtime) = runtime {
-                    let within = runtime.parent().ok_or("a program in no folder")?;
-                    let name = runtime.file_name().ok_or("a program without a name")?;
+                    let within = runtime.parent().ok_or("path of the program has no directory")?;
+                    let name = runtime.file_name().ok_or("path of the program has no file name")?;
                     command.arg("--runtime-path").arg(within).arg("--runtime-cli").arg(name);
                 }
                 Ok(started(command, folder).await?.0)
@@ -121,7 +126,7 @@ impl Nodes {
     }
 }
 
-/// Number of slots of the slow worker: more than the others have together.
+/// Number of slots of the slow worker, more than all fast workers have together.
 pub(crate) const SLOW_SLOTS: &str = "64";
 
 /// Returns the command of a part of this program.
@@ -147,7 +152,7 @@ fn node(program: &Path, folder: &Path) -> Outcome<Command> {
 async fn started(mut command: Command, folder: &Path) -> Outcome<(Process, Vec<Value>)> {
     let log = folder.join("log");
     command.stdout(File::create(&log)?);
-    let process = Process::quiet(command)?;
+    let process = Process::spawn_without_io(command)?;
     let end = Instant::now() + STARTS_WITHIN;
     loop {
         let text = fs::read_to_string(&log)?;
@@ -157,8 +162,8 @@ async fn started(mut command: Command, folder: &Path) -> Outcome<(Process, Vec<V
             return Ok((process, lines));
         }
         if end < Instant::now() {
-            return Err(format!("a node did not start: {text}").into());
+            return Err(format!("node did not start: {text}").into());
         }
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_EVERY).await;
     }
 }

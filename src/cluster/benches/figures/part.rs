@@ -23,8 +23,8 @@ use crate::nodes::KEY;
 use crate::process::{BOOT, CONNECTIONS, FOLDER, PORT, RUNTIME, SLOTS};
 use crate::{Outcome, echo, stubs};
 
-/// Name under which this program is the external runtime. Workers pass no variables that could tell
-/// it.
+/// Name under which this program is the external runtime. Workers pass it no variables, so it is
+/// recognized by its name.
 pub(crate) const RUNTIME_NAME: &str = "bls-runtime";
 
 /// Directory of compiled functions.
@@ -57,7 +57,7 @@ pub(crate) async fn serve(part: &str) -> Outcome<ExitCode> {
         "worker" => worker().await,
         "echo" => echo::serve().await,
         "stubs" => stubs::serve().await,
-        _ => Err(format!("{part} is no part").into()),
+        _ => Err(format!("unknown part {part}").into()),
     }
 }
 
@@ -66,8 +66,8 @@ async fn head() -> Outcome<ExitCode> {
     let group = Group::default();
     let options = options(RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() })?;
     let node = Node::start(options, &group, Clock::system()).await?;
-    let rest = node.api_address().ok_or("a head without an API")?;
-    say(&format!("{rest} {}", node.addresses().first().ok_or("a head without an address")?))?;
+    let rest = node.api_address().ok_or("head has no REST API")?;
+    print_line(&format!("{rest} {}", node.addresses().first().ok_or("head has no address")?))?;
     answer_all().await
 }
 
@@ -75,12 +75,12 @@ async fn head() -> Outcome<ExitCode> {
 async fn worker() -> Outcome<ExitCode> {
     let group = Group::default();
     let node = Node::start(options(RoleOptions::Worker)?, &group, Clock::system()).await?;
-    say(node.peer_id().as_str())?;
+    print_line(node.peer_id().as_str())?;
     answer_all().await
 }
 
 /// Writes a line for the parent process.
-pub(crate) fn say(line: &str) -> Outcome<()> {
+pub(crate) fn print_line(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn say(line: &str) -> Outcome<()> {
 async fn answer_all() -> Outcome<ExitCode> {
     let mut lines = BufReader::new(stdin()).lines();
     while lines.next_line().await?.is_some() {
-        say(&Handle::current().metrics().num_alive_tasks().to_string())?;
+        print_line(&Handle::current().metrics().num_alive_tasks().to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }

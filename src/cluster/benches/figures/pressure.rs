@@ -21,28 +21,29 @@ use crate::rate::N_CONNECTIONS;
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";
 /// Number of fast workers.
 const N_FAST: usize = 3;
-/// Time of each measurement.
+/// Duration of each measurement.
 const PERIOD: Duration = Duration::from_secs(8);
-/// Time before it that does not count.
-const UNCOUNTED: Duration = Duration::from_secs(2);
-/// Maximum loss of rate and median by a slow worker.
-const SLOW_BAR: f64 = 0.9;
+/// Duration of the load before each measurement.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Minimum rate with a slow worker, as a fraction of the rate without it. The inverse limits the
+/// median duration.
+const SLOW_RATIO_MIN: f64 = 0.9;
 
-/// Number of workers of the cluster in which one is stopped.
+/// Number of workers of the cluster in which a worker is stopped.
 const N_STOPPABLE: usize = 12;
-/// Number of workers that run each request there.
+/// Number of workers that run each request in that cluster.
 const N_NODES: usize = 6;
-/// Time for which it is stopped.
+/// Time for which the worker is stopped.
 const STOPPED: Duration = Duration::from_secs(20);
-/// Time of requests before and after.
-const AROUND: Duration = Duration::from_secs(3);
-/// Maximum time of a request in the meantime.
-const STOPPED_BAR: Duration = Duration::from_secs(3);
+/// Time for which requests are sent before the worker is stopped, and after it continues.
+const BEFORE_AND_AFTER: Duration = Duration::from_secs(3);
+/// Maximum duration of a request.
+const STOPPED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Number of workers that join simultaneously.
 const N_JOINED: usize = 200;
-/// Maximum time of the first call on all of them.
-const JOINED_BAR: Duration = Duration::from_secs(1);
+/// Maximum duration of the first call on all new workers.
+const JOINED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Compares the rate of three fast workers with and without a slow one with many slots.
 pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
@@ -60,11 +61,11 @@ pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
     let on_all = cluster.hello(N_FAST + 1).await?;
     drop(cluster.warmed(&on_all).await?);
     let (with, p50_with) = load(&cluster, &hello).await?;
-    note(&format!("and a slow one: {with:.0}/s, p50 {p50_with:.1?}"))?;
+    note(&format!("with a slow worker: {with:.0}/s, p50 {p50_with:.1?}"))?;
     let ratio = with / without;
     let p50_ratio = p50_without.as_secs_f64() / p50_with.as_secs_f64();
     let value = format!("{with:.0}/s / {without:.0}/s = {ratio:.2}, p50 {p50_ratio:.2}");
-    let is_passed = ratio >= SLOW_BAR && p50_ratio >= SLOW_BAR;
+    let is_passed = ratio >= SLOW_RATIO_MIN && p50_ratio >= SLOW_RATIO_MIN;
     Ok(Row::new("executions/s with a slow worker / without", value, "0.9 at least", is_passed))
 }
 
@@ -75,18 +76,23 @@ pub(crate) async fn stopped(nodes: &Nodes) -> Outcome<Row> {
     drop(cluster.warmed(&on_all).await?);
     let hello = cluster.hello(N_NODES).await?;
     let stopped = cluster.workers.first().ok_or("no worker")?;
-    let end = Instant::now() + AROUND + STOPPED + AROUND;
+    let end = Instant::now() + BEFORE_AND_AFTER + STOPPED + BEFORE_AND_AFTER;
     let clients = ask_until(&cluster, &hello, end).await?;
-    sleep(AROUND).await;
+    sleep(BEFORE_AND_AFTER).await;
     signal("-STOP", stopped.pid()?).await?;
     sleep(STOPPED).await;
     signal("-CONT", stopped.pid()?).await?;
     let (latencies, n_short) = collect(clients).await?;
     note(&format!("one of {N_STOPPABLE} workers stopped: {latencies}"))?;
     let longest = latencies.at(100);
-    let value = format!("{longest:.1?}, {n_short} short");
-    let is_passed = longest <= STOPPED_BAR && n_short == 0;
-    Ok(Row::new("one of 12 workers stopped, longest", value, "3 s at most, 0 short", is_passed))
+    let value = format!("{longest:.1?}, {n_short} incomplete");
+    let is_passed = longest <= STOPPED_WITHIN && n_short == 0;
+    Ok(Row::new(
+        "one of 12 workers stopped, longest",
+        value,
+        "3 s at most, 0 incomplete",
+        is_passed,
+    ))
 }
 
 /// Runs hello on all of many workers that have just joined.
@@ -99,17 +105,17 @@ pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
     let took = began.elapsed();
     let is_good = answer.is_good(&hello);
     let value = format!("{took:.2?}, code {}", answer.code);
-    let is_passed = is_good && took <= JOINED_BAR;
+    let is_passed = is_good && took <= JOINED_WITHIN;
     Ok(Row::new("first call on 200 workers", value, "code 200, 1 s at most", is_passed))
 }
 
 /// Returns the executions per second on [`N_CONNECTIONS`] connections and their median duration.
 async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> {
-    collect(ask_until(cluster, request, Instant::now() + UNCOUNTED).await?).await?;
+    collect(ask_until(cluster, request, Instant::now() + WARM_UP).await?).await?;
     let clients = ask_until(cluster, request, Instant::now() + PERIOD).await?;
     let (latencies, n_short) = collect(clients).await?;
     if n_short > 0 {
-        return Err(format!("{n_short} answers were short").into());
+        return Err(format!("{n_short} responses were incomplete").into());
     }
     Ok((f64::from(u32::try_from(latencies.0.len())?) / PERIOD.as_secs_f64(), latencies.at(50)))
 }
@@ -126,7 +132,7 @@ async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcom
             let (mut latencies, mut n_short) = (Latencies::default(), 0);
             loop {
                 let began = Instant::now();
-                // A request that was interrupted at the end had started late.
+                // A request that is interrupted at the end started too late to be counted.
                 let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
                 latencies.0.push(began.elapsed());
                 n_short += usize::from(!answer?.is_good(&request));

@@ -28,13 +28,13 @@ pub(crate) const CONNECTIONS: &str = "FIGURES_CONNECTIONS";
 /// Variable with the port of a node's network.
 pub(crate) const PORT: &str = "FIGURES_PORT";
 
-/// Time for a part to write a line. Fifty of them start simultaneously on two cores.
-const SAYS_WITHIN: Duration = Duration::from_mins(1);
+/// Maximum time until a part writes a line. Fifty parts start simultaneously on two cores.
+const LINE_WITHIN: Duration = Duration::from_mins(1);
 
 /// A process. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
-    /// Starts a part of this program.
+    /// Input and output of a part of this program; `None` for another program.
     talk: Option<(ChildStdin, Lines<BufReader<ChildStdout>>)>,
 }
 
@@ -43,34 +43,34 @@ impl Process {
     pub(crate) fn spawn(mut command: Command) -> Outcome<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-        let stdin = child.stdin.take().ok_or("a part without input")?;
-        let stdout = child.stdout.take().ok_or("a part without output")?;
+        let stdin = child.stdin.take().ok_or("part has no input")?;
+        let stdout = child.stdout.take().ok_or("part has no output")?;
         Ok(Self { child, talk: Some((stdin, BufReader::new(stdout).lines())) })
     }
 
     /// Starts a process without input.
-    pub(crate) fn quiet(mut command: Command) -> Outcome<Self> {
+    pub(crate) fn spawn_without_io(mut command: Command) -> Outcome<Self> {
         let child = command.stdin(Stdio::null()).kill_on_drop(true).spawn()?;
         Ok(Self { child, talk: None })
     }
 
-    /// Returns its number of tasks, if it reports that.
+    /// Returns the number of tasks of the process, or `None` for another program.
     pub(crate) async fn n_tasks(&mut self) -> Outcome<Option<usize>> {
         Ok(self.ask("tasks").await?.map(|line| line.parse()).transpose()?)
     }
 
-    /// Returns its response, if there is one.
+    /// Sends a line and returns the response, or `None` for another program.
     pub(crate) async fn ask(&mut self, question: &str) -> Outcome<Option<String>> {
         let Some((stdin, _)) = &mut self.talk else { return Ok(None) };
         stdin.write_all(format!("{question}\n").as_bytes()).await?;
         self.line().await.map(Some)
     }
 
-    /// Returns its next line.
+    /// Returns the next line of output.
     pub(crate) async fn line(&mut self) -> Outcome<String> {
-        let (_, lines) = self.talk.as_mut().ok_or("a process that says nothing")?;
-        let line = timeout(SAYS_WITHIN, lines.next_line()).await??;
-        Ok(line.ok_or("a part ended before it answered")?)
+        let (_, lines) = self.talk.as_mut().ok_or("process prints no lines")?;
+        let line = timeout(LINE_WITHIN, lines.next_line()).await??;
+        Ok(line.ok_or("part exited before it responded")?)
     }
 
     /// Kills the process and waits until it has exited.
@@ -83,17 +83,17 @@ impl Process {
         Ok(self.child.kill().await?)
     }
 
-    /// Returns the processor time that it has used.
+    /// Returns the processor time of the process.
     pub(crate) fn busy(&self) -> Outcome<Duration> {
         Ok(CpuTime::of(self.pid()?)?.own)
     }
 
-    /// Returns its process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> Outcome<u32> {
-        Ok(self.child.id().ok_or("a process that has ended")?)
+        Ok(self.child.id().ok_or("process has exited")?)
     }
 
-    /// Returns its current usage.
+    /// Returns the current resource usage of the process.
     pub(crate) fn usage(&self) -> Outcome<Usage> {
         Usage::of(self.pid()?)
     }

@@ -16,13 +16,13 @@ use crate::part::RUNTIME_NAME;
 
 /// Number of connections.
 pub(crate) const N_CONNECTIONS: u32 = 32;
-/// Time of each measurement.
+/// Duration of each measurement.
 const PERIOD: Duration = Duration::from_secs(8);
-/// Time before it that does not count.
-const UNCOUNTED: Duration = Duration::from_secs(2);
+/// Duration of the load before each measurement.
+const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Minimum ratio to the rate with the external runtime.
-const BAR: f64 = 10.0;
+/// Minimum rate in process, as a multiple of the rate with the external runtime.
+const RATIO_MIN: f64 = 10.0;
 
 /// Compares the rate of hello in process with that by the external runtime.
 pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
@@ -48,13 +48,13 @@ pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
 
     let ratio = here / external;
     let value = format!("{here:.0}/s / {external:.0}/s = {ratio:.1}");
-    Ok(Row::new("executions/s in process / external", value, "10 at least", ratio >= BAR))
+    Ok(Row::new("executions/s in process / external", value, "10 at least", ratio >= RATIO_MIN))
 }
 
 /// Returns the executions per second on [`N_CONNECTIONS`] connections, each of which sends its next
 /// request after the response.
 pub(crate) async fn sustained(rest: SocketAddr, request: &Request) -> Outcome<f64> {
-    let counted_from = Instant::now() + UNCOUNTED;
+    let counted_from = Instant::now() + WARM_UP;
     let end = counted_from + PERIOD;
     let mut clients: JoinSet<Outcome<u32>> = JoinSet::new();
     for _ in 0..N_CONNECTIONS {

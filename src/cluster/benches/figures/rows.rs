@@ -30,14 +30,14 @@ const NAMES: [&str; 14] = [
 const SOAK_S_DEFAULT: u64 = 60;
 
 /// Selected figures and options.
-struct Asked {
+struct Selection {
     names: Vec<String>,
     soak: Duration,
     n_stubs: usize,
     nodes: Nodes,
 }
 
-impl Asked {
+impl Selection {
     fn read(mut arguments: impl Iterator<Item = String>) -> Outcome<Self> {
         let (mut names, mut soak_s, mut nodes) = (Vec::new(), SOAK_S_DEFAULT, Nodes::Own);
         let mut n_stubs = stubs::N_STUBS;
@@ -56,7 +56,13 @@ impl Asked {
                     nodes = Nodes::Of(arguments.next().ok_or("--program takes a path")?.into());
                 }
                 name if NAMES.contains(&name) => names.push(argument),
-                _ => return Err(format!("{argument} is none of {}", NAMES.join(", ")).into()),
+                _ => {
+                    return Err(format!(
+                        "unknown argument {argument}, expected one of {}",
+                        NAMES.join(", ")
+                    )
+                    .into());
+                }
             }
         }
         if names.is_empty() {
@@ -69,7 +75,7 @@ impl Asked {
 /// Measures the figures in `arguments`, or all of them, and prints the table. Fails if any misses its
 /// limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
-    let asked = Asked::read(arguments)?;
+    let asked = Selection::read(arguments)?;
     let mut rows = Vec::new();
     for name in &asked.names {
         note(&format!("== {name}"))?;

@@ -12,20 +12,21 @@ use crate::cluster::Cluster;
 use crate::http::{Answer, Client, Request};
 use crate::nodes::Nodes;
 use crate::rate::{N_CONNECTIONS, sustained};
-use crate::soak_usage::Watched;
+use crate::soak_usage::SoakUsage;
 
-/// Number of workers, one of which is missing now and then.
+/// Number of workers. At most one of them is down at a time.
 const N_WORKERS: usize = 3;
-/// Interval at which one is killed.
+/// Interval at which a worker is killed.
 const CRASH_EVERY: Duration = Duration::from_secs(10);
-/// Time until it is restarted, as by a supervisor.
-const ABSENCE: Duration = Duration::from_secs(1);
-/// Time for which the head is idle before and after, so that only permanent resources are counted.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
+/// Time until the killed worker is restarted, as by a supervisor.
+const DOWN_FOR: Duration = Duration::from_secs(1);
+/// Time for which the head is idle before it is measured at the beginning and the end, so that only
+/// permanent resources are counted.
+const IDLE_BEFORE: Duration = Duration::from_secs(5);
 /// Time limit of a request: far above the usual time, so that no request counts as lost.
-const ANSWER_WITHIN: Duration = Duration::from_secs(90);
-/// One of this many connections requests two nodes.
-const ASKS_TWO_EACH: u32 = 8;
+const RESPONSE_WITHIN: Duration = Duration::from_secs(90);
+/// One request in this number of requests is for two nodes.
+const REQUESTS_PER_PAIR: u32 = 8;
 /// Maximum number of wrong responses that are shown.
 const SHOWN_MAX: usize = 5;
 
@@ -45,20 +46,20 @@ struct Tally {
 pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_WORKERS).await?;
     let (hello, hello_on_two) = (cluster.hello(1).await?, cluster.hello(2).await?);
-    // Every worker has run the function before any is killed.
+    // Has every worker run the function before any worker is killed.
     let hello_on_all = cluster.hello(N_WORKERS).await?;
     drop(cluster.warmed(&hello_on_all).await?);
     let peak = sustained(cluster.rest, &hello).await?;
-    sleep(LEFT_ALONE).await;
-    let mut watched = Watched::begin(&mut cluster.head).await?;
-    note(&format!("peak {peak:.0} runs/s; at rest {}", watched.at_rest()))?;
+    sleep(IDLE_BEFORE).await;
+    let mut watched = SoakUsage::begin(&mut cluster.head).await?;
+    note(&format!("peak {peak:.0} runs/s; idle {}", watched.at_rest()))?;
 
-    let n_runs_each = 1.0 + 1.0 / f64::from(ASKS_TWO_EACH);
+    let n_runs_each = 1.0 + 1.0 / f64::from(REQUESTS_PER_PAIR);
     let between = Duration::from_secs_f64(n_runs_each * f64::from(N_CONNECTIONS) / (peak / 2.0));
     let (began, end) = (Instant::now(), Instant::now() + period);
     let mut clients = JoinSet::new();
     for idx in 0..N_CONNECTIONS {
-        let request = if idx % ASKS_TWO_EACH == 0 { &hello_on_two } else { &hello };
+        let request = if idx % REQUESTS_PER_PAIR == 0 { &hello_on_two } else { &hello };
         clients.spawn(one_client(cluster.rest, request.clone(), between, end));
     }
     let mut n_crashes = 0;
@@ -66,7 +67,7 @@ pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -
         let next = Instant::now() + CRASH_EVERY;
         let idx = n_crashes % N_WORKERS;
         cluster.kill(idx).await?;
-        sleep(ABSENCE).await;
+        sleep(DOWN_FOR).await;
         cluster.restart(idx).await?;
         n_crashes += 1;
         while Instant::now() < next {
@@ -79,14 +80,14 @@ pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -
         tally.add(one?);
     }
     let rate = f64::from(tally.n_right()) / began.elapsed().as_secs_f64();
-    sleep(LEFT_ALONE).await;
+    sleep(IDLE_BEFORE).await;
     rows.push(watched.end(&mut cluster.head).await?);
     for shown in &tally.shown {
         note(&format!("wrong: {shown}"))?;
     }
     let name = format!("{} s at half of the peak, {n_crashes} crashes", period.as_secs());
     let value = format!("{tally} at {rate:.0}/s");
-    Ok(Row::new(&name, value, "every answer right", tally.wrong == 0))
+    Ok(Row::new(&name, value, "all responses correct", tally.wrong == 0))
 }
 
 /// Sends one request in each interval `between`, or immediately while behind.
@@ -109,7 +110,7 @@ async fn one_client(
             }
             client.as_mut().ok_or("no connection")?.ask(&request).await
         };
-        let asked = timeout(ANSWER_WITHIN, asking).await.unwrap_or_else(|late| Err(late.into()));
+        let asked = timeout(RESPONSE_WITHIN, asking).await.unwrap_or_else(|late| Err(late.into()));
         match asked {
             Ok(answer) if is_right(&answer, &request) => {
                 *tally.right.entry(answer.code).or_default() += 1;

@@ -8,35 +8,35 @@ use test_bench::{Row, mib, note};
 use crate::Outcome;
 use crate::process::Process;
 
-/// Maximum growth of the head's memory from the second to the last quarter, due to fragments of the
-/// allocator.
+/// Maximum growth of the head's memory from the second to the last quarter. It allows for
+/// fragmentation in the allocator.
 const GROWTH_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// Maximum growth of files and tasks of an idle head, due to connections that peers are about to
-/// close.
+/// Maximum growth of the numbers of files and tasks of an idle head. It allows for connections that
+/// peers are about to close.
 const SPARE: usize = 4;
 
-/// Resources of a head at one time.
+/// Resources that a head uses at one time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeadUsage {
     usage: Usage,
     n_tasks: usize,
 }
 
 /// Resources over time.
-pub(crate) struct Watched {
-    at_rest: Held,
-    under_load: Vec<Held>,
+pub(crate) struct SoakUsage {
+    at_rest: HeadUsage,
+    under_load: Vec<HeadUsage>,
 }
 
-impl Watched {
+impl SoakUsage {
     /// Measures the idle head at the beginning.
     pub(crate) async fn begin(head: &mut Process) -> Outcome<Self> {
         Ok(Self { at_rest: held(head).await?, under_load: Vec::new() })
     }
 
     /// Returns the first measurement.
-    pub(crate) fn at_rest(&self) -> Held {
+    pub(crate) fn at_rest(&self) -> HeadUsage {
         self.at_rest
     }
 
@@ -52,11 +52,11 @@ impl Watched {
         let n = self.under_load.len();
         let quarter = |from: usize| self.median(n * from / 4, n * (from + 1) / 4);
         let (early, late) = (quarter(1), quarter(3));
-        note(&format!("head at rest before: {}", self.at_rest))?;
+        note(&format!("idle head before: {}", self.at_rest))?;
         note(&format!("head in the second quarter: {early}"))?;
         note(&format!("head in the last quarter: {late}"))?;
-        note(&format!("head at rest after: {rested}"))?;
-        let memory = |held: Held| held.usage.resident_bytes;
+        note(&format!("idle head after: {rested}"))?;
+        let memory = |held: HeadUsage| held.usage.resident_bytes;
         let is_level = memory(late) <= memory(early) + GROWTH_BYTES_MAX
             && rested.usage.n_files <= self.at_rest.usage.n_files + SPARE
             && rested.n_tasks <= self.at_rest.n_tasks + SPARE;
@@ -69,13 +69,13 @@ impl Watched {
             self.at_rest.n_tasks,
             rested.n_tasks
         );
-        Ok(Row::new("the head meanwhile", value, "no growth", is_level))
+        Ok(Row::new("head during the soak", value, "no growth", is_level))
     }
 
     /// Returns the medians of the measurements from `from` to `to`.
-    fn median(&self, from: usize, to: usize) -> Held {
+    fn median(&self, from: usize, to: usize) -> HeadUsage {
         let looks = self.under_load.get(from..to).unwrap_or_default();
-        Held {
+        HeadUsage {
             usage: Usage {
                 resident_bytes: middle(looks.iter().map(|held| held.usage.resident_bytes)),
                 anonymous_bytes: middle(looks.iter().map(|held| held.usage.anonymous_bytes)),
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for HeadUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { usage, n_tasks } = self;
         let resident = mib(usage.resident_bytes);
@@ -95,10 +95,10 @@ impl fmt::Display for Held {
     }
 }
 
-async fn held(head: &mut Process) -> Outcome<Held> {
+async fn held(head: &mut Process) -> Outcome<HeadUsage> {
     // The threads of another program's head can be counted, at least.
     let n_tasks = head.n_tasks().await?.unwrap_or_default();
-    Ok(Held { usage: head.usage()?, n_tasks })
+    Ok(HeadUsage { usage: head.usage()?, n_tasks })
 }
 
 fn middle<T: Ord + Default + Copy>(values: impl Iterator<Item = T>) -> T {

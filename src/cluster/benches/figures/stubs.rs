@@ -22,38 +22,38 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::Outcome;
 use crate::cluster::Folder;
 use crate::nodes::{Nodes, part};
-use crate::part::{boot_nodes, say};
+use crate::part::{boot_nodes, print_line};
 use crate::process::{BOOT, CONNECTIONS, PORT, Process, SLOTS};
 
 /// Number of workers of the largest cluster.
 pub(crate) const N_STUBS: usize = 10_000;
 /// Number of workers of the head that restarts.
 const N_RETURNING: usize = 1_000;
-/// Number of workers in one process, which has a listener and a connection for each, of up to 20
-/// 000 files.
-const N_TOGETHER: usize = 1_000;
-/// Number of connections of the head of the largest cluster.
+/// Number of workers in one process. It has a listener and a connection for each worker, and a
+/// process can open up to 20,000 files.
+const N_PER_PROCESS: usize = 1_000;
+/// Limit of connections of the head of the largest cluster.
 const CONNECTIONS_WANTED: u32 = 24_000;
 
-/// Interval of offers, as for workers.
+/// Interval of offers, the same as for real workers.
 const OFFER_EVERY: Duration = Duration::from_secs(30);
-/// Time for all to connect.
-const COME_WITHIN: Duration = Duration::from_mins(5);
+/// Maximum time until all workers are connected.
+const CONNECT_WITHIN: Duration = Duration::from_mins(5);
 /// Time for which the head is idle before it is measured.
-const LEFT_ALONE: Duration = Duration::from_secs(30);
-/// Time of the measurement: each worker repeats its offer twice.
+const IDLE_BEFORE: Duration = Duration::from_secs(30);
+/// Duration of the measurement, in which each worker sends two offers.
 const PERIOD: Duration = Duration::from_mins(1);
-/// Interval of checks for complete connections.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the connected workers are counted.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// Maximum share of a core for an idle head.
-const CORE_BAR: f64 = 0.25;
+const CORE_SHARE_MAX: f64 = 0.25;
 /// Maximum memory of a head per idle worker.
-const BYTES_BAR: u64 = 160 * 1024;
-/// Maximum time until all have reconnected.
-const BACK_BAR: Duration = Duration::from_secs(30);
-/// Maximum number of connections that each opens for that.
-const CONNECTS_BAR: f64 = 3.0;
+const BYTES_PER_WORKER_MAX: u64 = 160 * 1024;
+/// Maximum time until all workers have reconnected to the restarted head.
+const RECONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// Maximum mean number of connections that a worker opens until then.
+const CONNECTS_MAX: f64 = 3.0;
 
 /// Counts of the stubs of a process.
 #[derive(Debug, Default)]
@@ -63,8 +63,8 @@ struct Counts {
     n_connects: AtomicUsize,
 }
 
-/// Runs the number of workers in the environment. For each line of input, writes the number of workers
-/// that offer slots and the number of connections they had.
+/// Runs the number of workers in the environment. For each line of input, writes the number of
+/// workers that offer slots and the number of connections that were opened.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let (group, counts) = (Group::default(), Arc::new(Counts::default()));
     let n_stubs: usize = env::var(SLOTS)?.parse()?;
@@ -85,11 +85,11 @@ pub(crate) async fn serve() -> Outcome<ExitCode> {
         network.subscribe(GENERAL_TOPIC).await?;
         group.spawn("stub", offer(network, events, Arc::clone(&counts)));
     }
-    say("started")?;
+    print_line("started")?;
     let mut lines = BufReader::new(stdin()).lines();
     while lines.next_line().await?.is_some() {
         let n_offering = counts.n_offering.load(Ordering::Relaxed);
-        say(&format!("{n_offering} {}", counts.n_connects.load(Ordering::Relaxed)))?;
+        print_line(&format!("{n_offering} {}", counts.n_connects.load(Ordering::Relaxed)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -157,15 +157,15 @@ impl Crowd {
     async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
         let began = Instant::now();
         self.n_stubs = n_stubs;
-        for first in (0..n_stubs).step_by(N_TOGETHER) {
+        for first in (0..n_stubs).step_by(N_PER_PROCESS) {
             let mut command = part("stubs", self.folder.path())?;
-            let n_together = N_TOGETHER.min(n_stubs - first);
+            let n_together = N_PER_PROCESS.min(n_stubs - first);
             command.env(BOOT, &self.boot).env(SLOTS, n_together.to_string());
             let mut process = Process::spawn(command)?;
             process.line().await?;
             self.stubs.push(process);
         }
-        self.wait_for_all(began + COME_WITHIN).await?;
+        self.wait_for_all(began + CONNECT_WITHIN).await?;
         Ok(began.elapsed())
     }
 
@@ -177,19 +177,20 @@ impl Crowd {
             }
             if end < Instant::now() {
                 let n_stubs = self.n_stubs;
-                let had = format!("{n_offering} of {n_stubs} offer slots, {n_connects} connects");
+                let had =
+                    format!("{n_offering} of {n_stubs} offer slots, {n_connects} connections");
                 return Err(had.into());
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
         }
     }
 
-    /// Returns the number of stubs that offer slots and the number of connections they had.
+    /// Returns the number of stubs that offer slots and the number of connections that they opened.
     async fn counts(&mut self) -> Outcome<(usize, usize)> {
         let (mut n_offering, mut n_connects) = (0, 0);
         for process in &mut self.stubs {
-            let line = process.ask("counts").await?.ok_or("stubs that say nothing")?;
-            let (offering, connects) = line.split_once(' ').ok_or("no counts")?;
+            let line = process.ask("counts").await?.ok_or("stubs printed no counts")?;
+            let (offering, connects) = line.split_once(' ').ok_or("counts are missing")?;
             n_offering += offering.parse::<usize>()?;
             n_connects += connects.parse::<usize>()?;
         }
@@ -198,7 +199,7 @@ impl Crowd {
 
     /// Kills the head and restarts it at the same address.
     async fn restart_head(&mut self) -> Outcome<()> {
-        let port = self.boot.split('/').nth(4).ok_or("an address without a port")?.to_owned();
+        let port = self.boot.split('/').nth(4).ok_or("address has no port")?.to_owned();
         self.head.end().await?;
         let (head, boot) = start_head(&self.folder, &port).await?;
         self.head = head;
@@ -211,7 +212,7 @@ async fn start_head(folder: &Folder, port: &str) -> Outcome<(Process, String)> {
     command.env(CONNECTIONS, CONNECTIONS_WANTED.to_string()).env(PORT, port);
     let mut head = Process::spawn(command)?;
     let line = head.line().await?;
-    let (_, boot) = line.split_once(' ').ok_or("a head that is nowhere")?;
+    let (_, boot) = line.split_once(' ').ok_or("head printed no address")?;
     Ok((head, boot.to_owned()))
 }
 
@@ -225,7 +226,7 @@ pub(crate) async fn idle(nodes: &Nodes, n_stubs: usize, rows: &mut Vec<Row>) -> 
     note(&format!(
         "{n_stubs} workers came in {took:.1?}, for which the head worked {joining:.1?}"
     ))?;
-    sleep(LEFT_ALONE).await;
+    sleep(IDLE_BEFORE).await;
     let began = Instant::now();
     let busy_before = crowd.head.busy()?;
     sleep(PERIOD).await;
@@ -233,14 +234,14 @@ pub(crate) async fn idle(nodes: &Nodes, n_stubs: usize, rows: &mut Vec<Row>) -> 
     let share = busy.as_secs_f64() / began.elapsed().as_secs_f64();
     let after = crowd.head.usage()?;
     let (n_offering, n_connects) = crowd.counts().await?;
-    note(&format!("{n_offering} offer slots after {n_connects} connects; {after:?}"))?;
+    note(&format!("{n_offering} offer slots after {n_connects} connections; {after:?}"))?;
     let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
     let bytes_each = grown / u64::try_from(n_stubs)?;
     let name = format!("memory of a head for each of {n_stubs} workers");
     let value = format!("{} KiB", bytes_each / 1024);
-    rows.push(Row::new(&name, value, "160 KiB at most", bytes_each <= BYTES_BAR));
+    rows.push(Row::new(&name, value, "160 KiB at most", bytes_each <= BYTES_PER_WORKER_MAX));
     let value = format!("{:.0} % of a core, {n_offering} connected", share * 100.0);
-    let is_passed = share <= CORE_BAR && n_offering == n_stubs;
+    let is_passed = share <= CORE_SHARE_MAX && n_offering == n_stubs;
     Ok(Row::new(
         &format!("idle head of {n_stubs} workers"),
         value,
@@ -255,11 +256,13 @@ pub(crate) async fn restart(nodes: &Nodes) -> Outcome<Row> {
     let mut crowd = Crowd::start().await?;
     let took = crowd.gather(N_RETURNING).await?;
     let (_, n_connects_before) = crowd.counts().await?;
-    note(&format!("{N_RETURNING} workers came in {took:.1?}, {n_connects_before} connects"))?;
+    note(&format!(
+        "{N_RETURNING} workers connected in {took:.1?}, {n_connects_before} connections"
+    ))?;
     let n_accepted_before = n_accepted()?;
     crowd.restart_head().await?;
     let began = Instant::now();
-    crowd.wait_for_all(began + COME_WITHIN).await?;
+    crowd.wait_for_all(began + CONNECT_WITHIN).await?;
     let took = began.elapsed();
     let n_accepted = n_accepted()? - n_accepted_before;
     let (_, n_connects) = crowd.counts().await?;
@@ -271,15 +274,21 @@ pub(crate) async fn restart(nodes: &Nodes) -> Outcome<Row> {
          the head worked {busy:.1?}"
     ))?;
     let value = format!("{took:.1?}, {each:.2} connections each");
-    let is_passed = took <= BACK_BAR && each <= CONNECTS_BAR;
-    Ok(Row::new("1 000 workers back at their head", value, "30 s at most, 3 each", is_passed))
+    let is_passed = took <= RECONNECT_WITHIN && each <= CONNECTS_MAX;
+    Ok(Row::new(
+        "1 000 workers reconnected to their head",
+        value,
+        "30 s at most, 3 each",
+        is_passed,
+    ))
 }
 
 /// Returns the number of connections that all processes of this machine have accepted.
 fn n_accepted() -> Outcome<u64> {
     let text = fs::read_to_string("/proc/net/snmp")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (lines.next().ok_or("no counts")?, lines.next().ok_or("no counts")?);
+    let (names, values) =
+        (lines.next().ok_or("counts are missing")?, lines.next().ok_or("no counts")?);
     let mut pairs = names.split(' ').zip(values.split(' '));
     let (_, n) =
         pairs.find(|(name, _)| *name == "PassiveOpens").ok_or("no count of connections")?;

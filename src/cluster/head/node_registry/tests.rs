@@ -56,7 +56,7 @@ fn named_peers_are_approved_until_they_are_refused() {
 }
 
 #[test]
-fn invalid_file_is_an_error_and_stays() {
+fn invalid_file_is_rejected_and_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     for text in ["nonsense", r#"[{"id": "no id"}]"#, r#"[{"id": "12D3A", "approval": "maybe"}]"#] {
         fs::write(dir.path().join(FILE), text).unwrap();

@@ -31,7 +31,7 @@ fn number_of_nodes_is_parsed() {
 }
 
 #[test]
-fn general_topic_is_no_subgroup() {
+fn general_topic_is_not_a_subgroup() {
     let request = json!({"function_id": function_id(), "method": "m", "topic": GENERAL_TOPIC});
     assert_eq!(parse(&request).unwrap().subgroup, None);
 }

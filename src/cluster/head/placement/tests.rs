@@ -59,7 +59,7 @@ fn newcomer_gets_few_orders() {
 }
 
 #[test]
-fn liars_are_rarely_a_majority() {
+fn newcomers_are_rarely_a_majority_of_the_chosen() {
     let mut candidates = vec![free(2, 200); 3];
     candidates.extend([free(2, 1); 3]);
     let mut draw = numbers(3);
@@ -71,7 +71,7 @@ fn liars_are_rarely_a_majority() {
 }
 
 #[test]
-fn faster_result_than_usual_earns_nothing() {
+fn faster_run_than_usual_does_not_lower_expected_completion() {
     let usual = Some(RunTime::first(Duration::from_millis(100)));
     let load = |own_ms, n_ahead| Load {
         own: Some((RunTime::first(Duration::from_millis(own_ms)), Duration::ZERO)),
@@ -87,7 +87,7 @@ fn faster_result_than_usual_earns_nothing() {
 }
 
 #[test]
-fn spare_is_asked_after_a_multiple_of_the_usual_time() {
+fn spare_runs_order_after_a_multiple_of_the_usual_time() {
     let mut steady = RunTime::first(Duration::from_secs(1));
     for _ in 0..100 {
         steady = steady.after(Duration::from_secs(1));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_other_machines_may_execute_install_and_read_only() {
+    fn other_machines_can_only_execute_install_and_read_without_a_token() {
         let open = options(None);
         for path in OPEN {
             check(&open, &request(FAR, &format!("POST {path}"), &[("host", "10.0.0.1")]), true);

@@ -112,7 +112,7 @@ async fn idle_workers_share_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_wait_in_order_while_no_slot_is_free() {
+async fn waiting_requests_get_slots_in_order() {
     let slots = slots_with(&[(1, 1)]);
     let first = granted(take(&slots, want(1)));
     let (SlotGrant::Later(mut second), SlotGrant::Later(mut third)) =
@@ -153,7 +153,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spare_for_a_trusted_worker_is_trusted_at_first() {
+async fn only_a_worker_that_agreed_with_others_is_a_trusted_spare() {
     let slots = slots_with(&[(2, 2), (2, 2), (2, 2)]);
     let outcome = Outcome::default();
     let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
@@ -188,7 +188,7 @@ async fn disconnected_or_refusing_worker_is_not_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_worker_is_paused_longer_each_time_and_tried_by_one_order() {
+async fn pause_of_silent_worker_doubles_and_ends_with_a_single_order() {
     let slots = slots_with(&[(9, 9)]);
     slots.note_silent(&id(1));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
@@ -207,7 +207,7 @@ async fn silent_worker_is_paused_longer_each_time_and_tried_by_one_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn worker_that_misses_two_pings_gets_no_work_until_it_answers() {
+async fn worker_that_misses_two_pings_gets_no_work_until_it_responds() {
     let slots = slots_with(&[(9, 9)]);
     let running = granted(take(&slots, want(1)));
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), []);

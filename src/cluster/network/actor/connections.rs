@@ -1,11 +1,11 @@
-//! Established connections, and the choice of connections to close: surplus ones, unneeded neighbors, and
-//! those of a peer that connects again.
+//! Established connections, and the choice of connections to close: surplus connections,
+//! connections to unneeded neighbors, and connections to a peer that connects again.
 //!
 //! A peer only dials while it has no connection. If it connects again, it has lost the earlier
 //! connection without notice: its link was cut or its machine failed. State that belongs to a
 //! connection is then known to one side only. For example, gossip announces its topics on the first
-//! connection to a peer only, so a head would not learn that a worker listens. Therefore all connections
-//! of the peer are closed. It dials again immediately, and both sides start over.
+//! connection to a peer only, so a head would not learn that a worker listens. Therefore all
+//! connections of the peer are closed. It dials again immediately, and both sides start over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -218,7 +218,7 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn limits_of_one_host_follow_the_limit_of_all() {
+    fn limits_per_host_depend_on_total_limit() {
         assert_eq!((CONNECTIONS.per_host_max(), CONNECTIONS.silent_per_host_max()), (1229, 256));
         let large = ConnectionBounds::around(10_000);
         assert_eq!((large.per_host_max(), large.silent_per_host_max()), (6_000, 1_200));

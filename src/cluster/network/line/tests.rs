@@ -13,7 +13,7 @@ fn written(frames: &[Frame]) -> Vec<u8> {
     together
 }
 
-/// Reads a frame as a line with a limit of [`MESSAGE_BYTES_MAX`] does.
+/// Reads a frame with the limit [`MESSAGE_BYTES_MAX`].
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
     let incoming = super::read(stream, MESSAGE_BYTES_MAX, &mut 0, None).await?;
     Ok(incoming.map(|incoming| match incoming {
@@ -36,7 +36,7 @@ async fn too_long_frame_is_cut_and_the_next_one_is_complete() {
 }
 
 #[tokio::test]
-async fn incomplete_frame_ends_the_line() {
+async fn incomplete_frame_closes_the_line() {
     let frame = Frame { kind: 7, content: Bytes::from_static(b"content") };
     let whole = written(std::slice::from_ref(&frame));
     assert_eq!(read(&mut Cursor::new(&whole)).await.unwrap(), Some(frame));
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_as_frames_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stream = Cursor::new(&bytes);
         let mut n_read = 0;

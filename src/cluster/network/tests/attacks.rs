@@ -32,12 +32,12 @@ async fn guarded(group: &Group, allowances: Allowances, boot_nodes: Vec<BootNode
 }
 
 #[tokio::test]
-async fn strangers_cannot_have_a_worker_ban_the_head_that_relays_them() {
+async fn head_that_relays_gossip_of_strangers_is_not_banned() {
     // Each stranger stays within its own allowance, but their sum exceeds the allowance of a single
     // peer.
     let allowances = Allowances { gossip: burst_of(40), offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
-    // The head is no boot node of the worker, or it would never be banned.
+    // The head is not a boot node of the worker, since boot nodes are never banned.
     let (worker, mut at_worker) = guarded(&group, allowances, vec![]).await;
     worker.subscribe("general").await.unwrap();
     let (head, mut at_head) = guarded(&group, allowances, vec![boot_node(&worker)]).await;
@@ -184,8 +184,8 @@ async fn unaccepted_streams_are_counted_and_their_peer_is_banned() {
     let mut attacker = muxer(&head).await;
     let newcomer = |event| if let Event::Connected(peer) = event { Some(peer) } else { None };
     let bad = next(&mut at_head, newcomer).await;
-    // As many streams as may negotiate stop in the middle of the negotiation. The others are never
-    // read.
+    // The maximum number of negotiating streams stop in the middle of the negotiation. The other
+    // streams are never read.
     let (mut streams, mut are_sent) = (Vec::new(), true);
     let flood = poll_fn(|context| {
         // The slow streams are first.

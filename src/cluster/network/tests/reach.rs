@@ -109,7 +109,7 @@ async fn peer_that_connects_again_is_dialed_at_the_addresses_it_named() {
     });
     next(&mut at_head, |event| matches!(event, Event::Identified { .. }).then_some(())).await;
 
-    // A younger connection might belong to one attempt.
+    // While a connection is young, a second one might belong to the same attempt.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(10)).await;
     tokio::time::resume();

@@ -10,7 +10,7 @@ use super::super::guard::tests::burst_of;
 use super::super::swarm;
 use super::*;
 
-/// Limits that a test can reach.
+/// Low limits, so that tests reach them quickly.
 const FEW: Allowances =
     Allowances { streams: burst_of(20), gossip: burst_of(20), offenses: burst_of(5), ..ALLOWANCES };
 
@@ -65,7 +65,7 @@ async fn peer_that_opens_too_many_streams_is_banned() {
 async fn peer_that_publishes_too_much_is_banned_and_its_excess_dropped() {
     let mut guarded = Guarded::start(FEW).await;
     for n in 0..200 {
-        // Once banned, it has no one to publish to.
+        // Fails once the peer is banned, since no connected peer listens.
         drop(guarded.bad.publish("general", format!("{n}").into_bytes()).await);
     }
     let mut n_heard = 0;
@@ -87,7 +87,7 @@ async fn peer_that_repeats_malformed_messages_is_banned() {
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
     receive_message(&mut guarded.events, guarded.bad.peer_id()).await;
     for _ in 0..10 {
-        // As the reader of a message does.
+        // The reader of a malformed message does the same.
         guarded.node.blame(guarded.bad.peer_id());
     }
     guarded.ends_with_bad_cut_off().await;
@@ -97,7 +97,7 @@ async fn peer_that_repeats_malformed_messages_is_banned() {
 async fn too_long_message_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-    // It might be sent completely before its reader gives up.
+    // Fails if the reader gives up before the whole message is sent.
     drop(guarded.bad.tell(guarded.node.peer_id(), MESSAGES, &long).await);
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"short").await.unwrap();
     assert_eq!(receive_message(&mut guarded.events, guarded.bad.peer_id()).await, "short");
@@ -105,7 +105,7 @@ async fn too_long_message_is_dropped() {
 }
 
 #[tokio::test]
-async fn peer_with_stalled_streams_delays_no_other() {
+async fn peer_with_stalled_streams_does_not_delay_others() {
     let guarded = Guarded::start(ALLOWANCES).await;
     let mut stalled = Vec::new();
     for _ in 0..300 {
@@ -144,7 +144,7 @@ async fn peers_that_are_not_allowed_reach_only_open_protocols() {
     }
     for (peer, _) in &peers {
         peer.publish("general", b"roll call".to_vec()).await.unwrap();
-        // The stranger's stream is closed, which it might not notice.
+        // Fails if the stranger notices that its stream was closed.
         drop(peer.tell(worker.peer_id(), MESSAGES, b"order").await);
     }
     let (mut has_gossip, mut has_told) = (false, false);

@@ -61,7 +61,7 @@ async fn selector_chooses_among_workers_that_report() {
         let answer = cluster.execute(asked.clone()).await;
         let want: Vec<String> = want.into_iter().map(PeerId::to_string).collect();
         assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");
-        // Requests all of these.
+        // Requests all workers with these attributes.
         asked["config"]["number_of_nodes"] = json!(-1);
         let answer = cluster.execute(asked).await;
         assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");

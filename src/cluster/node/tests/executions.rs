@@ -5,23 +5,23 @@ use crate::message::{
     CallDigest, Message, NodeResult, Offer, SignedCall, WorkOrder, WorkOrderResponse,
 };
 
-/// Reaction of a bare peer to work orders.
+/// Reaction of an impostor to work orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// No response.
     Silence,
-    /// It reports that it is full.
+    /// Reports that it is full.
     Refusal,
-    /// It reports that no node could run the order.
+    /// Reports that no node could run the order.
     FinalRefusal,
-    /// It returns an unsigned forged result.
+    /// Returns an unsigned forged result.
     Unsigned,
-    /// It returns a forged result with the signature of something else.
+    /// Returns a forged result with the signature of another text.
     Forged,
 }
 
 /// Adds a peer that offers `function` with more slots than any worker, so that it is chosen first,
-/// and that reacts to its orders in this way. Returns its id.
+/// and that has this reaction to its orders. Returns the peer's id.
 pub(super) async fn impostor(cluster: &Cluster, function: &str, reaction: Reaction) -> PeerId {
     let (network, mut events) = cluster.stranger().await;
     let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
@@ -371,17 +371,17 @@ async fn only_nodes_with_the_requested_attributes_respond() {
 }
 
 #[tokio::test]
-async fn end_of_a_line_cancels_only_its_orders() {
+async fn closed_line_cancels_only_its_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
     let spin = cluster.add("spin.wasm", SPIN).await;
     let (head, worker) = (cluster.head.head().unwrap(), cluster.workers[0].peer_id());
-    // The head has opened one line so far, number 0.
+    // The head has opened only line 0 so far.
     for (number, code) in [(7, "200"), (0, "204")] {
         let ending = async {
             busy(&cluster.workers[0]).await;
-            head.note_line_ended(worker, number);
+            head.note_line_closed(worker, number);
         };
         let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), ending);
         assert_eq!(answer["code"], code, "line {number}: {answer}");

@@ -15,7 +15,7 @@ use super::functions::install;
 use super::*;
 use crate::message::{EvictFunctions, InstallFunction, RollCall};
 
-/// Limits of a store that a few hundred functions fill.
+/// Limits of a store that is full with fewer than two hundred functions.
 const SMALL: StoreLimits = StoreLimits { functions: 160, bytes: 1 << 30 };
 
 /// Number of functions in the attack: more than fit, and fewer than a worker handles simultaneously
@@ -159,7 +159,7 @@ async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
         }
         strangers.push((bad, events));
     }
-    // Each of them has the maximum number of fetches.
+    // Each stranger has the maximum number of fetches in progress.
     timeout(WITHIN, async {
         while asked.0.load(Relaxed) < 4 {
             asked.1.notified().await;

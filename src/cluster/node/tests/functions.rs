@@ -41,7 +41,7 @@ async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -
 }
 
 #[tokio::test]
-async fn folder_of_the_head_runs_on_its_workers_at_the_first_call() {
+async fn directory_of_the_head_runs_on_its_workers_at_the_first_call() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
@@ -105,7 +105,7 @@ async fn function_is_uploaded_shown_run_and_removed() {
     write_folder(&path);
     let upload = Functions::pack_path(&path).await.unwrap();
     let id = upload.function.id.to_string();
-    // Much more than a request to execute may have.
+    // Much longer than the maximum body of a request to execute.
     let car = "application/vnd.ipld.car";
     let line = "POST /api/v1/functions?name=greetings&method=hello.wasm";
     let (status, added) = send_bytes(address, line, car, &upload.car).await;
@@ -194,7 +194,7 @@ async fn failed_installation_reports_the_reasons() {
     cluster.group.shutdown().await;
 }
 
-/// A b7s worker reports what it has installed, and fetches it in its own way.
+/// A b7s worker fetches a function without the head, and reports that it is installed.
 #[tokio::test]
 async fn function_is_installed_if_a_b7s_worker_installed_it() {
     let cluster = Cluster::of(&[]).await;

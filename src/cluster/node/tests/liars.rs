@@ -17,15 +17,15 @@ async fn experienced() -> (Cluster, content::Function) {
     cluster.execute(request(&hello, 3)).await;
     offered(&cluster, &hello).await;
     for _ in 0..20 {
-        // Runs on all of them, since a worker delayed by a busy machine would otherwise have few
+        // Runs on all workers, since a worker delayed by a busy machine would otherwise have few
         // results.
         assert_eq!(cluster.execute(request(&hello, 3)).await["code"], "200");
     }
     (cluster, hello)
 }
 
-/// Returns true if no worker was so slow that a spare was asked. After that, the worker is paused
-/// and strangers get its work.
+/// Returns true if no worker was so slow that a spare ran its order. After such a delay, the worker
+/// is paused and strangers get its work.
 fn is_undisturbed(cluster: &Cluster) -> bool {
     let executions = cluster.head.head().unwrap().executions().list(1000);
     let mut parts = executions.iter().flat_map(|execution| &execution.peers);

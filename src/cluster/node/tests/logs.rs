@@ -183,7 +183,7 @@ async fn too_few_nodes_and_results_are_logged() {
     request["config"]["timeout"] = json!(3);
     cluster.execute(request.clone()).await;
     offered(&cluster, &hello).await;
-    // From now on, the worker has it compiled and responds immediately.
+    // From now on, the worker has the compiled function and responds immediately.
     until(WITHIN, || async {
         let answer = cluster.execute(self::request(&hello, 1)).await;
         if answer["code"] == "200" { Ok(()) } else { Err(answer) }
@@ -193,7 +193,7 @@ async fn too_few_nodes_and_results_are_logged() {
     impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
     cluster.execute(request).await;
     let lines = recorder.take("cluster::head");
-    // Either of them might be known first.
+    // The head can notice either condition first.
     let short = ["roll call timed out", "the group has fewer peers than requested"];
     let short = short.into_iter().find_map(|message| with(&lines, message).pop()).unwrap();
     assert_eq!((&short["ready"], &short["refused"]), (&json!(1), &json!(0)));

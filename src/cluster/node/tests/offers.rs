@@ -44,10 +44,10 @@ async fn idle_mesh_sends_few_messages() {
         n_offers += usize::from(matches!(event, Some(Event::Message { .. })));
     }
     tokio::time::resume();
-    // A worker repeats its offer twice a minute to a potential head, a head once a minute to this
-    // worker.
+    // The worker repeats its offer twice a minute, since the observer might be a head. The head
+    // repeats its offer to the worker once a minute.
     assert!(n_offers <= 8, "{n_offers} offers in a minute");
-    // Tests cannot move the clock of pings.
+    // Tests cannot control the clock of pings.
     assert!(Connectivity::for_role(Role::Worker).ping_every >= Duration::from_secs(30));
     cluster.group.shutdown().await;
 }

@@ -160,7 +160,7 @@ async fn add(cluster: &mut Cluster, identity: Identity) {
 }
 
 #[tokio::test]
-async fn head_that_requires_approval_gives_work_only_to_approved_workers() {
+async fn head_with_required_approval_gives_work_only_to_approved_workers() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
     let mut cluster = Cluster { group, head, workers: Vec::new(), dir };

@@ -73,14 +73,14 @@ async fn head_accepts_only_the_configured_workers() {
 }
 
 #[tokio::test]
-async fn peer_that_repeats_malformed_messages_is_banned_and_work_continues() {
+async fn peer_that_repeats_malformed_messages_is_banned_without_affecting_work() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (bad, mut at_bad) = cluster.stranger().await;
     let head = cluster.head.peer_id();
     let sending = async {
         for n in 0..500 {
-            // Once banned, it cannot send anything.
+            // Fails once the peer is banned.
             drop(bad.tell(head, WORK_PROTOCOL, format!("nonsense {n}").as_bytes()).await);
         }
     };
@@ -125,7 +125,7 @@ async fn node_that_requires_its_boot_nodes_does_not_start_without_them() {
 }
 
 #[tokio::test]
-async fn worker_answers_pings_of_a_connection() {
+async fn worker_responds_to_pings_of_a_connection() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (head, _events) = cluster.stranger_of(worker).await;
@@ -137,7 +137,7 @@ async fn worker_answers_pings_of_a_connection() {
     cluster.group.shutdown().await;
 }
 
-/// As many lines as a worker has for all heads, from one that sends nothing on them.
+/// A head opens as many lines as a worker has for all heads, and sends nothing.
 #[tokio::test]
 async fn head_with_many_open_lines_leaves_room_for_others() {
     let cluster = Cluster::of(&[&[]]).await;
@@ -157,7 +157,7 @@ async fn head_with_many_open_lines_leaves_room_for_others() {
 }
 
 #[tokio::test]
-async fn head_that_sends_malformed_frames_is_banned_and_work_continues() {
+async fn head_that_sends_malformed_frames_is_banned_without_affecting_work() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (bad, mut at_bad) = cluster.stranger_of(worker).await;
@@ -165,7 +165,7 @@ async fn head_that_sends_malformed_frames_is_banned_and_work_continues() {
     for n in 0..400 {
         let kind = [frame::ORDER, frame::CANCEL, frame::ANSWER, 99][n % 4];
         let content = format!("nonsense {n}").into();
-        // Once banned, it cannot send anything.
+        // Fails once the head is banned.
         if line.send(Frame { kind, content }).await.is_err() {
             break;
         }

@@ -25,7 +25,7 @@ async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
 }
 
 #[tokio::test]
-async fn released_slot_of_one_head_goes_to_the_waiting_one() {
+async fn slot_released_by_one_head_is_granted_to_the_other() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
@@ -39,7 +39,7 @@ async fn released_slot_of_one_head_goes_to_the_waiting_one() {
     };
     let second = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let heads = [&cluster.head, &second];
-    // A worker without any result is paused once it is slow.
+    // A worker without results would be paused as soon as it is slow, so it runs a function first.
     let mut hello = None;
     for head in heads {
         let module = wat::parse_str(HELLO).unwrap();

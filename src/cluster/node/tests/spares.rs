@@ -41,7 +41,7 @@ async fn failed_worker_is_replaced_by_a_spare() {
 async fn refusing_or_silent_worker_is_replaced_within_the_request() {
     for reaction in [Reaction::Refusal, Reaction::FinalRefusal, Reaction::Silence, Reaction::Forged]
     {
-        // Only a silent worker needs this time. Its spare has the same time.
+        // Only the silent worker uses up this time. Its spare gets the same time.
         let mut cluster = Cluster::with(answering_within(Duration::from_secs(6))).await;
         cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
@@ -137,7 +137,7 @@ async fn execution_waits_for_a_spare_that_has_not_reported_yet() {
 #[tokio::test]
 async fn spares_that_refuse_are_reported_with_a_reason() {
     let cluster = Cluster::of(&[&[]]).await;
-    // No other node has it, so the worker cannot fetch it.
+    // No node has this function, so the worker cannot fetch it.
     let cid = FunctionId::from_module(b"elsewhere").to_string();
     let silent = impostor(&cluster, &cid, Reaction::Refusal).await;
     let asked = json!({"function_id": cid, "method": "m.wasm"});
@@ -152,7 +152,7 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
 }
 
 #[tokio::test]
-async fn final_refusal_of_two_workers_ends_the_search() {
+async fn final_refusal_of_two_workers_stops_the_search() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
@@ -183,7 +183,7 @@ async fn final_refusal_of_two_workers_ends_the_search() {
 }
 
 #[tokio::test]
-async fn exactly_the_requested_number_of_nodes_runs() {
+async fn exactly_the_requested_number_of_workers_runs_the_order() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..4 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
@@ -210,7 +210,7 @@ async fn exactly_the_requested_number_of_nodes_runs() {
 }
 
 #[tokio::test]
-async fn too_few_results_are_partial_content_by_the_threshold() {
+async fn code_206_means_fewer_results_than_the_threshold() {
     let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
     cluster.add_worker(&["gpu"], LIMITS_DEFAULT, 8).await;
     let hello = cluster.add("hello.wasm", HELLO).await;

@@ -74,10 +74,10 @@ async fn stalled_worker_causes_no_failure_and_no_time_out() {
     let function = hello.id.to_string();
     let stalled = add_faltering(&cluster, &function, Arc::clone(&is_stalled)).await;
     for _ in 0..3 {
-        // Then it is as trusted as the others.
+        // Repeated, so that the new worker is as trusted as the others.
         assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
     }
-    // The remaining three have to run the order until there are spares.
+    // The three remaining workers have to run the order until there are spares.
     let (some, spares) = (request(&hello, 3), &cluster.ids()[..2]);
     for spare in spares {
         changed(&cluster.head, spare, json!({"cordoned": true})).await;
@@ -166,7 +166,7 @@ async fn slow_worker_with_many_slots_gets_less_than_an_equal_share() {
     cluster.execute(request(&hello, 4)).await;
     offered(&cluster, &hello).await;
     let alone = request(&hello, 1);
-    // The head learns its speed first.
+    // First, the head measures the speed of the slow worker.
     run_load(&cluster, &alone).await;
     let n_slow = run_load(&cluster, &alone).await;
     assert!(n_slow < 640 / 4, "{n_slow} of 640; its share of the slots would be 435");

@@ -47,7 +47,7 @@ async fn client_with_thirty_long_calls_does_not_delay_others() {
     };
     let (answers, (answer, n_first)) = tokio::join!(futures::future::join_all(greedy), modest);
     assert_eq!(answer["code"], "200", "{answer}");
-    // Two run. The next slots alternate between the clients.
+    // Two calls are running. The next slots alternate between the clients.
     assert!(n_first <= 10, "{n_first} calls of the other client came first");
     for answer in answers {
         assert_eq!(answer["code"], "200", "each waits longer than 5 s: {answer}");
@@ -75,7 +75,7 @@ async fn timed_out_request_reports_that_no_worker_was_free() {
 #[tokio::test]
 async fn refusal_by_all_workers_ends_the_execution_immediately() {
     let cluster = Cluster::of(&[&[], &[]]).await;
-    // No node has it.
+    // No node has this function.
     let cid = FunctionId::from_module(b"nowhere").to_string();
     let mut asked = json!({"function_id": cid, "method": "m.wasm"});
     asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});

@@ -219,7 +219,7 @@ async fn runtime_reads_standard_input_and_returns_its_exit_code() {
 }
 
 #[tokio::test]
-async fn unread_standard_input_is_no_failure() {
+async fn unread_standard_input_is_not_a_failure() {
     let script = Script::new("exit 3");
     let call = FunctionCall { stdin: Some("x".repeat(1024 * 1024)), ..call() };
     assert_eq!(finished(&script, with(call, LIMITS)).await.exit_code, 3);
