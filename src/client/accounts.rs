@@ -42,7 +42,7 @@ impl Accounts {
             .transport
             .post(paths::ACCOUNTS_VERIFY)
             .body(request)
-            .json("what a key is good for")
+            .json("the description of a key")
             .await?;
         Ok(answer.key)
     }

@@ -16,7 +16,7 @@ pub enum ClientError {
     },
     /// The address contains a user name or password, which would be printed and logged.
     #[error(
-        "address of a service contains a user or password: set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
+        "address of a service contains a user name or password: set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
     )]
     Credentials,
     /// The text cannot be used as a token.
@@ -132,14 +132,16 @@ impl ClientError {
             Self::Token => "correct the token",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",
-            Self::TimedOut { .. } => "try again, or ask for less",
+            Self::TimedOut { .. } => "try again, or request less data",
             Self::Limited { .. } => "wait, then try again",
             Self::Refused { status: 401 | 403, .. } => "check the API key and its tags",
-            Self::Refused { status: 404, .. } => "check the number, and that a tag shows it",
+            Self::Refused { status: 404, .. } => {
+                "check the name or id, and that a tag of the key grants access"
+            }
             Self::Refused { status: 500.., .. } => "look at the log of the service",
             Self::Refused { .. } => "correct the request",
             Self::Rows { .. } => "correct the rows",
-            Self::TooLong { .. } => "ask for less at a time",
+            Self::TooLong { .. } => "request less data at a time",
             Self::Shape { .. } => "check that the address is that of the right service",
         }
     }

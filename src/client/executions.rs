@@ -10,11 +10,11 @@ use wire::paths;
 
 use crate::error::ClientError;
 use crate::functions::Functions;
-use crate::stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect};
+use crate::stream::{Connection, Follow, Lost, SILENCE_MAX, StreamEvent, reconnect};
 use crate::transport::parse;
 
 /// Value of `code` in a head's response about an execution in progress.
-pub const CODE_UNDER_WAY: &str = "202";
+pub const CODE_IN_PROGRESS: &str = "202";
 
 /// An event of a cluster's stream.
 pub type ClusterStreamEvent = StreamEvent<ClusterEvent>;
@@ -33,16 +33,16 @@ impl Functions {
             .transport
             .post(paths::FUNCTIONS_EXECUTE)
             .body(&request)
-            .json("an execution that goes on")
+            .json("an execution in progress")
             .await?;
-        if response.code != CODE_UNDER_WAY {
+        if response.code != CODE_IN_PROGRESS {
             let reason = format!("it answered code {} at once", response.code);
-            return Err(ClientError::shape("an execution that goes on", reason));
+            return Err(ClientError::shape("an execution in progress", reason));
         }
         Ok(response.request_id)
     }
 
-    /// Returns the response of execution `id`. Its `code` is [`CODE_UNDER_WAY`] until the execution is
+    /// Returns the response of execution `id`. Its `code` is [`CODE_IN_PROGRESS`] until the execution is
     /// complete. Cancel-safe.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         let bytes = self.transport.get(paths::METRICS).bytes().await?;
-        String::from_utf8(bytes).map_err(|error| ClientError::shape("counts as text", error))
+        String::from_utf8(bytes).map_err(|error| ClientError::shape("metrics as text", error))
     }
 }
 
@@ -115,9 +115,9 @@ impl Follow for Functions {
         events: &mpsc::Sender<ClusterStreamEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
+        let mut connection = Connection::open(self.transport.get(paths::EVENTS)).await?;
         loop {
-            let event = line.next(SILENCE_MAX).await?;
+            let event = connection.next(SILENCE_MAX).await?;
             // An event of another kind is ignored, since a later version of the head may send new kinds.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn head_without_asynchronous_executions_is_detected() {
+    async fn synchronous_response_to_asynchronous_request_is_an_error() {
         let run = || async { Json(json!({"code": "408", "request_id": "r2", "cluster": {}})) };
         let (_fake, functions) =
             head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;

@@ -153,7 +153,7 @@ impl Functions {
     /// it requires a token.
     pub async fn evict(&self, request: &EvictRequest) -> Result<Vec<EvictedBody>, ClientError> {
         let call = self.transport.post(paths::FUNCTIONS_EVICT).within(Some(EVICT_WITHIN));
-        let evicted: EvictResponse = call.body(request).json("what workers removed").await?;
+        let evicted: EvictResponse = call.body(request).json("a list of evicted functions").await?;
         Ok(evicted.nodes)
     }
 

@@ -18,7 +18,7 @@ use crate::error::ClientError;
 use crate::transport::{Request, Transport};
 
 /// Name of a topic's latest bundle in error messages.
-const LATEST: &str = "the newest inferences of a topic";
+const LATEST: &str = "the latest bundle of a topic";
 
 /// An inference service. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -165,10 +165,10 @@ impl Inference {
     ) -> Result<RelearnedBody, ClientError> {
         let body = RelearnBody { from_nonce: Decimal(from.to_string()) };
         let call = self.call(Method::POST, paths::TOPIC_RELEARN, topic).body(&body);
-        call.json("what a topic learned again").await
+        call.json("the recomputed epochs of a topic").await
     }
 
-    /// Sets if the topic, which this key must own, opens new epochs.
+    /// Activates or deactivates a topic that this key owns. An inactive topic opens no new epochs.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if another key owns the topic.
@@ -239,7 +239,7 @@ impl Inference {
     /// # Errors
     /// Same as [`Self::topics`].
     pub async fn signer(&self) -> Result<SignerBody, ClientError> {
-        self.transport.get(paths::SIGNER).json("who signs").await
+        self.transport.get(paths::SIGNER).json("the signer of values").await
     }
 
     /// Returns the health of a topic, with the reasons for failures and the retention of its epochs.

@@ -49,20 +49,20 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// Reason why a connection is closed.
 pub(crate) enum Lost {
     /// The receiver was dropped.
-    Reader,
+    Receiver,
     /// The connection was lost.
-    Line(ClientError),
+    Connection(ClientError),
 }
 
 impl From<ClientError> for Lost {
     fn from(why: ClientError) -> Self {
-        Self::Line(why)
+        Self::Connection(why)
     }
 }
 
 impl<T> From<mpsc::error::SendError<T>> for Lost {
     fn from(_: mpsc::error::SendError<T>) -> Self {
-        Self::Reader
+        Self::Receiver
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn reconnect<F: Follow>(
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
     loop {
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
-        let Lost::Line(why) = lost else { return };
+        let Lost::Connection(why) = lost else { return };
         if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
             // An error means that the receiver was dropped, which is fine.
             events.send(StreamEvent::NotServed).await.unwrap_or_default();
@@ -149,12 +149,12 @@ pub(crate) async fn reconnect<F: Follow>(
 }
 
 /// An open connection of a stream.
-pub(crate) struct Line {
+pub(crate) struct Connection {
     events: BoxStream<'static, Result<Sse, ClientError>>,
     limit: Arc<AtomicUsize>,
 }
 
-impl Line {
+impl Connection {
     /// Sends the request `call` and opens the stream in its response.
     pub(crate) async fn open(call: Request<'_>) -> Result<Self, ClientError> {
         let transport = call.transport.clone();
@@ -186,10 +186,15 @@ impl Line {
 
     /// Returns the next event. Fails if the connection is silent for `silence_max`.
     pub(crate) async fn next(&mut self, silence_max: Duration) -> Result<Sse, ClientError> {
-        let silence = || ClientError::shape("a live stream", "it fell silent");
+        let silence = || {
+            let reason = format!("no event within {} s", silence_max.as_secs());
+            ClientError::shape("a stream of events", reason)
+        };
         let event = timeout(silence_max, self.events.next()).await.map_err(|_| silence())?;
         self.limit.store(0, Ordering::Relaxed);
-        event.unwrap_or_else(|| Err(ClientError::shape("a live stream", "it was closed")))
+        event.unwrap_or_else(|| {
+            Err(ClientError::shape("a stream of events", "the service closed the connection"))
+        })
     }
 }
 

@@ -27,7 +27,7 @@ use crate::error::ClientError;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Default time limit until a response is complete.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const RESPONSE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Time limit until the response to an insert is complete. The service gives up earlier.
 pub(crate) const INSERT_WITHIN: Duration = Duration::from_mins(2);
@@ -188,7 +188,7 @@ impl Transport {
                 builder = builder.header(TRACESTATE, carrier.tracestate);
             }
         }
-        Request { transport: self, builder, within: Some(ANSWER_WITHIN), seeing: None }
+        Request { transport: self, builder, within: Some(RESPONSE_WITHIN), seeing: None }
     }
 
     /// Reads a complete response of at most [`BODY_BYTES_MAX`] bytes.
@@ -268,7 +268,7 @@ impl<'a> Request<'a> {
         if let Some(within) = within {
             builder = builder.timeout(within);
         }
-        let within = within.unwrap_or(ANSWER_WITHIN);
+        let within = within.unwrap_or(RESPONSE_WITHIN);
         let response = builder.send().await.map_err(|source| transport.broken(source, within))?;
         if response.status().is_success() {
             if let Some((seen, dataset)) = seeing {
@@ -283,7 +283,7 @@ impl<'a> Request<'a> {
 
     /// Sends the request and reads the complete response.
     pub(crate) async fn bytes(self) -> Result<Vec<u8>, ClientError> {
-        let (transport, within) = (self.transport, self.within.unwrap_or(ANSWER_WITHIN));
+        let (transport, within) = (self.transport, self.within.unwrap_or(RESPONSE_WITHIN));
         transport.read_body(self.open().await?, within).await
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
 use client::error::ClientError;
-use client::executions::CODE_UNDER_WAY;
+use client::executions::CODE_IN_PROGRESS;
 use client::functions::Functions;
 use client::inference::Inference;
 use client::transport::Transport;
@@ -300,7 +300,7 @@ async fn send_order(
     request.config.is_async = is_followed.then_some(true);
     let what = format!("run {}", request.method);
     let response = head.execute(&request).await.map_err(|error| failure(&what, &error))?;
-    if response.code != CODE_UNDER_WAY {
+    if response.code != CODE_IN_PROGRESS {
         return Ok(response);
     }
     let request_id = response.request_id;
@@ -329,7 +329,7 @@ async fn wait_for_result(
     loop {
         sleep(wait.next_wait()).await;
         let problem = match head.result(request_id).await {
-            Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
+            Ok(response) if response.code != CODE_IN_PROGRESS => return Ok(response),
             Ok(_) => None,
             // Status for an unknown execution.
             Err(error) if error.status() == Some(404) => {

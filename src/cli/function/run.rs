@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::executions::CODE_UNDER_WAY;
+use client::executions::CODE_IN_PROGRESS;
 use client::functions::{CODE_OK, Functions as Head};
 use model::escape::escape_line;
 use model::function::Method;
@@ -162,7 +162,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     let mut response = request().await?;
     if command.wait {
         let waiting = with_progress("waiting for the result", async {
-            while response.code == CODE_UNDER_WAY {
+            while response.code == CODE_IN_PROGRESS {
                 sleep(ASK_EVERY).await;
                 response = request().await?;
             }
@@ -170,7 +170,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
         });
         waiting.await?;
     }
-    if response.code == CODE_UNDER_WAY {
+    if response.code == CODE_IN_PROGRESS {
         bail!("execution {} is in progress\nhint: --wait waits for its result", command.id);
     }
     finish(&command.id, &response, command.format)

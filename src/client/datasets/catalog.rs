@@ -204,7 +204,7 @@ impl Datasets {
         require_write: bool,
     ) -> Result<AccessBody, ClientError> {
         let body = AccessCheck { dataset_id: dataset.get(), require_write };
-        self.transport.post(paths::ACCESS_CHECK).body(&body).json("an access check").await
+        self.transport.post(paths::ACCESS_CHECK).body(&body).json("the access to a dataset").await
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tag_is_one_segment_of_path() {
+    fn tag_with_slash_is_one_segment_of_path() {
         assert_eq!(segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }
 }

@@ -15,7 +15,7 @@ enum Seen {
     /// JSON: counts the objects of an array.
     Json { n_objects: u64, elements: Elements },
     /// A format in which rows cannot be counted.
-    Unseen,
+    Unknown,
 }
 
 impl RowCounter {
@@ -26,7 +26,7 @@ impl RowCounter {
             "csv" => Seen::Csv { n_lines: 0, is_quoted: false },
             "ndjson" => Seen::Ndjson { n_lines: 0 },
             "json" => Seen::Json { n_objects: 0, elements: Elements::default() },
-            _ => Seen::Unseen,
+            _ => Seen::Unknown,
         })
     }
 
@@ -37,7 +37,7 @@ impl RowCounter {
             Seen::Csv { n_lines, .. } => Some(n_lines.saturating_sub(1)),
             Seen::Ndjson { n_lines } => Some(*n_lines),
             Seen::Json { n_objects, .. } => Some(*n_objects),
-            Seen::Unseen => None,
+            Seen::Unknown => None,
         }
     }
 
@@ -60,10 +60,10 @@ impl RowCounter {
                     Ok::<_, ElementsError>(())
                 });
                 if fed.is_err() {
-                    self.0 = Seen::Unseen;
+                    self.0 = Seen::Unknown;
                 }
             }
-            Seen::Unseen => {}
+            Seen::Unknown => {}
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_and_braces_in_strings_do_not_count() {
+    fn line_feeds_and_braces_in_strings_do_not_count() {
         check("csv", "t,note\n1,\"a\nb \"\"c\"\"\n\"\n2,\n", 2);
         check("csv", "t,note\n", 0);
         check("ndjson", "{\"note\":\"a\\nb\"}\n{}\n", 2);

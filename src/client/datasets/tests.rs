@@ -99,7 +99,7 @@ async fn latest_rows_are_read_as_lines() {
 }
 
 #[tokio::test]
-async fn acquiring_tag_twice_is_no_error() {
+async fn acquiring_tag_twice_succeeds() {
     let acquire = |Json(body): Json<TagName>| async move {
         match body.tag_name.as_str() {
             "public" => (StatusCode::OK, Json(json!({ "message": "done" }))),

@@ -13,7 +13,7 @@ use wire::inference::LatestBundle;
 use wire::paths;
 
 use super::Inference;
-use crate::stream::{Follow, Line, Lost, StreamEvent, reconnect};
+use crate::stream::{Connection, Follow, Lost, StreamEvent, reconnect};
 use crate::transport::parse;
 
 /// Maximum time without an event on a connection. An epoch can last an hour, and heartbeats between
@@ -49,11 +49,12 @@ impl Follow for BundleStream {
         events: &mpsc::Sender<BundleEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let mut line = Line::open(self.service.get(paths::TOPIC_STREAM, self.topic)).await?;
+        let mut connection =
+            Connection::open(self.service.get(paths::TOPIC_STREAM, self.topic)).await?;
         backoff.reset();
         events.send(StreamEvent::Connected).await?;
         loop {
-            let event = line.next(SILENCE_MAX).await?;
+            let event = connection.next(SILENCE_MAX).await?;
             if event.event != EVENT_BUNDLE {
                 continue;
             }

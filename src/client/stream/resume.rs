@@ -18,7 +18,8 @@ use wire::datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET};
 use wire::paths;
 
 use super::{
-    BATCH_ROWS_MAX, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect, row,
+    BATCH_ROWS_MAX, Connection, Follow, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect,
+    row,
 };
 use crate::datasets::{Datasets, NamedRow, RowsQuery, comma_separated};
 use crate::error::ClientError;
@@ -48,7 +49,7 @@ pub enum Repeats {
     Skip,
     /// The rows are delivered, since they may have been corrected. The reader replaces its own rows with
     /// them.
-    Give,
+    Deliver,
 }
 
 /// Rows of a dataset that is being followed, and the event id from which a stream resumes after them.
@@ -86,7 +87,7 @@ struct Reader {
 }
 
 /// State of a connection while its first rows are received.
-struct LineStart {
+struct ConnectionStart {
     /// True if the connection resumed after the last event, so that it has no replay.
     is_resumed: bool,
     n_rows: usize,
@@ -113,10 +114,10 @@ impl Follow for Reader {
         if let Some(id) = &self.resume_from.last_event_id {
             call = call.after_event(id);
         }
-        let mut line = Line::open(call).await?;
-        let mut start = LineStart { is_resumed, n_rows: 0, last: None };
+        let mut connection = Connection::open(call).await?;
+        let mut start = ConnectionStart { is_resumed, n_rows: 0, last: None };
         loop {
-            let mut event = Some(line.next(SILENCE_MAX).await?);
+            let mut event = Some(connection.next(SILENCE_MAX).await?);
             let mut rows = Vec::new();
             let mut end = Ok(());
             // All rows that have already arrived are delivered as one batch.
@@ -125,7 +126,7 @@ impl Follow for Reader {
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
                     break;
                 }
-                match ready(&mut line).await {
+                match ready(&mut connection).await {
                     Ok(next) => event = next,
                     Err(why) => end = Err(why.into()),
                 }
@@ -155,7 +156,7 @@ impl Reader {
     async fn take(
         &mut self,
         event: &Sse,
-        start: &mut LineStart,
+        start: &mut ConnectionStart,
         rows: &mut Vec<NamedRow>,
         events: &Sender<RowEvent>,
     ) -> Result<(), Lost> {
@@ -212,7 +213,7 @@ impl Reader {
     }
 }
 
-impl LineStart {
+impl ConnectionStart {
     /// Counts a row. Returns true if the row may belong to the replay, which has few rows in ascending
     /// order.
     fn is_replay(&mut self, timestamp: Timestamp) -> bool {
@@ -227,8 +228,8 @@ impl LineStart {
 }
 
 /// Returns the next event if it has already arrived. Does not wait.
-async fn ready(line: &mut Line) -> Result<Option<Sse>, ClientError> {
-    match timeout(Duration::ZERO, line.next(SILENCE_MAX)).await {
+async fn ready(connection: &mut Connection) -> Result<Option<Sse>, ClientError> {
+    match timeout(Duration::ZERO, connection.next(SILENCE_MAX)).await {
         Ok(event) => event.map(Some),
         Err(_) => Ok(None),
     }

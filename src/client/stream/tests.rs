@@ -102,10 +102,10 @@ async fn replay_after_reconnect_does_not_repeat_rows() {
         .check(&[
             "connected",
             "rows 1=1 2=2",
-            "lost: it was closed",
+            "lost: the service closed the connection",
             "connected",
             "rows 3=3",
-            "lost: it was closed",
+            "lost: the service closed the connection",
         ])
         .await;
 }
@@ -115,7 +115,9 @@ async fn corrected_row_is_delivered() {
     let mut watch =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(1, 1.5), row(1, 1.5)]))
             .await;
-    watch.check(&["connected", "rows 1=1 2=2 1=1.5", "lost: it was closed"]).await;
+    watch
+        .check(&["connected", "rows 1=1 2=2 1=1.5", "lost: the service closed the connection"])
+        .await;
 }
 
 #[tokio::test]
@@ -151,9 +153,9 @@ async fn endless_event_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn silent_connection_counts_as_lost() {
     let silent = futures::stream::pending::<Result<Sse, ClientError>>();
-    let mut line = Line { events: silent.boxed(), limit: Arc::default() };
-    let error = line.next(SILENCE_MAX).await.unwrap_err();
-    assert_eq!(error.why(), "it fell silent");
+    let mut connection = Connection { events: silent.boxed(), limit: Arc::default() };
+    let error = connection.next(SILENCE_MAX).await.unwrap_err();
+    assert_eq!(error.why(), "no event within 45 s");
 }
 
 #[tokio::test]

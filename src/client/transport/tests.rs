@@ -43,7 +43,7 @@ fn addresses_other_than_http_are_refused() {
 }
 
 #[test]
-fn only_the_given_last_segment_is_removed() {
+fn last_segment_is_removed_only_if_it_matches() {
     let strip =
         |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
     assert_eq!(strip("http://a.example/api/"), "http://a.example");
@@ -65,7 +65,7 @@ async fn key_is_sent_and_never_shown() {
 }
 
 #[tokio::test]
-async fn error_bodies_of_all_documents_are_parsed() {
+async fn error_bodies_of_all_services_are_parsed() {
     for body in [r#"{"message":"no such node"}"#, r#"{"details":null,"error":"no such node"}"#] {
         let error = refused(400, None, body).await;
         assert_eq!((error.status(), error.why().as_str()), (Some(400), "no such node"));

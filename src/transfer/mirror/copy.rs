@@ -365,7 +365,7 @@ impl Copy {
         // Without an event id, rows after this timestamp are read in pages.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
         let last_event_id = self.checkpoint.last_event_id.clone();
-        let (newest, repeats) = (Some(newest), Repeats::Give);
+        let (newest, repeats) = (Some(newest), Repeats::Deliver);
         let from = ResumeFrom { newest, last_event_id, repeats, ..ResumeFrom::default() };
         let (group, mut events) = self.follow(group, from);
         let mut is_lost = false;

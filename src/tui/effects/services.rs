@@ -133,7 +133,7 @@ impl Runner {
                 let (sender, inbox) = mpsc::channel(1);
                 // Repeated rows are wanted, since they can be corrections. The screen keys rows by
                 // timestamp.
-                let from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
+                let from = ResumeFrom { repeats: Repeats::Deliver, ..ResumeFrom::default() };
                 let stream = resume::follow(service?, dataset, from, sender);
                 let event = move |news: StreamEvent<resume::RowBatch>| {
                     let failed = |why| failure("follow the dataset", &why);

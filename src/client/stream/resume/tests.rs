@@ -123,7 +123,7 @@ async fn only_rows_after_the_readers_state_are_delivered() {
     // An old row after the replay is a late row.
     let mut late = watch(resume_from.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
     assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
-    let resume_from = ResumeFrom { repeats: Repeats::Give, ..resume_from };
+    let resume_from = ResumeFrom { repeats: Repeats::Deliver, ..resume_from };
     let mut given = watch(resume_from, |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(given.minutes(1).await.0, [2, 3, 4]);
 }
