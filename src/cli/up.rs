@@ -131,8 +131,8 @@ fn report_delay(progress: Progress<'_>) {
 /// Logs an event of the process called `name`.
 fn log_restart(name: &str, happened: Supervised) {
     match happened {
-        Supervised::Ended { ended, restart_in } => {
-            let (how, seconds) = (ended.text, restart_in.as_secs_f64());
+        Supervised::Exited { exit, restart_in } => {
+            let (how, seconds) = (exit.text, restart_in.as_secs_f64());
             warn!(process = name, "the {name} exited ({how}); it restarts in {seconds:.1} s");
         }
         Supervised::Restarted(process) => {

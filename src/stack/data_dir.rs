@@ -8,8 +8,8 @@ use directories::ProjectDirs;
 use task::lock::{Lock, try_lock};
 use task::private;
 
-/// Maximum number of local stacks that one user can run without naming a directory. Each keeps its
-/// history on the disk, which more of them would fill.
+/// Maximum number of local stacks that one user can run without naming a directory. Each stack
+/// stores its history, so more stacks could fill the disk.
 const STACKS_MAX: usize = 8;
 
 /// Name of the lock file that marks the directory of a stack or node as in use.
@@ -132,8 +132,8 @@ impl StackClaim {
     }
 }
 
-/// Returns the directories that can contain a local stack: only `data_dir` if it is given, otherwise all
-/// of the user's.
+/// Returns the directories that can contain a local stack: `data_dir` if it is given, otherwise all
+/// stack directories of the user.
 pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(folder) = data_dir {
         return vec![folder.to_owned()];
@@ -147,7 +147,7 @@ fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
     numbered("stack").take(STACKS_MAX).map(|name| base.join(name))
 }
 
-/// Returns `name` and numbered variants of it: `head`, `head-2`, `head-3`.
+/// Returns `name` and its numbered variants: `head`, `head-2`, `head-3`.
 pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     let others = (2..u32::MAX).map(move |number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(others)

@@ -21,7 +21,7 @@ const RECORD: &str = "kept.json";
 /// Name of a node's log in the node's directory.
 pub(crate) const LOG: &str = "log";
 
-/// A node that an earlier run left running.
+/// A node that an earlier run of the program left running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DetachedNode {
     /// Description of the node for the screen.
@@ -64,7 +64,7 @@ impl DetachedNode {
         let mut detached: Self = serde_json::from_str(&text).ok()?;
         folder.clone_into(&mut detached.folder);
         detached.facts.peer_id = Some(detached.node.peer_id.clone());
-        (detached.node.is_kept, detached.node.is_added) = (true, true);
+        (detached.node.is_detached, detached.node.is_added) = (true, true);
         Some(detached)
     }
 
@@ -79,13 +79,13 @@ impl DetachedNode {
             arguments: self.arguments.clone(),
             environment: Vec::new(),
             log: Some(self.folder.join(LOG)),
-            is_kept: true,
+            is_detached: true,
         })
     }
 }
 
-/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir` or by
-/// default in all of the user's. Removes the records of nodes that have exited.
+/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir`, or
+/// by default in all stack directories of the user. Removes the records of nodes that have exited.
 pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     let mut found = Vec::new();
     for stack in stack_folders(data_dir) {
@@ -132,7 +132,7 @@ mod tests {
                 subgroup: Some("gpu".to_owned()),
                 pid: 7,
                 rest_api: None,
-                is_kept: true,
+                is_detached: true,
                 is_added: true,
             },
             folder: folder.clone(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_record_is_read_completely() {
+    fn record_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let record = json!({
             "name": "head-2", "pid": 7, "peer_id": "12D3", "role": "head", "subgroup": null,
@@ -163,7 +163,7 @@ mod tests {
         fs::write(folder.path().join(RECORD), record.to_string()).unwrap();
         let read = DetachedNode::read(folder.path()).unwrap();
         assert_eq!(
-            (read.node.name.as_str(), read.node.pid, read.node.is_kept),
+            (read.node.name.as_str(), read.node.pid, read.node.is_detached),
             ("head-2", 7, true)
         );
         assert_eq!(read.facts.address.as_deref(), Some("127.0.0.1:8080"));

@@ -28,8 +28,8 @@ pub struct Addresses {
     pub head_token: Option<Token>,
 }
 
-/// The local processes that the screen controls: a stack of its own or another process's, and added
-/// nodes.
+/// The local processes that the screen controls: its own stack or that of another process, and
+/// added nodes.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
     /// Attaches to a stack if another process of this user runs one, sends [`LocalEvent::Attached`] and
@@ -48,14 +48,17 @@ pub trait LocalStack: Send + Sync {
     ///
     /// # Errors
     /// [`LocalError`] if the node does not start or exits immediately.
-    async fn add(&self, wish: NodeWish, events: mpsc::Sender<LocalEvent>)
-    -> Result<(), LocalError>;
+    async fn add(
+        &self,
+        options: NodeOptions,
+        events: mpsc::Sender<LocalEvent>,
+    ) -> Result<(), LocalError>;
 
     /// Stops the process called `name`. [`LocalEvent::Exited`] follows.
     ///
     /// # Errors
     /// [`LocalError`] if there is no such process.
-    async fn end(&self, name: &str) -> Result<(), LocalError>;
+    async fn stop_process(&self, name: &str) -> Result<(), LocalError>;
 
     /// Restarts the process called `name` on the same ports.
     ///
@@ -68,10 +71,10 @@ pub trait LocalStack: Send + Sync {
     ///
     /// # Errors
     /// [`LocalError`] if the records cannot be read.
-    async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
+    async fn find_detached(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
     /// Detaches added nodes, so that they keep running after [`Self::stop`].
-    fn keep(&self);
+    fn detach(&self);
 
     /// Returns the name and resource usage of each process. Omits processes for which the system has no
     /// data.
@@ -92,7 +95,7 @@ pub trait LocalStack: Send + Sync {
 
 /// Options of a node to be added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeWish {
+pub struct NodeOptions {
     /// `head` or `worker`.
     pub role: String,
     /// Port for other nodes. 0 for any free port.
@@ -110,7 +113,7 @@ pub struct NodeWish {
     /// Directory of an external runtime such as bls-runtime. `None` for the built-in one.
     pub runtime: Option<String>,
     /// True if the node keeps running when the screen is closed.
-    pub is_kept: bool,
+    pub is_detached: bool,
 }
 
 /// Resource usage of a process.
@@ -147,7 +150,7 @@ pub struct LocalError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// An event in the local processes.
+/// An event of the local processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalEvent {
     /// Some processes of the stack are about to be started.
@@ -220,7 +223,7 @@ pub struct LocalNode {
     pub rest_api: Option<String>,
     /// True if the node keeps running when the screen is closed.
     #[serde(skip)]
-    pub is_kept: bool,
+    pub is_detached: bool,
     /// True if the node was added to the stack by hand.
     #[serde(skip)]
     pub is_added: bool,

@@ -86,12 +86,12 @@ pub struct Facts {
     pub trouble: Option<String>,
     /// Exit status, once the process has exited.
     #[serde(skip)]
-    pub ended: Option<Ended>,
+    pub exit: Option<ProcessExit>,
 }
 
 /// Exit status of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessExit {
     /// Exit code. `None` if the process was killed by a signal.
     pub code: Option<i32>,
     /// Human-readable form: `exit status: 1`, `signal: 9 (SIGKILL)`.
@@ -112,7 +112,7 @@ pub struct Command {
     /// Log file. A process with a log file can be detached.
     pub log: Option<PathBuf>,
     /// True if the process is detached from the start. Requires `log`.
-    pub is_kept: bool,
+    pub is_detached: bool,
 }
 
 /// Handle of a process, which may have exited.
@@ -125,17 +125,17 @@ pub struct Running {
     facts: watch::Receiver<Facts>,
     command: Arc<Command>,
     /// True if the process is detached.
-    is_kept: Arc<AtomicBool>,
+    is_detached: Arc<AtomicBool>,
     /// Notified to stop the process.
-    end_request: Arc<Notify>,
-    /// True after [`Self::end`] was called.
-    is_end_requested: Arc<AtomicBool>,
+    stop_request: Arc<Notify>,
+    /// True after [`Self::stop`] was called.
+    is_stop_requested: Arc<AtomicBool>,
 }
 
 impl Command {
     /// Starts the process. It exits with `group`, or if this process is killed, because the pipe to its
     /// standard input is then closed. A detached process keeps running. A process with a log file can be
-    /// detached at any time with [`Running::keep`].
+    /// detached at any time with [`Running::detach`].
     ///
     /// Log lines are dropped while `lines` is full, so that a slow reader does not block the process.
     ///
@@ -158,7 +158,7 @@ impl Command {
         } else {
             command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        if self.is_kept {
+        if self.is_detached {
             command.stdin(Stdio::null());
         } else {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
@@ -185,15 +185,15 @@ impl Command {
             group.spawn("process log", reader.follow(path, n_logged));
         }
         let started = Arc::new(self);
-        let is_kept = started.is_kept;
-        let running = Running::new(pid, facts, started, is_kept);
-        let ends = Ends {
+        let is_detached = started.is_detached;
+        let running = Running::new(pid, facts, started, is_detached);
+        let stop = StopConditions {
             group: group.clone(),
-            request: Arc::clone(&running.end_request),
-            is_kept: Arc::clone(&running.is_kept),
+            request: Arc::clone(&running.stop_request),
+            is_detached: Arc::clone(&running.is_detached),
             readers,
         };
-        group.spawn_to_end("process", wait_or_end(child, tell, ends));
+        group.spawn_to_end("process", wait_or_stop(child, tell, stop));
         Ok(running)
     }
 
@@ -214,7 +214,7 @@ impl Command {
             group.spawn("process log", reader.follow(path, n_logged));
         }
         let running = Running::new(pid, facts, Arc::new(self), true);
-        let request = Arc::clone(&running.end_request);
+        let request = Arc::clone(&running.stop_request);
         let adopted = Adopted { pid, folder, group: group.clone(), request };
         group.spawn("adopted process", adopted.watch(tell));
         running
@@ -229,15 +229,20 @@ impl std::fmt::Debug for Command {
 }
 
 impl Running {
-    fn new(pid: u32, facts: watch::Receiver<Facts>, command: Arc<Command>, is_kept: bool) -> Self {
+    fn new(
+        pid: u32,
+        facts: watch::Receiver<Facts>,
+        command: Arc<Command>,
+        is_detached: bool,
+    ) -> Self {
         Self {
             process: Arc::clone(&command.process),
             pid,
             facts,
             command,
-            is_kept: Arc::new(AtomicBool::new(is_kept)),
-            end_request: Arc::default(),
-            is_end_requested: Arc::default(),
+            is_detached: Arc::new(AtomicBool::new(is_detached)),
+            stop_request: Arc::default(),
+            is_stop_requested: Arc::default(),
         }
     }
 
@@ -250,42 +255,42 @@ impl Running {
         look: impl Fn(&Facts) -> Option<T> + Send + Sync,
     ) -> anyhow::Result<T> {
         let mut facts = self.facts.clone();
-        let seen = facts.wait_for(|facts| facts.ended.is_some() || look(facts).is_some()).await;
+        let seen = facts.wait_for(|facts| facts.exit.is_some() || look(facts).is_some()).await;
         let facts =
             seen.with_context(|| format!("the {} is no longer watched", self.process))?.clone();
         look(&facts).with_context(|| {
-            let ended = facts.ended.map(|ended| ended.text).unwrap_or_default();
+            let exit = facts.exit.map(|exit| exit.text).unwrap_or_default();
             let trouble = facts.trouble.map(|text| format!(": {text}")).unwrap_or_default();
-            format!("the {} exited ({ended}){trouble}", self.process)
+            format!("the {} exited ({exit}){trouble}", self.process)
         })
     }
 
     /// Stops the process and waits until it has exited.
-    pub async fn end(&self) -> Ended {
-        self.is_end_requested.store(true, Ordering::Release);
-        self.end_request.notify_one();
-        self.wait_for_end().await
+    pub async fn stop(&self) -> ProcessExit {
+        self.is_stop_requested.store(true, Ordering::Release);
+        self.stop_request.notify_one();
+        self.wait_for_exit().await
     }
 
-    /// Returns true if [`Self::end`] was called.
-    pub fn is_end_requested(&self) -> bool {
-        self.is_end_requested.load(Ordering::Acquire)
+    /// Returns true if [`Self::stop`] was called.
+    pub fn is_stop_requested(&self) -> bool {
+        self.is_stop_requested.load(Ordering::Acquire)
     }
 
     /// Returns true if the process has exited.
-    pub fn has_ended(&self) -> bool {
-        self.facts.borrow().ended.is_some()
+    pub fn has_exited(&self) -> bool {
+        self.facts.borrow().exit.is_some()
     }
 
     /// Returns true if the process is detached.
-    pub fn is_kept(&self) -> bool {
-        self.is_kept.load(Ordering::Acquire)
+    pub fn is_detached(&self) -> bool {
+        self.is_detached.load(Ordering::Acquire)
     }
 
     /// Detaches the process if it has a log file.
-    pub fn keep(&self) {
+    pub fn detach(&self) {
         if self.command.log.is_some() {
-            self.is_kept.store(true, Ordering::Release);
+            self.is_detached.store(true, Ordering::Release);
         }
     }
 
@@ -297,7 +302,7 @@ impl Running {
     /// Returns a command that starts the process again on the same ports.
     pub fn restart_command(&self) -> Command {
         let mut command = (*self.command).clone();
-        command.is_kept = self.is_kept();
+        command.is_detached = self.is_detached();
         let facts = self.facts.borrow();
         if let Some(address) = &facts.address {
             for flag in ["--rest-api", "--listen"] {
@@ -315,9 +320,9 @@ impl Running {
     }
 
     /// Waits until the process has exited.
-    pub async fn wait_for_end(&self) -> Ended {
-        let ended = self.wait_for(|facts| facts.ended.clone()).await;
-        ended.unwrap_or_else(|error| Ended { code: None, text: error.to_string() })
+    pub async fn wait_for_exit(&self) -> ProcessExit {
+        let exit = self.wait_for(|facts| facts.exit.clone()).await;
+        exit.unwrap_or_else(|error| ProcessExit { code: None, text: error.to_string() })
     }
 }
 
@@ -437,25 +442,25 @@ fn send_signal(pid: Option<u32>, signal: Signal) {
 }
 
 /// Conditions under which a process is stopped.
-struct Ends {
+struct StopConditions {
     group: Group,
     /// Notified to stop the process.
     request: Arc<Notify>,
-    is_kept: Arc<AtomicBool>,
+    is_detached: Arc<AtomicBool>,
     /// Closed when all output was read.
     readers: mpsc::Receiver<()>,
 }
 
 /// Waits for the process to exit. Stops it when the group stops or on request.
-async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: Ends) {
+async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: StopConditions) {
     // Taken out of the child, since `wait` would close it.
     let mut stdin = child.stdin.take();
-    let is_kept = || ends.is_kept.load(Ordering::Acquire);
+    let is_detached = || stop.is_detached.load(Ordering::Acquire);
     let is_over = tokio::select! {
         status = child.wait() => Some(status),
-        () = ends.request.notified() => None,
-        () = ends.group.stopped() => {
-            if is_kept() {
+        () = stop.request.notified() => None,
+        () = stop.group.stopped() => {
+            if is_detached() {
                 if let Some(stdin) = &mut stdin {
                     // A write fails only if the process is already exiting.
                     stdin.write_all(STAY).await.ok();
@@ -480,16 +485,16 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         }
     };
     // The last lines contain the reason for the exit.
-    drop(timeout(LAST_LINES_MAX, ends.readers.recv()).await);
-    let ended = match status {
-        Ok(status) => Ended { code: status.code(), text: status.to_string() },
-        Err(error) => Ended { code: None, text: error.to_string() },
+    drop(timeout(LAST_LINES_MAX, stop.readers.recv()).await);
+    let exit = match status {
+        Ok(status) => ProcessExit { code: status.code(), text: status.to_string() },
+        Err(error) => ProcessExit { code: None, text: error.to_string() },
     };
-    tell.send_modify(|facts| facts.ended = Some(ended));
+    tell.send_modify(|facts| facts.exit = Some(exit));
 }
 
-/// A process that an earlier run of this program left running. It is not a child of this process, so its
-/// lock shows whether it runs.
+/// A process that an earlier run of this program left running. It is not a child of this process,
+/// so its exit is detected by its lock.
 struct Adopted {
     pid: u32,
     /// Directory that the process has locked.
@@ -520,7 +525,7 @@ impl Adopted {
             }
         }
         let text = "it was no child of this process".to_owned();
-        tell.send_modify(|facts| facts.ended = Some(Ended { code, text }));
+        tell.send_modify(|facts| facts.exit = Some(ProcessExit { code, text }));
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::data_dir::{StackClaim, numbered};
 use crate::detached_nodes::{self, DetachedNode};
 use crate::local::{
-    Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeWish,
+    Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeOptions,
     Packed, Usage,
 };
 use crate::members::Members;
@@ -41,7 +41,7 @@ const LINES_CAPACITY: usize = 1024;
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
 /// Prefix of the names of nodes that earlier runs left running.
-const KEPT_PREFIX: &str = "kept-";
+const DETACHED_PREFIX: &str = "kept-";
 
 /// A process and, if it is a node, its description.
 type Process = (Running, Option<LocalNode>);
@@ -150,9 +150,9 @@ impl Processes {
         self.group.spawn("watch a process", async move {
             let name = Arc::clone(&process.process);
             let report = |happened| local.report(&name, happened, &events);
-            let ended = supervise(process, local.group.clone(), lines, report).await;
-            let Some(ended) = ended else { return };
-            let exited = LocalEvent::Exited { process: name.to_string(), code: ended.code };
+            let exit = supervise(process, local.group.clone(), lines, report).await;
+            let Some(exit) = exit else { return };
+            let exited = LocalEvent::Exited { process: name.to_string(), code: exit.code };
             // Fails only if the screen is closed.
             drop(events.send(exited).await);
         });
@@ -162,8 +162,8 @@ impl Processes {
     async fn report(&self, name: &str, happened: Supervised, events: &mpsc::Sender<LocalEvent>) {
         let process = name.to_owned();
         let event = match happened {
-            Supervised::Ended { ended, restart_in } => {
-                LocalEvent::Restarting { process, code: ended.code, restart_in }
+            Supervised::Exited { exit, restart_in } => {
+                LocalEvent::Restarting { process, code: exit.code, restart_in }
             }
             Supervised::Failed { error, restart_in } => {
                 tracing::warn!("{error:#}");
@@ -221,18 +221,18 @@ impl Processes {
 
     async fn try_add(
         &self,
-        wish: NodeWish,
+        options: NodeOptions,
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
-        let name = self.free_name(&wish.role);
+        let name = self.free_name(&options.role);
         let folder = self.create_folder(&name)?;
         let peer_id = self.files.load_identity(&folder.join(KEY_FILE))?;
-        let role: Role = wish.role.parse()?;
+        let role: Role = options.role.parse()?;
         let members = self.members()?;
         members.add(role, &peer_id)?;
-        let mut arguments = node_arguments(&wish, &folder);
-        if is_local(&wish) {
-            let named = wish.boot_nodes.iter().filter_map(|node| node.rsplit_once("/p2p/"));
+        let mut arguments = node_arguments(&options, &folder);
+        if is_local(&options) {
+            let named = options.boot_nodes.iter().filter_map(|node| node.rsplit_once("/p2p/"));
             let named: Vec<&str> = named.map(|(_, peer)| peer).collect();
             arguments.extend(members.arguments(role, &named));
         }
@@ -242,32 +242,32 @@ impl Processes {
             arguments,
             environment: Vec::new(),
             log: Some(folder.join(detached_nodes::LOG)),
-            is_kept: wish.is_kept,
+            is_detached: options.is_detached,
         };
-        self.launch(command, &wish, events).await
+        self.launch(command, &options, events).await
     }
 
     /// Starts a node. Returns when the node has logged its peer id and its addresses.
     async fn launch(
         &self,
         command: Command,
-        wish: &NodeWish,
+        options: &NodeOptions,
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
         let running = command.run(&self.group, &self.forward_lines(events))?;
         let peer_id = running.wait_for(|facts| facts.peer_id.clone()).await?;
-        let rest_api = match wish.role.as_str() {
+        let rest_api = match options.role.as_str() {
             "head" => Some(running.wait_for(|facts| facts.address.clone()).await?),
             _ => None,
         };
         let node = LocalNode {
             name: running.process.to_string(),
             peer_id,
-            role: wish.role.clone(),
-            subgroup: Some(wish.subgroups.join("+")).filter(|names| !names.is_empty()),
+            role: options.role.clone(),
+            subgroup: Some(options.subgroups.join("+")).filter(|names| !names.is_empty()),
             pid: running.pid,
             rest_api: rest_api.map(|address| format!("http://{address}")),
-            is_kept: running.is_kept(),
+            is_detached: running.is_detached(),
             is_added: self.folders.lock().contains_key(&*running.process),
         };
         self.record(&running, &node);
@@ -275,8 +275,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Stores a process and restarts it whenever it exits unexpectedly. Sends `event`, which reports its
-    /// start.
+    /// Stores a process, sends `event`, which reports its start, and restarts the process whenever
+    /// it exits unexpectedly.
     async fn announce(
         &self,
         running: Running,
@@ -300,8 +300,8 @@ impl Processes {
     /// Writes the record of a detached node.
     fn record(&self, running: &Running, node: &LocalNode) {
         let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
-        if running.is_kept()
-            && !running.has_ended()
+        if running.is_detached()
+            && !running.has_exited()
             && let Err(error) = DetachedNode::new(running, node, &folder).record()
         {
             tracing::warn!("cannot find {} again later: {error:#}", node.name);
@@ -316,8 +316,8 @@ impl Processes {
     ) -> anyhow::Result<()> {
         let mut detached = detached;
         // The prefix avoids the names of a stack that is being started.
-        let name = detached.node.name.trim_start_matches(KEPT_PREFIX).to_owned();
-        let kept = format!("{KEPT_PREFIX}{name}");
+        let name = detached.node.name.trim_start_matches(DETACHED_PREFIX).to_owned();
+        let kept = format!("{DETACHED_PREFIX}{name}");
         let is_free = |name: &String| !self.folders.lock().contains_key(name);
         detached.node.name = numbered(&kept).find(is_free).unwrap_or(name);
         let command = detached.command()?;
@@ -342,7 +342,7 @@ impl Processes {
     ) -> anyhow::Result<()> {
         let (running, node) = self.find(name)?;
         let command = running.restart_command();
-        running.end().await;
+        running.stop().await;
         let Some(node) = node else {
             let running = command.run(&self.group, &self.forward_lines(events))?;
             running.wait_for(|facts| facts.address.clone()).await?;
@@ -351,8 +351,8 @@ impl Processes {
             return Ok(());
         };
         let subgroups = node.subgroup.into_iter().collect();
-        let wish = NodeWish { role: node.role, subgroups, ..NodeWish::default() };
-        self.launch(command, &wish, events).await
+        let options = NodeOptions { role: node.role, subgroups, ..NodeOptions::default() };
+        self.launch(command, &options, events).await
     }
 }
 
@@ -368,16 +368,16 @@ impl LocalStack for Processes {
 
     async fn add(
         &self,
-        wish: NodeWish,
+        options: NodeOptions,
         events: mpsc::Sender<LocalEvent>,
     ) -> Result<(), LocalError> {
-        let what = format!("start a {}", wish.role);
-        self.try_add(wish, &events).await.map_err(local_error(what))
+        let what = format!("start a {}", options.role);
+        self.try_add(options, &events).await.map_err(local_error(what))
     }
 
-    async fn end(&self, name: &str) -> Result<(), LocalError> {
+    async fn stop_process(&self, name: &str) -> Result<(), LocalError> {
         let (running, _) = self.find(name).map_err(local_error(format!("stop {name}")))?;
-        running.end().await;
+        running.stop().await;
         Ok(())
     }
 
@@ -389,7 +389,7 @@ impl LocalStack for Processes {
         self.try_restart(name, &events).await.map_err(local_error(format!("restart {name}")))
     }
 
-    async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+    async fn find_detached(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         let data_dir = self.options.data_dir.clone();
         let what = || "find nodes that were left running".to_owned();
         let looked =
@@ -402,17 +402,17 @@ impl LocalStack for Processes {
         Ok(())
     }
 
-    fn keep(&self) {
+    fn detach(&self) {
         for (running, node) in &*self.running.lock() {
             if node.as_ref().is_some_and(|node| node.is_added) {
-                running.keep();
+                running.detach();
             }
         }
     }
 
     fn usage(&self) -> Vec<(String, Usage)> {
         let processes = self.running.lock();
-        let alive = processes.iter().filter(|(process, _)| !process.has_ended());
+        let alive = processes.iter().filter(|(process, _)| !process.has_exited());
         let pids: Vec<_> =
             alive.map(|(process, _)| (process.process.to_string(), process.pid)).collect();
         drop(processes);
@@ -497,8 +497,9 @@ mod tests {
     fn node_with_remote_boot_nodes_listens_on_all_interfaces() {
         let address = |boot_node: &str| {
             let boot_nodes = vec![boot_node.to_owned()];
-            let wish = NodeWish { role: "worker".to_owned(), boot_nodes, ..NodeWish::default() };
-            let arguments = node_arguments(&wish, Path::new("/f"));
+            let options =
+                NodeOptions { role: "worker".to_owned(), boot_nodes, ..NodeOptions::default() };
+            let arguments = node_arguments(&options, Path::new("/f"));
             let idx = arguments.iter().position(|argument| argument == "--address").unwrap();
             arguments[idx + 1].clone()
         };
@@ -510,8 +511,9 @@ mod tests {
     fn only_workers_declare_attributes() {
         let attribute = |role: &str| {
             let attributes = ["zone=a", "gpu=a100"].map(str::to_owned).to_vec();
-            let wish = NodeWish { role: role.to_owned(), attributes, ..NodeWish::default() };
-            let mut arguments = node_arguments(&wish, Path::new("/f")).into_iter();
+            let options =
+                NodeOptions { role: role.to_owned(), attributes, ..NodeOptions::default() };
+            let mut arguments = node_arguments(&options, Path::new("/f")).into_iter();
             arguments.find(|argument| argument == "--attribute")?;
             arguments.next()
         };

@@ -32,7 +32,7 @@ const ERROR_LINE_BYTES_MAX: u64 = 2000;
 /// Maximum number of displayed lines of standard error per response: enough for a traceback.
 const ERROR_LINES_MAX: u32 = 50;
 
-/// Exit codes with which a shell reports a command that is not executable or not found.
+/// Exit codes of a shell for a command that is not executable or not found.
 const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 
 /// Maximum time to wait for the end of standard error after the program has exited, since its children
@@ -151,8 +151,8 @@ impl Program {
             return text(line).map(Some);
         }
         check_size(&line)?;
-        let ended = self.ended(within).await?;
-        bail!("{ended}")
+        let exit = self.wait_for_exit(within).await?;
+        bail!("{exit}")
     }
 
     /// Sends the request and reads a line of the response. Continues where a cancelled call stopped.
@@ -198,9 +198,9 @@ impl Program {
         };
         let output = within_limit(within, async { tokio::join!(write, read).1 }).await?;
         check_size(&output)?;
-        let ended = self.ended(within).await?;
-        if !ended.is_success {
-            bail!("{ended}");
+        let exit = self.wait_for_exit(within).await?;
+        if !exit.is_success {
+            bail!("{exit}");
         }
         let output = text(output)?;
         let line = output.lines().rev().find(|line| !line.trim().is_empty());
@@ -208,23 +208,23 @@ impl Program {
     }
 
     /// Waits until the program has exited, for at most `within`.
-    async fn ended(&mut self, within: Duration) -> anyhow::Result<Ended> {
+    async fn wait_for_exit(&mut self, within: Duration) -> anyhow::Result<ProgramExit> {
         let status = within_limit(within, async { Ok(self.leader.0.wait().await?) }).await?;
         // If this times out, the lines read so far are used.
         drop(timeout(ERRORS_WITHIN, &mut self.errors_end).await);
         let last_line = self.said.lock().last_line.take();
-        Ok(Ended { is_success: status.success(), code: status.code(), last_line })
+        Ok(ProgramExit { is_success: status.success(), code: status.code(), last_line })
     }
 }
 
 /// Exit status of a program, with its last line of standard error.
-struct Ended {
+struct ProgramExit {
     is_success: bool,
     code: Option<i32>,
     last_line: Option<String>,
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for ProgramExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.code {
             Some(code) if EXIT_NO_COMMAND.contains(&code) => {

@@ -1,6 +1,6 @@
-//! Record of a user's running stack: its addresses and key, for other commands of the user. The file is
-//! in the directory of the stack and is valid while a process holds the lock of this directory. It also
-//! says when a stack is starting, so that other processes can wait for it.
+//! Record of a user's running stack: its addresses and key, for other commands of the user. The
+//! file is in the directory of the stack and is valid while a process holds the lock of this
+//! directory. It also records that a stack is starting, so that other processes can wait for it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,8 +21,8 @@ const FILE_NAME: &str = "running.json";
 /// Environment variable that names the directory of the stack.
 const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 
-/// Finds the stack in the directory that the environment names, or the first running one of this user.
-/// Returns its addresses with an API key, but without a token.
+/// Finds the stack in the directory that the environment names, or otherwise the first running
+/// stack of this user. Returns its addresses with an API key, but without a token.
 #[must_use]
 pub fn find_running() -> Option<Addresses> {
     folders().iter().find_map(|folder| read(folder))

@@ -24,7 +24,7 @@ use tokio::time::{Instant, interval_at};
 use tracing::Level;
 
 use crate::data_dir::{DataDir, StackClaim};
-use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeWish, Packed};
+use crate::local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeOptions, Packed};
 use crate::members::Members;
 use crate::process::{Command, Line, Running};
 use crate::running;
@@ -207,7 +207,7 @@ pub async fn start(
 }
 
 impl Starter<'_> {
-    /// Starts all processes, each when the processes that it depends on respond.
+    /// Starts each process when the processes that it depends on respond.
     async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
         let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
         progress(Progress::Starting("head and dataset service"));
@@ -232,7 +232,7 @@ impl Starter<'_> {
         let nodes = describe_nodes(&processes, &head_url).await?;
         // The inference service needs the workers at its start, since it then opens its first epoch.
         processes.push(datasets);
-        or_first_end(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
+        or_first_exit(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));
         let inference = self.start_inference(&head_url, &datasets_url, &api_key)?;
         awaited.set("the inference service to listen");
@@ -245,7 +245,7 @@ impl Starter<'_> {
             api_key: Some(api_key),
             head_token: self.options.head_token.clone(),
         };
-        or_first_end(&processes, wait_for_services(&addresses, awaited)).await?;
+        or_first_exit(&processes, wait_for_services(&addresses, awaited)).await?;
         let services = processes.iter().skip(NODES.len());
         let services = services.map(|process| (process.process.to_string(), process.pid));
         let ready = LocalReady { addresses, nodes, services: services.collect(), functions };
@@ -277,7 +277,7 @@ impl Starter<'_> {
         arguments.extend(["--log-level".to_owned(), level]);
         let (process, program) = (process.into(), self.program.clone());
         let command =
-            Command { process, program, arguments, environment, log: None, is_kept: false };
+            Command { process, program, arguments, environment, log: None, is_detached: false };
         command.run(self.group, &self.lines)
     }
 
@@ -287,14 +287,14 @@ impl Starter<'_> {
         members: &Members,
         boot_node: Option<&str>,
     ) -> anyhow::Result<Running> {
-        let wish = NodeWish {
+        let options = NodeOptions {
             role: node.role.to_string(),
             rest_port: self.options.ports.head,
             boot_nodes: boot_node.map(str::to_owned).into_iter().collect(),
             subgroups: node.subgroup.map(str::to_owned).into_iter().collect(),
-            ..NodeWish::default()
+            ..NodeOptions::default()
         };
-        let mut arguments = node_arguments(&wish, &self.options.claim.data_dir.node(node.name));
+        let mut arguments = node_arguments(&options, &self.options.claim.data_dir.node(node.name));
         arguments.extend(members.arguments(node.role, &[]));
         self.start_process(node.name, arguments, Vec::new())
     }
@@ -347,42 +347,42 @@ impl Starter<'_> {
 }
 
 /// Returns true if all boot nodes are on this machine.
-pub(crate) fn is_local(wish: &NodeWish) -> bool {
-    wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
+pub(crate) fn is_local(options: &NodeOptions) -> bool {
+    options.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
 }
 
 /// Returns the arguments of a node that stores its state in `folder`. It does not dial peers of earlier
 /// runs, since their ports have changed.
-pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
+pub(crate) fn node_arguments(options: &NodeOptions, folder: &Path) -> Vec<String> {
     // Nodes of this machine connect on loopback. A node with remote boot nodes must be reachable from
     // other machines.
-    let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
+    let address = if is_local(options) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
-    add("--role", wish.role.clone());
+    add("--role", options.role.clone());
     add("--address", address.to_owned());
-    add("--port", wish.port.to_string());
+    add("--port", options.port.to_string());
     add("--private-key", folder.join(KEY_FILE).display().to_string());
     add("--db", folder.display().to_string());
-    if is_local(wish) {
+    if is_local(options) {
         // A local experiment must not contact public servers.
         add("--gateways", "none".to_owned());
     }
-    if !wish.boot_nodes.is_empty() {
-        add("--boot-nodes", wish.boot_nodes.join(","));
+    if !options.boot_nodes.is_empty() {
+        add("--boot-nodes", options.boot_nodes.join(","));
     }
-    if !wish.subgroups.is_empty() {
-        add("--topic", wish.subgroups.join(","));
+    if !options.subgroups.is_empty() {
+        add("--topic", options.subgroups.join(","));
     }
-    if wish.role == "head" {
-        add("--rest-api", format!("127.0.0.1:{}", wish.rest_port));
-    } else if wish.n_slots > 0 {
-        add("--concurrency", wish.n_slots.to_string());
+    if options.role == "head" {
+        add("--rest-api", format!("127.0.0.1:{}", options.rest_port));
+    } else if options.n_slots > 0 {
+        add("--concurrency", options.n_slots.to_string());
     }
-    if wish.role != "head" && !wish.attributes.is_empty() {
-        add("--attribute", wish.attributes.join(","));
+    if options.role != "head" && !options.attributes.is_empty() {
+        add("--attribute", options.attributes.join(","));
     }
-    if let Some(runtime) = &wish.runtime {
+    if let Some(runtime) = &options.runtime {
         add("--runtime-path", runtime.clone());
     }
     arguments
@@ -399,7 +399,7 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
             subgroup: node.subgroup.map(str::to_owned),
             pid: running.pid,
             rest_api: (node.role == Role::Head).then(|| head.to_owned()),
-            is_kept: false,
+            is_detached: false,
             is_added: false,
         });
     }
@@ -425,21 +425,21 @@ async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::
 }
 
 /// Returns the result of `work`, or an error if one of `processes` exits first.
-async fn or_first_end(
+async fn or_first_exit(
     processes: &[Running],
     work: impl Future<Output = anyhow::Result<()>> + Send,
 ) -> anyhow::Result<()> {
     tokio::select! {
         done = work => done,
-        error = wait_for_first_end(processes) => Err(error),
+        error = wait_for_first_exit(processes) => Err(error),
     }
 }
 
 /// Waits until one of `processes` exits. Returns its name and exit status as an error.
-async fn wait_for_first_end(processes: &[Running]) -> anyhow::Error {
-    let ends = processes.iter().map(|process| Box::pin(process.wait_for_end()));
-    let (ended, index, _) = select_all(ends).await;
-    anyhow!("the {} exited ({})", processes[index].process, ended.text)
+async fn wait_for_first_exit(processes: &[Running]) -> anyhow::Error {
+    let exits = processes.iter().map(|process| Box::pin(process.wait_for_exit()));
+    let (exit, index, _) = select_all(exits).await;
+    anyhow!("the {} exited ({})", processes[index].process, exit.text)
 }
 
 #[cfg(test)]

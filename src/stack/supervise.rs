@@ -7,7 +7,7 @@ use task::group::Group;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::process::{Ended, Line, Running};
+use crate::process::{Line, ProcessExit, Running};
 
 /// First pause before a restart: long enough for the ports of the process to be free again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -15,16 +15,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum pause before a restart, with which a process that cannot run is started twice a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Time after which a restarted process counts as stable, so that its next pause is the first one again.
+/// Time after which a restarted process counts as stable, so that the next pause is [`FIRST_PAUSE`]
+/// again.
 const STEADY_AFTER: Duration = Duration::from_mins(2);
 
 /// An event of a supervised process.
 #[derive(Debug)]
 pub enum Supervised {
     /// The process exited and will be restarted after the pause.
-    Ended {
+    Exited {
         /// Exit status.
-        ended: Ended,
+        exit: ProcessExit,
         /// Pause before the restart.
         restart_in: Duration,
     },
@@ -39,32 +40,32 @@ pub enum Supervised {
     },
 }
 
-/// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each event.
-/// Sends the log lines of restarted processes to `lines`.
+/// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each
+/// event. Sends the log lines of restarted processes to `lines`.
 ///
-/// Ends when the process is stopped on request. Returns its exit status, or `None` if it was stopped
-/// while it waited for its restart.
+/// Returns when the process is stopped on request, with its exit status, or `None` if it was
+/// stopped while it waited for its restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,
     lines: mpsc::Sender<Line>,
     report: impl Fn(Supervised) -> F + Send + Sync,
-) -> Option<Ended> {
+) -> Option<ProcessExit> {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let since = Instant::now();
-        let ended = process.wait_for_end().await;
-        if process.is_end_requested() {
-            return Some(ended);
+        let exit = process.wait_for_exit().await;
+        if process.is_stop_requested() {
+            return Some(exit);
         }
         if since.elapsed() >= STEADY_AFTER {
             backoff.reset();
         }
         let mut restart_in = backoff.next_wait();
-        report(Supervised::Ended { ended, restart_in }).await;
+        report(Supervised::Exited { exit, restart_in }).await;
         process = loop {
             sleep(restart_in).await;
-            if process.is_end_requested() {
+            if process.is_stop_requested() {
                 return None;
             }
             match process.restart_command().run(&group, &lines) {

@@ -34,7 +34,7 @@ use wire::inference::{Bundle, TopicHistory, TopicList};
 use wire::nodes::NodeDetail;
 
 use crate::keymap::Chord;
-use crate::local::{Addresses, LocalEvent, NodeWish, Usage};
+use crate::local::{Addresses, LocalEvent, NodeOptions, Usage};
 use crate::profiles::{KeyPlace, Opened};
 use crate::screens::execute::state::presets::Preset;
 use crate::state::layout::Divider;
@@ -324,7 +324,7 @@ pub(crate) enum Effect {
     /// Leaves nodes that the user added running when the screen closes.
     DetachNodes,
     /// Starts a local node.
-    AddNode(NodeWish),
+    AddNode(NodeOptions),
     /// Stops a local process.
     StopProcess(String),
     /// Restarts a local process.

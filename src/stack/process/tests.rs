@@ -10,7 +10,7 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
         arguments: vec!["-c".into(), script.into()],
         environment: vec![("SECRET", "s3cret".into())],
         log: None,
-        is_kept: false,
+        is_detached: false,
     };
     let running = command.run(&group, &lines).unwrap();
     (group, running, received)
@@ -51,7 +51,7 @@ async fn last_line_is_read_before_exit_is_reported() {
 async fn stopped_group_closes_pipe_and_waits_for_exit() {
     let (group, running, mut lines) = shell("cat; echo drained");
     group.shutdown().await;
-    assert_eq!(running.wait_for_end().await.text, "exit status: 0");
+    assert_eq!(running.wait_for_exit().await.text, "exit status: 0");
     assert_eq!(lines.recv().await.map(|line| line.text).as_deref(), Some("drained"));
 }
 
@@ -59,15 +59,15 @@ async fn stopped_group_closes_pipe_and_waits_for_exit() {
 async fn process_that_does_not_drain_is_killed() {
     let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
     group.shutdown().await;
-    assert!(running.wait_for_end().await.text.contains("signal: 9"));
+    assert!(running.wait_for_exit().await.text.contains("signal: 9"));
 }
 
 #[tokio::test]
-async fn single_process_is_ended_and_restarts_on_same_ports() {
+async fn stopped_process_restarts_on_same_ports() {
     let (group, running, _lines) = shell("cat");
-    assert!(!running.has_ended());
-    assert_eq!(running.end().await.code, Some(0));
-    assert!(running.has_ended() && !group.is_stopped());
+    assert!(!running.has_exited());
+    assert_eq!(running.stop().await.code, Some(0));
+    assert!(running.has_exited() && !group.is_stopped());
 
     let mut arguments: Vec<String> =
         ["--port", "0", "--rest-api", "127.0.0.1:0"].map(str::to_owned).to_vec();
@@ -88,21 +88,21 @@ async fn detached_process_outlives_group_and_logs_to_file() {
         arguments: vec!["-c".into(), script.into()],
         environment: Vec::new(),
         log: Some(folder.path().join("log")),
-        is_kept: true,
+        is_detached: true,
     };
     let running = command.run(&group, &lines).unwrap();
     assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("hello"));
-    let request = Arc::clone(&running.end_request);
+    let request = Arc::clone(&running.stop_request);
     group.shutdown().await;
-    assert!(!running.has_ended(), "the group is gone, the process is not");
+    assert!(!running.has_exited(), "the group is gone, the process is not");
     drop(request);
     // The handle is dropped, so the process is terminated by its id.
     send_signal(Some(running.pid), Signal::TERM);
 }
 
 #[tokio::test]
-async fn process_with_log_outlives_group_only_if_kept() {
-    for is_kept in [true, false] {
+async fn process_with_log_outlives_group_only_if_detached() {
+    for is_detached in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let group = Group::default();
         let (lines, mut received) = mpsc::channel(16);
@@ -114,17 +114,17 @@ async fn process_with_log_outlives_group_only_if_kept() {
             arguments: vec!["-c".into(), "echo up; read word; echo got $word; cat".into()],
             environment: Vec::new(),
             log: Some(log.clone()),
-            is_kept: false,
+            is_detached: false,
         };
         let running = command.run(&group, &lines).unwrap();
         assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("up"));
-        if is_kept {
-            running.keep();
+        if is_detached {
+            running.detach();
         }
         group.shutdown().await;
-        assert_eq!(running.has_ended(), !is_kept);
-        assert_eq!(running.is_kept(), is_kept);
-        while is_kept && !std::fs::read_to_string(&log).unwrap().contains("got stay") {
+        assert_eq!(running.has_exited(), !is_detached);
+        assert_eq!(running.is_detached(), is_detached);
+        while is_detached && !std::fs::read_to_string(&log).unwrap().contains("got stay") {
             tokio::task::yield_now().await;
         }
     }

@@ -41,7 +41,7 @@ impl Runner {
                     Some(Event::LocalFailed(Failure { next: next.to_owned(), ..describe(&error) }))
                 });
             }
-            Effect::DetachNodes => local.keep(),
+            Effect::DetachNodes => local.detach(),
             Effect::OpenProfile(name) => self.call("profile", open(profiles, name)),
             Effect::KeepKey { profile, addresses, key } => {
                 self.call("key", keep(profiles, profile, addresses, key));
@@ -65,12 +65,14 @@ impl Runner {
                 self.report("usage", async move { Some(Event::Usage(local.usage())) });
             }
             Effect::FindDetachedNodes => {
-                self.use_local(async move { local.find_kept(local_events).await });
+                self.use_local(async move { local.find_detached(local_events).await });
             }
-            Effect::AddNode(wish) => {
-                self.use_local(async move { local.add(wish, local_events).await });
+            Effect::AddNode(options) => {
+                self.use_local(async move { local.add(options, local_events).await });
             }
-            Effect::StopProcess(name) => self.use_local(async move { local.end(&name).await }),
+            Effect::StopProcess(name) => {
+                self.use_local(async move { local.stop_process(&name).await })
+            }
             Effect::RestartProcess(name) => {
                 self.use_local(async move { local.restart(&name, local_events).await });
             }

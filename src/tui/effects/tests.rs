@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, RunOrder, Timer};
-use crate::local::{LocalError, NodeWish, Packed, Usage};
+use crate::local::{LocalError, NodeOptions, Packed, Usage};
 use crate::state::runs::Input;
 use crate::state::services::HeadId;
 
@@ -24,11 +24,11 @@ impl LocalStack for Broken {
         Err(LocalError { what: "start the head".to_owned(), source: "no port is free".into() })
     }
 
-    async fn add(&self, _: NodeWish, _: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+    async fn add(&self, _: NodeOptions, _: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         Err(LocalError { what: "start a node".to_owned(), source: "no port is free".into() })
     }
 
-    async fn end(&self, name: &str) -> Result<(), LocalError> {
+    async fn stop_process(&self, name: &str) -> Result<(), LocalError> {
         Err(LocalError { what: format!("stop {name}"), source: "there is none".into() })
     }
 
@@ -36,11 +36,11 @@ impl LocalStack for Broken {
         Err(LocalError { what: format!("restart {name}"), source: "there is none".into() })
     }
 
-    async fn find_kept(&self, _events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
+    async fn find_detached(&self, _events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         Ok(())
     }
 
-    fn keep(&self) {}
+    fn detach(&self) {}
 
     fn usage(&self) -> Vec<(String, Usage)> {
         Vec::new()

@@ -167,7 +167,7 @@ impl Stack {
     /// Returns the number of running nodes that the user added and that stop with the screen.
     pub(crate) fn n_leaving(&self) -> usize {
         let is_leaving = |node: &&LocalNode| {
-            node.is_added && !node.is_kept && self.status(&node.name).exited.is_none()
+            node.is_added && !node.is_detached && self.status(&node.name).exited.is_none()
         };
         self.ready.nodes.iter().filter(is_leaving).count()
     }

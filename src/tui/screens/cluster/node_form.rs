@@ -72,7 +72,7 @@ fn draw_node_field(
         ground: theme.bg,
         choice: match field {
             NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
-            NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it stops" }),
+            NodeField::Kept => Some(if form.is_detached { "it keeps running" } else { "it stops" }),
             _ => None,
         },
         text: form.text(field),

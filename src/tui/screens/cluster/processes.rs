@@ -31,10 +31,10 @@ pub(crate) fn act(state: &mut State, action: Action) {
             state.open(Overlay::AddNode);
         }
         Action::StartNode => {
-            if let Some(wish) = state.cluster.node_form.options() {
+            if let Some(options) = state.cluster.node_form.options() {
                 state.close();
-                state.logs.log(Level::Info, state.now, format!("starting a {}", wish.role));
-                state.effects.push(Effect::AddNode(wish));
+                state.logs.log(Level::Info, state.now, format!("starting a {}", options.role));
+                state.effects.push(Effect::AddNode(options));
             }
         }
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
@@ -89,7 +89,7 @@ pub(crate) fn restart(state: &mut State) {
 
 /// Handles the start of a node.
 pub(crate) fn started(state: &mut State, node: LocalNode) {
-    let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
+    let detail = if node.is_detached { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
     state.report(PROCESS_SCREENS, Level::Info, text, detail);
     let is_head_wanted = state.services.addresses.heads.is_empty();
@@ -249,7 +249,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let picture = spinner(state.now);
     let status = process.status;
-    let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
+    let is_detached = process.node.as_ref().is_some_and(|node| node.is_detached);
     let is_silent = service_of(process, frame)
         .is_some_and(|service| *state.services.health(service) == Health::Silent);
     let (glyph, word, style) = match (status.exited.map(|exit| exit.code), status.is_stopping) {
@@ -259,7 +259,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
         (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
         (None, true) => (picture, "stopping".to_owned(), theme.warn),
         (None, false) if is_silent => ('!', "no response".to_owned(), theme.down),
-        (None, false) if is_kept => ('●', "kept".to_owned(), theme.up),
+        (None, false) if is_detached => ('●', "kept".to_owned(), theme.up),
         (None, false) => ('●', "running".to_owned(), theme.up),
     };
     let none = || NONE.to_owned();

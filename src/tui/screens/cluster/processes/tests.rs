@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::event::{Event, Timer};
 use crate::harness::Harness;
-use crate::local::{LocalEvent, NodeWish, Usage};
+use crate::local::{LocalEvent, NodeOptions, Usage};
 use crate::screens::cluster::state::node_form::NodeField;
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
@@ -17,7 +17,7 @@ fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     }
 }
 
-fn added_node(asked: &[Effect]) -> &NodeWish {
+fn added_node(asked: &[Effect]) -> &NodeOptions {
     let [Effect::AddNode(node)] = asked else { panic!("{asked:?}") };
     node
 }
@@ -199,7 +199,7 @@ fn quitting_asks_whether_to_detach_added_nodes() {
 fn detached_node_is_listed_and_can_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     let found = node("kept-worker-4", "worker", None);
-    let found = LocalNode { is_added: true, is_kept: true, ..found };
+    let found = LocalNode { is_added: true, is_detached: true, ..found };
     screen.take(Event::Local(LocalEvent::Found(found)));
     let shown = screen.text();
     assert!(shown.contains("kept-worker-4 still runs, pid 7"), "{shown}");

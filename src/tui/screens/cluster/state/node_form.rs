@@ -4,7 +4,7 @@ use model::node::Subgroup;
 use model::selector::Selector;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::local::NodeWish;
+use crate::local::NodeOptions;
 use crate::state::field::Field;
 use crate::state::navigation::cycled;
 use crate::state::nodes::Node;
@@ -49,7 +49,7 @@ pub(crate) struct NodeForm {
     /// True for a head, false for a worker.
     pub(crate) is_head: bool,
     /// True if the node continues to run when the screen closes.
-    pub(crate) is_kept: bool,
+    pub(crate) is_detached: bool,
     texts: [Field; NodeField::VARIANTS.len()],
     /// True after an attempt to start, when errors are shown.
     pub(crate) is_tried: bool,
@@ -139,7 +139,7 @@ impl NodeForm {
     pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
             NodeField::Role => self.is_head = !self.is_head,
-            NodeField::Kept => self.is_kept = !self.is_kept,
+            NodeField::Kept => self.is_detached = !self.is_detached,
             _ => self.move_focus(by),
         }
     }
@@ -172,7 +172,7 @@ impl NodeForm {
     }
 
     /// Returns the node of the form, or focuses the first invalid field.
-    pub(crate) fn options(&mut self) -> Option<NodeWish> {
+    pub(crate) fn options(&mut self) -> Option<NodeOptions> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());
         if let Some(unfit) = unfit {
@@ -181,7 +181,7 @@ impl NodeForm {
         }
         let text = |field| self.text(field).value().trim();
         let all = |field| parts(text(field)).map(str::to_owned).collect();
-        Some(NodeWish {
+        Some(NodeOptions {
             role: if self.is_head { "head" } else { "worker" }.to_owned(),
             port: port(text(NodeField::Port)).unwrap_or_default(),
             rest_port: port(text(NodeField::RestPort)).unwrap_or_default(),
@@ -190,7 +190,7 @@ impl NodeForm {
             n_slots: text(NodeField::Slots).parse().unwrap_or(1),
             attributes: all(NodeField::Attributes),
             runtime: Some(text(NodeField::Runtime).to_owned()).filter(|path| !path.is_empty()),
-            is_kept: self.is_kept,
+            is_detached: self.is_detached,
         })
     }
 
@@ -226,10 +226,10 @@ mod tests {
         let screen = Harness::ready(160, 45);
         let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
         let mut form = NodeForm::new(&nodes);
-        let wish = form.options().unwrap();
-        assert_eq!((wish.role.as_str(), wish.port, wish.n_slots), ("worker", 0, 10));
-        assert_eq!(wish.boot_nodes, nodes[0].addresses);
-        assert!(!wish.is_kept && wish.runtime.is_none());
+        let options = form.options().unwrap();
+        assert_eq!((options.role.as_str(), options.port, options.n_slots), ("worker", 0, 10));
+        assert_eq!(options.boot_nodes, nodes[0].addresses);
+        assert!(!options.is_detached && options.runtime.is_none());
     }
 
     #[test]
