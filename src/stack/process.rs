@@ -524,7 +524,7 @@ impl Adopted {
                 send_signal(Some(self.pid), Signal::KILL);
             }
         }
-        let text = "it was no child of this process".to_owned();
+        let text = "exit status unknown, since it was not a child of this process".to_owned();
         tell.send_modify(|facts| facts.exit = Some(ProcessExit { code, text }));
     }
 }

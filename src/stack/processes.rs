@@ -332,7 +332,7 @@ impl Processes {
     fn find(&self, name: &str) -> anyhow::Result<Process> {
         let processes = self.running.lock();
         let found = processes.iter().find(|(process, _)| *process.process == *name).cloned();
-        found.with_context(|| format!("no process is called {name}"))
+        found.with_context(|| format!("unknown process {name}"))
     }
 
     async fn try_restart(

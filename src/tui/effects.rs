@@ -335,7 +335,7 @@ async fn wait_for_result(
             Err(error) if error.status() == Some(404) => {
                 return Err(Failure::new(
                     what,
-                    "the head does not know it, since it restarted meanwhile",
+                    "the head does not know the run, since it was restarted in the meantime",
                     "^R runs it again",
                 ));
             }
@@ -366,7 +366,7 @@ async fn read_file(path: &str) -> Outcome<String> {
     };
     let text = text.await.map_err(|error: std::io::Error| failed(error.to_string()))?;
     if text.len() as u64 > INPUT_BYTES_MAX {
-        return Err(failed(format!("it has more than {INPUT_BYTES_MAX} bytes")));
+        return Err(failed(format!("the file exceeds {INPUT_BYTES_MAX} bytes")));
     }
     Ok(text)
 }

@@ -139,8 +139,8 @@ impl From<InferenceEvent> for Event {
 /// Events of the rules and their alerts.
 #[derive(Debug)]
 pub(crate) enum AlertEvent {
-    /// The names of the rules that are watched, and of those whose service is not configured. Rules that
-    /// fired before still do if `continues`.
+    /// The names of the rules that are watched, and of those whose service is not configured. If
+    /// `continues`, rules that fired before still fire.
     Watched { watched: Vec<String>, unwatched: Vec<String>, continues: bool },
     /// Facts are missing for this reason.
     Problem(String),
@@ -380,7 +380,7 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
-    /// Reads the rules again and watches them. These fire already.
+    /// Reads the rules again and watches them. The rules with these names are firing already.
     WatchRules(Vec<String>),
     /// Appends a section to the file of rules.
     AddRule(String),

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ages_and_polls_are_drawn_with_the_next_data_while_it_comes() {
+    async fn ages_and_polls_wait_for_the_next_data_frame() {
         for cause in [Dirty::Age, Dirty::Poll] {
             let mut pacer = Pacer::new(false);
             let started_at = Instant::now();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_no_reply_are_returned() {
+    fn keys_that_do_not_belong_to_a_reply_are_returned() {
         check("\x1b]12", None, "\x1b]12");
         check("\x1b]11;q", None, "\x1b]11;q");
         check("11;rgb:1/1/1", None, "11;rgb:1/1/1");

@@ -132,7 +132,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         ..State::default()
     };
     let last = options.session.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
-    session::take_up(&mut state, &last.unwrap_or_default());
+    session::restore(&mut state, &last.unwrap_or_default());
     state.warn_theme_errors(&options.theme_faults);
     let mut screen = Loop {
         state,
@@ -168,7 +168,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     // A process that reports its exit must not wait for a reader.
     local_inbox.close();
     if timeout(STOP_WITHIN, local.stop()).await.is_err() {
-        tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
+        tracing::warn!("local processes did not exit within {STOP_WITHIN:?}");
     }
     result
 }
@@ -189,7 +189,7 @@ struct Loop {
     /// True while a pager has the terminal.
     is_paging: bool,
     mouse: Mouse,
-    /// A stop signal before this time is taken for the one that this program sent to its own job.
+    /// A stop signal before this time counts as the signal that this program sent to its own job.
     stop_echo_until: Option<Instant>,
     /// True if the program is to exit.
     is_over: bool,

@@ -183,7 +183,7 @@ mod tests {
         let Themes { themes, faults } = themes(folder.path()).unwrap();
         assert_eq!(themes.len(), 1, "the others do not affect this one");
         let [dark, night] = faults.as_slice() else { panic!("{faults:?}") };
-        assert!(night.why.contains("night.toml:2: `#1122` is no color"), "{night:?}");
+        assert!(night.why.contains("night.toml:2: `#1122` is not a color"), "{night:?}");
         assert!(dark.why.contains("another theme `dark`"), "{dark:?}");
         assert_eq!((dark.name.as_str(), night.name.as_str()), ("dark", "night"));
         assert!(super::super::find_theme("dusk", "--theme", &themes, &faults).is_ok());

@@ -58,7 +58,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         | Action::Taller
         | Action::ResetLayout => state.resize_pane(action),
         Action::PaneLeft | Action::PaneDown | Action::PaneUp | Action::PaneRight => {
-            if let Some(pane) = state.pane_beside(action) {
+            if let Some(pane) = state.adjacent_pane(action) {
                 point(state, Target::Pane(pane));
             }
         }

@@ -68,7 +68,7 @@ fn overview_lists_topics_again_once_a_minute() {
 }
 
 #[test]
-fn named_head_differs_from_the_nodes_it_lists() {
+fn head_given_by_address_has_another_origin_than_its_nodes() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
     let heads = vec!["http://10.0.0.1:8080".to_owned()];
@@ -139,7 +139,7 @@ fn invalid_form_sends_nothing_and_shows_its_errors() {
 }
 
 #[test]
-fn more_nodes_than_known_give_a_warning_and_are_sent() {
+fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("4");
@@ -184,7 +184,7 @@ fn run_without_head_fails_with_advice() {
 }
 
 #[test]
-fn failed_run_is_reported_and_keeps_the_form() {
+fn failed_run_is_reported_and_leaves_the_form_unchanged() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -194,7 +194,7 @@ fn failed_run_is_reported_and_keeps_the_form() {
 }
 
 #[test]
-fn interrupting_cancels_the_run_and_twice_quits() {
+fn first_interrupt_cancels_the_run_and_second_one_quits() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -228,7 +228,7 @@ fn quitting_asks_only_while_a_run_is_waiting() {
 }
 
 #[test]
-fn signal_ends_the_program_without_a_question() {
+fn sigterm_exits_without_a_question() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     screen.take_effects();
@@ -237,7 +237,7 @@ fn signal_ends_the_program_without_a_question() {
 }
 
 #[test]
-fn unfinished_key_sequence_gives_way_to_the_next_key() {
+fn key_that_does_not_continue_a_sequence_is_handled_alone() {
     let mut screen = Harness::ready(160, 45);
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
@@ -246,7 +246,7 @@ fn unfinished_key_sequence_gives_way_to_the_next_key() {
 }
 
 #[test]
-fn selection_stays_with_its_node_when_the_list_changes() {
+fn selected_node_stays_selected_when_the_list_changes() {
     let mut screen = Harness::ready(160, 45);
     screen.press("down down");
     let selected = screen.state.cluster.node.clone();
@@ -272,7 +272,7 @@ fn filter_is_typed_confirmed_and_cleared() {
 }
 
 #[test]
-fn service_that_goes_down_is_reported_once_and_keeps_its_data() {
+fn unavailable_service_is_reported_once_and_its_data_stay() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
@@ -308,7 +308,7 @@ fn notices_expire() {
 }
 
 #[test]
-fn process_that_ends_is_seen_in_the_table() {
+fn exit_code_of_a_process_is_shown_in_the_table() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
     screen.take(Event::Local(exited));
@@ -316,7 +316,7 @@ fn process_that_ends_is_seen_in_the_table() {
 }
 
 #[test]
-fn curl_carries_the_request_and_no_key() {
+fn curl_command_contains_the_request_and_no_key() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-y");
     let Some(Effect::Copy(text)) = screen.take_effects().pop() else { panic!("a copy") };
@@ -336,7 +336,7 @@ fn click_selects_a_row() {
 }
 
 #[test]
-fn keys_are_drawn_before_responses() {
+fn redraw_after_a_key_is_more_urgent_than_after_a_response() {
     let mut screen = Harness::ready(160, 45);
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::TimerDue(Timer::Age));
@@ -366,7 +366,7 @@ fn sparkline_rows_wait_for_chart_rows() {
 }
 
 #[test]
-fn header_says_live_only_while_a_stream_is_open() {
+fn header_shows_live_only_while_a_stream_is_open() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
@@ -425,7 +425,7 @@ fn polling_backs_off_from_a_head_that_is_down() {
 }
 
 #[test]
-fn mouse_sorts_nodes_by_the_head_of_a_column() {
+fn click_on_a_column_title_sorts_the_nodes() {
     let mut screen = Harness::ready(160, 45);
     let click = |screen: &mut Harness, title: &str| {
         let shown = screen.text();

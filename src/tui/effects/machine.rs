@@ -141,7 +141,11 @@ async fn read_presets(path: &Path) -> Outcome<BTreeMap<String, Preset>> {
 
 async fn write_presets(path: Option<&Path>, list: &BTreeMap<String, Preset>) -> Outcome<()> {
     let Some(path) = path else {
-        return Err(Failure::new("save the presets", "no folder for them is known", "set HOME"));
+        return Err(Failure::new(
+            "save the presets",
+            "no directory for presets is known",
+            "set HOME",
+        ));
     };
     let (file, text) = (path.to_owned(), presets::write_presets(list));
     let written = spawn_blocking(move || write_private(&file, &text)).await;
@@ -166,7 +170,7 @@ async fn open(keeper: Keeper, name: String) -> Event {
 async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey) -> Event {
     let stored = async {
         check_key(&addresses, &key).await?;
-        let keeper = keeper.ok_or_else(|| absent("keep the key"))?;
+        let keeper = keeper.ok_or_else(|| absent("store the key"))?;
         keeper.keep_key(&profile, &key).await.map_err(|error| refused(&error))
     };
     let result = stored.await.map(|place| (place, key));
@@ -194,7 +198,7 @@ async fn check_key(addresses: &Addresses, key: &ApiKey) -> Outcome<()> {
 
 async fn forget(keeper: Keeper, profile: String) -> Event {
     let result = match keeper {
-        None => Err(absent("forget the key")),
+        None => Err(absent("remove the key")),
         Some(keeper) => keeper.forget_key(&profile).await.map_err(|error| refused(&error)),
     };
     Event::Profile(ProfileEvent::Forgotten { profile, result })
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_suits_the_display() {
+    fn clipboard_tools_match_the_environment() {
         check(&[], &[]);
         check(&["DISPLAY"], &["xclip"]);
         check(&["WAYLAND_DISPLAY", "DISPLAY", "TMUX"], &["wl-copy", "xclip", "tmux"]);

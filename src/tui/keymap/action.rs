@@ -196,7 +196,7 @@ actions! {
     /// Pauses updates, or catches up.
     Pause => "pause / resume",
     /// Follows the latest values.
-    Follow => "follow the newest",
+    Follow => "follow the latest",
 
     // Data.
     /// Moves the crosshair, then the chart, into the past.

@@ -8,8 +8,8 @@ use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
 use crate::keymap::Action;
 use crate::user_file::{Fault, Setting};
 
-/// Keys that terminals and multiplexers intercept, so that they do not reach the program.
-const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
+/// Keys that do not reach the program, since terminals and multiplexers intercept them.
+const RESERVED: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
 
 /// Value in a key file that unbinds a key.
 const NOTHING: &str = "none";
@@ -71,7 +71,7 @@ impl Keymap {
             let line = entry.line;
             match keymap.follow(entry) {
                 Ok((layer, keys)) if taken.iter().any(|(_, l, k)| (*l, k) == (layer, &keys)) => {
-                    let why = format!("`{}` occurs twice in [{}]", entry.name, entry.table);
+                    let why = format!("`{}` is bound twice in [{}]", entry.name, entry.table);
                     faults.push(Fault { line, why });
                 }
                 Ok((layer, keys)) => taken.push((line, layer, keys)),
@@ -195,7 +195,7 @@ impl Keymap {
                 if bound != keys && (bound.starts_with(keys) || keys.starts_with(bound)) {
                     let (keys, bound) = (sequence_text(keys), sequence_text(bound));
                     return Some(format!(
-                        "`{keys}` and `{bound}` of [{}], {}, begin alike: free one of them with \
+                        "`{keys}` and `{bound}` of [{}], {}, begin with the same keys: unbind one of them with \
                          \"{NOTHING}\"",
                         other.into_str(),
                         action.name(),
@@ -211,7 +211,7 @@ impl Keymap {
 #[must_use]
 pub fn defaults_text() -> String {
     let mut text = String::from(
-        "# The default key bindings. Lines of keymap.toml in the configuration folder override these;\n\
+        "# The default key bindings. Lines of keymap.toml in the configuration directory override these;\n\
          # \"none\" unbinds a key. Keys of a sequence are separated by spaces.\n",
     );
     let mut section = None;
@@ -229,7 +229,7 @@ pub fn defaults_text() -> String {
 fn layer_named(name: &str) -> Result<Layer, String> {
     name.parse().map_err(|_| {
         let names: Vec<_> = Layer::VARIANTS.iter().map(Layer::into_str).collect();
-        format!("there is no place called [{name}]; there are {}", names.join(", "))
+        format!("unknown layer [{name}], expected one of {}", names.join(", "))
     })
 }
 
@@ -237,21 +237,23 @@ fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
     let word = text.split(' ').find(|word| Chord::named(word).is_none());
     if let Some(word) = word {
         return Err(format!(
-            "`{word}` is no key: write a letter, enter, esc, tab, space, up, pgdn, f2, ctrl-x or alt-x"
+            "`{word}` is not a key, expected a letter, enter, esc, tab, space, up, pgdn, f2, ctrl-x or alt-x"
         ));
     }
     let keys = sequence(text).unwrap_or_default();
-    let is_kept = |name: &&&str| Chord::named(name).is_some_and(|chord| keys.contains(&chord));
-    if let Some(kept) = KEPT.iter().find(is_kept) {
-        return Err(format!("`{kept}` is kept by terminals or multiplexers: take another key"));
+    let is_reserved = |name: &&&str| Chord::named(name).is_some_and(|chord| keys.contains(&chord));
+    if let Some(reserved) = RESERVED.iter().find(is_reserved) {
+        return Err(format!(
+            "`{reserved}` is intercepted by terminals or multiplexers: use another key"
+        ));
     }
     let interrupt = Chord::named("ctrl-c");
     if keys.iter().any(|chord| Some(*chord) == interrupt) {
-        return Err("`ctrl-c` always cancels and quits: take another key".to_owned());
+        return Err("`ctrl-c` always cancels and quits: use another key".to_owned());
     }
     if layer.is_typed() && keys.first().is_some_and(|chord| chord.letter().is_some()) {
         return Err(format!(
-            "`{text}` is text in [{}]: take a key with ctrl or alt, or one without a letter",
+            "`{text}` is typed as text in [{}]: use a key with ctrl or alt, or a key without a letter",
             layer.into_str()
         ));
     }
@@ -269,5 +271,9 @@ fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
         return Ok(*action);
     }
     let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
-    Err(format!("[{}] has no action `{name}`; it has {}", layer.into_str(), names.join(", ")))
+    Err(format!(
+        "[{}] has no action `{name}`, expected one of {}",
+        layer.into_str(),
+        names.join(", ")
+    ))
 }

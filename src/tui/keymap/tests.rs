@@ -71,7 +71,7 @@ fn every_key_of_the_table_can_be_pressed() {
 }
 
 #[test]
-fn no_layer_has_two_meanings_for_a_key() {
+fn no_key_has_two_meanings_in_a_layer() {
     let mut seen = HashSet::new();
     for (layer, keys, ..) in TABLE {
         for keys in *keys {
@@ -93,7 +93,7 @@ fn no_key_hides_the_start_of_a_sequence() {
 }
 
 #[test]
-fn keys_that_terminals_and_multiplexers_keep_are_free() {
+fn keys_intercepted_by_terminals_and_multiplexers_are_not_bound() {
     let kept = ["ctrl-b", "ctrl-a", "ctrl-s", "ctrl-q", "ctrl-j", "ctrl-h", "ctrl-m", "ctrl-i"];
     for (layer, keys, action, _) in TABLE {
         // `^S` is bound only in forms, where it saves as in other programs.
@@ -104,7 +104,7 @@ fn keys_that_terminals_and_multiplexers_keep_are_free() {
 }
 
 #[test]
-fn nothing_needs_alt_which_many_terminals_keep() {
+fn every_action_has_a_key_without_alt() {
     for (_, keys, action, _) in TABLE {
         assert!(keys.iter().any(|keys| !keys.contains("alt-")), "{action:?}");
     }
@@ -179,20 +179,23 @@ fn each_invalid_key_entry_is_reported() {
         ("global", "w", "none"),
     ]);
     let parts = [
-        "there are always, global",
-        "`hyper-x` is no key",
-        "no action `zoooom`; it has show-cluster",
-        "`x` is text in [form]",
-        "kept by terminals",
+        "expected one of always, global",
+        "`hyper-x` is not a key",
+        "no action `zoooom`, expected one of show-cluster",
+        "`x` is typed as text in [form]",
+        "intercepted by terminals",
         "always cancels",
-        "occurs twice in [global]",
+        "is bound twice in [global]",
     ];
     assert_eq!(told.len(), parts.len(), "{told:?}");
     for ((wish, why), part) in told.iter().zip(parts) {
         assert!(why.contains(part), "{wish}: {why}");
     }
     let hiding = faults(&[("cluster", "g", "zoom")]);
-    assert!(hiding[0].1.contains("`g` and `g g` of [list], first, begin alike"), "{hiding:?}");
+    assert!(
+        hiding[0].1.contains("`g` and `g g` of [list], first, begin with the same keys"),
+        "{hiding:?}"
+    );
     assert!(
         Keymap::with_overrides(&entries(&[("list", "g g", "none"), ("cluster", "g", "zoom")]))
             .is_ok()

@@ -78,7 +78,7 @@ pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
     let height = u16::try_from(n_rows).unwrap_or(u16::MAX).max(1);
     let height = height.saturating_add(DETAIL_ROWS + 3).min(area.height.saturating_sub(2));
     let place = centered(area, area.width.saturating_sub(4).min(110), height);
-    let of = Pane::new("Notices").info(format!("{n_rows} · newest first"));
+    let of = Pane::new("Notices").info(format!("{n_rows} · latest first"));
     let inside = raise(place, buf, frame, of);
     if n_rows == 0 {
         paint::text(buf, inside, (0, 0), "No notices yet.", theme.muted);
@@ -197,7 +197,7 @@ mod tests {
         screen.hides(&[" PING "]);
         let text = session::text(&screen.state);
         let mut again = Harness::ready(160, 45);
-        session::take_up(&mut again.state, &text);
+        session::restore(&mut again.state, &text);
         assert_eq!(again.state.hidden_columns, screen.state.hidden_columns);
         screen.press("C");
         for _ in 0..row {

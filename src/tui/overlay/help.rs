@@ -19,7 +19,8 @@ const KEYS_WIDTH: usize = 14;
 /// Minimum width for two columns.
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
-/// Maximum distance, in rows, of the gap at which the columns are split from the middle of the lines.
+/// Maximum distance, in rows, between the middle of the lines and the gap at which they are split
+/// into two columns.
 const GAP_ROWS_MAX: usize = 10;
 
 /// Draws the bindings that pass the filter.
@@ -143,8 +144,8 @@ fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
                 ('●', theme.up, "connected"),
                 ('○', theme.warn, "gets no work"),
                 ('○', theme.muted, "not connected"),
-                ('◌', theme.warn, "as its head last knew, which is away"),
-                ('✗', theme.down, "its process ended"),
+                ('◌', theme.warn, "as last listed by its head, which is away"),
+                ('✗', theme.down, "its process exited"),
             ],
         ),
         Screen::Data => section(

@@ -117,7 +117,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
             {
                 state.close();
             }
-            state.notify(format!("the key of {profile} is valid"), format!("kept {place}"));
+            state.notify(format!("the key of {profile} is valid"), format!("stored {place}"));
             let is_given = state
                 .profiles
                 .given
@@ -256,8 +256,8 @@ pub(crate) fn draw_key(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Ke
     }
     let (lines, style) = match &form.step {
         KeyStep::Typed => {
-            let words = "It is tried on the service, then kept in the system's keyring, or in a \
-                         file only you can read where there is none. It is never shown.";
+            let words = "It is checked with the service, then stored in the system's keyring, or \
+                         in a file only you can read if there is no keyring. It is never shown.";
             (wrapped(words, inside.width), theme.muted)
         }
         KeyStep::Tried => {

@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Returns the number of the pane next to the focused one, in the direction of `action`.
-    pub(crate) fn pane_beside(&self, action: Action) -> Option<usize> {
+    pub(crate) fn adjacent_pane(&self, action: Action) -> Option<usize> {
         let (column, row) = self.focused_cell();
         let is_there = |(other_column, other_row): Cell| match action {
             Action::PaneLeft => other_column < column,
@@ -142,8 +142,8 @@ impl State {
             let (columns, rows) = (other_column.abs_diff(column), other_row.abs_diff(row));
             if is_sideways { (columns, rows) } else { (columns, rows.saturating_mul(2)) }
         };
-        let beside = self.grid().iter().enumerate().filter(|(_, cell)| is_there(**cell));
-        beside.min_by_key(|(_, cell)| far(**cell)).map(|(pane, _)| pane)
+        let adjacent = self.grid().iter().enumerate().filter(|(_, cell)| is_there(**cell));
+        adjacent.min_by_key(|(_, cell)| far(**cell)).map(|(pane, _)| pane)
     }
 
     fn focused_cell(&self) -> Cell {

@@ -222,7 +222,7 @@ impl KeyForm {
             Some(_) => KeyStep::Tried,
             None => KeyStep::Refused(Failure::new(
                 "read the key",
-                "a key is UP- and 24 hexadecimal digits",
+                "a key must be UP- followed by 24 hexadecimal digits",
                 "",
             )),
         };

@@ -293,8 +293,8 @@ impl Runs {
     pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
         let waiting = self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id);
         for id in waiting.collect::<Vec<_>>() {
-            let why = "the screen has connected again meanwhile; its head may still run it";
-            let failure = Failure::new(format!("await run {}", id.0), why, next);
+            let why = "the screen has reconnected in the meantime; the head may still run it";
+            let failure = Failure::new(format!("wait for run {}", id.0), why, next);
             self.end(id, Phase::Failed(failure), now);
         }
     }
@@ -317,10 +317,10 @@ impl Runs {
 fn refused(response: &ExecuteResponse) -> Failure {
     let code = response.code.as_str();
     let (why, next) = match code {
-        "408" => ("not enough nodes answered in time", "ask for fewer nodes, or for another group"),
+        "408" => ("not enough nodes responded in time", "request fewer nodes, or another group"),
         "404" => ("no node has the function", "check the function's id"),
         "429" => ("every node is busy", "try again shortly"),
-        _ => ("the head gave no reason", "see the head's log"),
+        _ => ("the head gave no reason", "look at the head's log"),
     };
     let why = if response.message.is_empty() { why } else { &response.message };
     Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
@@ -462,7 +462,7 @@ mod runs_tests {
         let response = ExecuteResponse { code: "408".to_owned(), ..ExecuteResponse::default() };
         runs.finish(id, Ok(Box::new(response)), Timestamp::default());
         let Phase::Failed(why) = &runs.get(id).unwrap().phase else { panic!("a failure") };
-        assert_eq!(why.why, "not enough nodes answered in time");
+        assert_eq!(why.why, "not enough nodes responded in time");
     }
 }
 

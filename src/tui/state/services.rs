@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_kind_notifies() {
+    fn only_a_change_of_the_kind_of_health_is_notified() {
         let mut services = Services::default();
         let now = Timestamp::from_seconds(100);
         let heads = vec![String::new()];

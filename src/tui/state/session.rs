@@ -45,7 +45,7 @@ pub(crate) fn text(state: &State) -> String {
 }
 
 /// Restores the valid parts of the session in `text` and the theme requested for this start.
-pub(crate) fn take_up(state: &mut State, text: &str) {
+pub(crate) fn restore(state: &mut State, text: &str) {
     if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
     }
@@ -132,7 +132,7 @@ mod tests {
         left.state.data.restore_pins([pin(3, "load"), pin(9, "heat")]);
         let text = text(&left.state);
         let mut state = State::default();
-        take_up(&mut state, &text);
+        restore(&mut state, &text);
         assert_eq!((state.screen, state.theme), (Screen::Data, Some(Name::Light)));
         assert_eq!((state.layout, state.background), (left.state.layout, Some([1, 2, 3])));
         assert_eq!(state.cluster.node, left.state.cluster.node);
@@ -145,7 +145,7 @@ mod tests {
     fn theme_given_for_one_start_is_not_saved() {
         let mut state =
             State { initial_theme: InitialTheme::Given(Some(Name::Mono)), ..State::default() };
-        take_up(&mut state, "{\"theme\": \"light\"}");
+        restore(&mut state, "{\"theme\": \"light\"}");
         assert_eq!(state.theme, Some(Name::Mono));
         assert!(text(&state).contains("\"theme\": \"light\""), "{}", text(&state));
         state.theme = Some(Name::Cvd);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn pins_without_an_id_and_a_name_are_left_out() {
         let mut state = State::default();
-        take_up(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", [3]]}");
+        restore(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", [3]]}");
         let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
         assert_eq!(pins, ["heat"]);
     }
@@ -174,7 +174,7 @@ mod tests {
     fn invalid_session_changes_nothing() {
         for text in ["", "{", "[]", "{\"screen\": 3, \"panes\": [[\"x\"], 4]}"] {
             let mut state = State::default();
-            take_up(&mut state, text);
+            restore(&mut state, text);
             assert_eq!(super::text(&state), super::text(&State::default()), "{text}");
         }
     }

@@ -42,8 +42,8 @@ impl CustomTheme {
 pub fn text_of(name: Name) -> Option<String> {
     let palette = Palette::of_theme(name)?;
     let mut text = format!(
-        "# The colors of the theme {name}. Put a file like this into the folder themes beside the\n\
-         # configuration file; what is left out is as in the base.\n{BASE} = {:?}\n",
+        "# The colors of the theme {name}. Put such a file into the directory themes next to the\n\
+         # configuration file. Tokens that are left out have the color of the base.\n{BASE} = {:?}\n",
         match name {
             Name::Custom(_) => Name::Dark.to_string(),
             name => name.to_string(),
@@ -60,21 +60,21 @@ fn set(palette: &mut Palette, token: &str, value: &str) -> Result<(), String> {
     if token == BASE {
         let base = value.parse().ok().and_then(Palette::of_theme);
         *palette = base.ok_or_else(|| {
-            format!("`{value}` is no theme to start from: dark, light, cvd or high-contrast")
+            format!("`{value}` is not a base theme, expected dark, light, cvd or high-contrast")
         })?;
         return Ok(());
     }
     let Some(place) = palette.color_mut(token) else {
         let tokens: Vec<&str> = Palette::tokens().collect();
         return Err(format!(
-            "there is no token `{token}`; there are {BASE}, {}",
+            "unknown token `{token}`, expected one of {BASE}, {}",
             tokens.join(", ")
         ));
     };
     let digits = value.strip_prefix('#').filter(|digits| digits.len() == 6);
     let color = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
     *place = color.ok_or_else(|| {
-        format!("`{value}` is no color: write red, green and blue as \"#rrggbb\"")
+        format!("`{value}` is not a color, expected red, green and blue as \"#rrggbb\"")
     })?;
     Ok(())
 }

@@ -182,7 +182,7 @@ fn nearest_of_256_is_exact_where_it_can_be() {
 
 proptest! {
     #[test]
-    fn fading_and_clearing_stay_inside(x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16) {
+    fn clearing_stays_within_the_buffer(x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16) {
         let mut buf = Buffer::empty(Rect::new(3, 3, 12, 9));
         for name in Name::ALL {
             let theme = Theme::new(name, Depth::TrueColor);

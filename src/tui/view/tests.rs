@@ -57,7 +57,7 @@ fn first_frame_names_parts_being_started() {
 }
 
 #[test]
-fn the_cluster_screen() {
+fn cluster_screen_is_drawn() {
     for (width, height) in SIZES {
         let screen = Harness::quiet((width, height));
         check("cluster-ready", &screen);
@@ -69,7 +69,7 @@ fn the_cluster_screen() {
 }
 
 #[test]
-fn cluster_screen_of_many_nodes() {
+fn cluster_screen_shows_many_nodes() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
         screen.take(Event::Nodes(
@@ -104,7 +104,7 @@ fn cluster_screen_compares_groups() {
 }
 
 #[test]
-fn the_execute_screen() {
+fn execute_screen_is_drawn() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
         screen.run_split();
@@ -120,7 +120,7 @@ fn the_execute_screen() {
 }
 
 #[test]
-fn run_that_is_followed() {
+fn progress_of_a_run_is_drawn() {
     let mut screen = Harness::quiet(STATE_SIZE);
     screen.run_live();
     check_state("execute-live", &screen);
@@ -142,7 +142,7 @@ fn run_that_is_followed() {
 }
 
 #[test]
-fn cluster_screen_without_a_head() {
+fn cluster_screen_without_a_head_shows_advice() {
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::starting(width, height);
     screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
@@ -162,7 +162,7 @@ fn cluster_screen_without_a_head() {
 }
 
 #[test]
-fn local_processes_and_the_form_of_a_node() {
+fn local_processes_and_the_node_form_are_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     let usage =
         |cpu, mib: u64| crate::local::Usage { cpu_percent: Some(cpu), memory_bytes: mib << 20 };
@@ -183,7 +183,7 @@ fn local_processes_and_the_form_of_a_node() {
 }
 
 #[test]
-fn presets_and_the_list_of_functions() {
+fn presets_and_the_list_of_functions_are_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-s enter");
     screen.state.notices.clear();
@@ -194,7 +194,7 @@ fn presets_and_the_list_of_functions() {
 }
 
 #[test]
-fn the_logs_screen() {
+fn logs_screen_is_drawn() {
     for (width, height) in SIZES {
         let mut screen = Harness::quiet((width, height));
         screen.press("5");
@@ -215,14 +215,14 @@ fn the_logs_screen() {
 }
 
 #[test]
-fn the_help() {
+fn help_is_drawn() {
     let mut screen = Harness::quiet((160, 45));
     screen.press("?");
     check_state("help", &screen);
 }
 
 #[test]
-fn overlays() {
+fn overlays_are_drawn() {
     let mut screen = Harness::quiet(STATE_SIZE);
     screen.press(":");
     screen.type_text("res");
@@ -239,7 +239,7 @@ fn overlays() {
 }
 
 #[test]
-fn the_overview_screen() {
+fn overview_screen_is_drawn() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
         screen.run_split();
@@ -252,7 +252,7 @@ fn the_overview_screen() {
 }
 
 #[test]
-fn profiles_and_keys() {
+fn profiles_and_the_key_form_are_drawn() {
     let mut screen = Harness::quiet(STATE_SIZE);
     let addresses = Addresses {
         heads: vec!["https://head.example.org".to_owned()],
@@ -283,7 +283,7 @@ fn click_closes_an_overlay_or_confirms_its_row() {
 }
 
 #[test]
-fn failures_keep_the_screen() {
+fn values_stay_on_screen_after_a_failure() {
     let mut screen = Harness::quiet((160, 45));
     screen.pass(Duration::from_mins(1));
     let failure = Failure::new(

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_any_script_are_left_alone() {
+    fn words_of_any_script_are_unchanged() {
         check(Symbols::Ascii, "語 naïve", "語 naïve");
     }
 

@@ -99,7 +99,7 @@ fn draw_candles(
 }
 
 #[test]
-fn candles_at_a_few_sizes() {
+fn candles_are_drawn_at_several_sizes() {
     let candles = walk(90, 7);
     for (name, width, height, density) in [
         ("candles_72x20", 72, 20, Density::Narrow),
@@ -121,7 +121,7 @@ fn falling_candle_is_shaded_without_colors() {
 }
 
 #[test]
-fn empty_buckets_leave_room_and_a_long_gap_one_column() {
+fn empty_buckets_leave_their_columns_free_and_a_long_gap_takes_one() {
     let all = walk(20, 3);
     let some: Vec<_> = all
         .iter()
@@ -152,7 +152,7 @@ fn draw_lines(width: u16, height: u16, candles: &[Bucket]) -> Buffer {
 }
 
 #[test]
-fn area_below_a_line_is_tinted_where_colors_can_be_mixed() {
+fn area_below_a_line_is_tinted_if_colors_can_be_mixed() {
     for (depth, n_tinted) in [(Depth::TrueColor, 6), (Depth::Indexed256, 0), (Depth::None, 0)] {
         let theme = Theme::new(Name::Dark, depth);
         let area = Rect::new(0, 0, 3, 4);
@@ -170,7 +170,7 @@ fn area_below_a_line_is_tinted_where_colors_can_be_mixed() {
 }
 
 #[test]
-fn lines_over_time() {
+fn lines_are_drawn_over_time() {
     insta::assert_snapshot!(
         "lines_60x14",
         harness::framed_text(&draw_lines(60, 14, &walk(140, 11)))
@@ -196,7 +196,7 @@ fn draw_strip(width: u16, height: u16) -> Buffer {
 }
 
 #[test]
-fn distribution_at_two_sizes() {
+fn distribution_is_drawn_at_two_sizes() {
     insta::assert_snapshot!("strip_76x8", harness::framed_text(&draw_strip(76, 8)));
     insta::assert_snapshot!("strip_30x3", harness::framed_text(&draw_strip(30, 3)));
 }
@@ -223,7 +223,7 @@ fn draw_bars() -> Buffer {
 }
 
 #[test]
-fn bars_and_frames() {
+fn bars_and_panes_are_drawn() {
     insta::assert_snapshot!("bars_42x14", harness::framed_text(&draw_bars()));
 }
 
@@ -260,7 +260,7 @@ fn outliers_are_three_median_deviations_away() {
 }
 
 #[test]
-fn averages_begin_when_there_is_enough_to_average() {
+fn averages_begin_once_there_are_enough_candles() {
     let candles = walk(4, 1);
     let averages = stats::moving_average(&candles, 2);
     assert_eq!(averages[0], None);
@@ -413,7 +413,7 @@ proptest! {
 }
 
 #[test]
-fn average_far_away_does_not_set_the_scale() {
+fn distant_average_does_not_affect_the_scale() {
     let candles = walk(60, 7);
     let theme = dark();
     let one = points(&candles);

@@ -52,7 +52,7 @@ fn opened_profile_keeps_overlays_open() {
 }
 
 #[test]
-fn profile_that_opens_late_is_ignored() {
+fn profile_opened_after_another_choice_is_ignored() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
     screen.take_effects();
@@ -120,7 +120,7 @@ fn refused_screen() -> Harness {
 }
 
 #[test]
-fn refused_addresses_of_flags_take_a_key() {
+fn key_is_stored_for_addresses_from_flags() {
     let mut screen = refused_screen();
     screen.press("P");
     screen.type_text(KEY);
@@ -135,7 +135,7 @@ fn refused_addresses_of_flags_take_a_key() {
 }
 
 #[test]
-fn key_typed_into_the_list_of_profiles_is_no_command() {
+fn key_typed_into_the_list_of_profiles_is_not_taken_for_commands() {
     let mut screen = refused_screen();
     screen.press("P esc");
     screen.shows(&["https://far/api  (flags, environment)"]);

@@ -107,7 +107,7 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");
             let note = match (is_head, &process.node) {
                 (true, _) => "Its executions are lost.",
-                (false, Some(_)) => "Its executions end, or move to spares.",
+                (false, Some(_)) => "Its executions fail, or spares run them.",
                 (false, None) => "Its service is unavailable until it restarts.",
             };
             (format!("Stop {}, pid {}?", process.name, process.pid), note)

@@ -370,7 +370,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             }
             parts.join(" · ")
         }
-        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
+        (Some(_), Some(_)) => format!("exited: {}", last(node, frame.state.now)),
         (None, _) => "not local".to_owned(),
     };
     let mut facts = vec![("peer id", node.peer_id.clone())];
@@ -538,7 +538,7 @@ fn head_facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, String)> {
             (Health::Refused { .. }, _) => "refuses the screen",
             (Health::Limited { .. }, _) => "limits the screen",
             (Health::Silent, _) => "does not respond",
-            _ if is_failing => "does not answer",
+            _ if is_failing => "requests fail",
             (_, None) => "does not see it",
             (_, Some(report)) => report.withheld_by.unwrap_or("sees it"),
         };

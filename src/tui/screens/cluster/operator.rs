@@ -108,7 +108,7 @@ pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Outcome<NodeDe
             };
             let detail = match orders.len() {
                 0 => String::new(),
-                n => format!("work orders that it still runs: {n}"),
+                n => format!("work orders still running: {n}"),
             };
             state.notify(format!("{name} {what}"), detail);
         }
@@ -166,19 +166,17 @@ fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts
             let by = if is_one_head { "this head" } else { "any head that sees it" };
             let note = match n_running {
                 0 => format!("It gets no new work from {by}."),
-                n => format!("It gets no new work, and ends what it runs: {n}."),
+                n => format!("It gets no new work, and completes what it runs: {n}."),
             };
             ("Cordon?", "Cordon this node?", note)
         }
         Some(NodeApproval::Approved) => {
-            let note = "What it declares is its own word: compare the whole id.".to_owned();
+            let note = "Its attributes are unverified: compare the whole id.".to_owned();
             let several = "Let this node work for all heads that see it?";
             let what = if is_one_head { "Let this node work for the head?" } else { several };
             ("Approve?", what, note)
         }
-        Some(_) => {
-            ("Refuse?", "Give this node no work?", "Approve it to take that back.".to_owned())
-        }
+        Some(_) => ("Refuse?", "Give this node no work?", "Approve it to undo this.".to_owned()),
     }
 }
 
@@ -187,13 +185,13 @@ fn group_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Text
     let note = match (patch.cordoned, patch.approval) {
         (Some(false), _) => "They get work again.",
         (_, None) if n_running > 0 => {
-            let note = format!("They get no new work, and end what they run: {n_running}.");
+            let note = format!("They get no new work, and complete what they run: {n_running}.");
             return ("Cordon?", "Cordon", note);
         }
         (_, None) if is_one_head => "They get no new work from this head.",
         (_, None) => "They get no new work from any head that sees them.",
-        (_, Some(NodeApproval::Refused)) => "They get no work. Approve them to take that back.",
-        (_, Some(_)) => "What they declare is their own word.",
+        (_, Some(NodeApproval::Refused)) => "They get no work. Approve them to undo this.",
+        (_, Some(_)) => "Their attributes are unverified.",
     };
     let (title, verb) = match (patch.cordoned, patch.approval) {
         (Some(false), _) => ("Uncordon?", "Uncordon"),

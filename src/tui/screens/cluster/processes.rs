@@ -123,7 +123,7 @@ pub(crate) fn ended(
     if restart_in.is_none() && std::mem::take(&mut state.stack.status_mut(name).is_stopping) {
         state.report(PROCESS_SCREENS, Level::Info, format!("{name} stopped"), how);
     } else {
-        let why = format!("it ended {how}");
+        let why = format!("it exited {how}");
         state.notify_failure(&Failure::new(format!("keep {name} running"), why, next));
     }
     load_nodes(state);
@@ -154,9 +154,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let processes = state.cluster.processes(&state.stack);
     let mut info = state.stack.summary().unwrap_or_default();
-    let n_ended = processes.iter().filter(|process| process.status.exited.is_some()).count();
-    if n_ended > 0 {
-        info = format!("{info} · {n_ended} ended");
+    let n_exited = processes.iter().filter(|process| process.status.exited.is_some()).count();
+    if n_exited > 0 {
+        info = format!("{info} · {n_exited} exited");
     }
     let own = [(Action::AddNode, "add"), (Action::StopProcess, "stop"), (Action::Again, "restart")];
     let mut footer = Line::default();

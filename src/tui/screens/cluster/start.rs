@@ -232,7 +232,7 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     let has = |service| state.services.address(service).is_some() || is_starting;
     if !state.services.addresses.heads.is_empty() || is_starting {
         let form = &state.execute.form;
-        let name = form.meant().map_or("a function", |function| function.name.as_str());
+        let name = form.chosen_function().map_or("a function", |function| function.name.as_str());
         let n_workers = state.nodes.n_workers_in("", None, &state.stack);
         let on = match n_workers {
             0 => "the workers".to_owned(),
@@ -260,8 +260,8 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     if has(Service::Inference) {
         let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
         let words = match topics.len() {
-            0 => "see what the network infers, and from whom".to_owned(),
-            n => format!("see what the network infers of {}", format::counted(n, "topic")),
+            0 => "see the network's values and their sources".to_owned(),
+            n => format!("see the inferences of {}", format::counted(n, "topic")),
         };
         steps.push(global(Action::Show(Screen::Inference), words));
     }

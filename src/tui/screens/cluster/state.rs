@@ -72,7 +72,7 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-/// Compares two nodes by a column: the most notable one is first.
+/// Compares two nodes by a column, so that the most notable node is first.
 fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
     let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
     let free = |node: &Node| node.slots.map_or(usize::MAX, |(all, free)| free.unwrap_or(all));

@@ -29,7 +29,7 @@ const FETCHES: &str = "roll call but function not installed, installing now";
 /// Records that the head is unreachable during a run, or reachable again.
 pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failure>) {
     let line = match &trouble {
-        Some(failure) => format!("run {}: the head does not answer: {}", id.0, failure.why),
+        Some(failure) => format!("run {}: the head does not respond: {}", id.0, failure.why),
         None => format!("run {}: the head is reachable again", id.0),
     };
     if state.runs.set_unreachable(id, trouble) {
@@ -219,7 +219,7 @@ fn no_head(state: &State) -> Failure {
     let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
     let add = key(Layer::Cluster, Action::AddNode);
     let next = format!("name one with --head, or start one ({cluster}, then {add})");
-    Failure::new("run the function", "cannot find a head to ask", next)
+    Failure::new("run the function", "no head is known", next)
 }
 
 /// Copies the run or the form as a curl command, without secrets of the profile.

@@ -59,7 +59,11 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let pane = pane::Pane::new(results::title_with_workers(title, run)).info(info).focus(focus);
     let inside = pane.draw(area, buf, theme);
     let Some(run) = run else {
-        let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());
+        let name = state
+            .execute
+            .form
+            .chosen_function()
+            .map_or("the function of the form", |it| it.name.as_str());
         let line = Line::from(vec![
             Span::styled(frame.key(Layer::Form, Action::Run), theme.key),
             Span::styled(format!(" runs {name}; results appear here"), theme.text),
@@ -96,7 +100,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
     let theme = frame.theme;
     let mut rest = area;
     if let Some(trouble) = &run.trouble {
-        let text = format!("! the head does not answer; retrying: {}", trouble.why);
+        let text = format!("! the head does not respond; retrying: {}", trouble.why);
         text_cut(buf, rest, (0, 1), &text, theme.warn);
         [_, rest] = split_rows(rest, 2);
     }

@@ -382,7 +382,7 @@ mod past_tests {
     use super::*;
 
     #[test]
-    fn missing_epochs_leave_gap_and_late_ones_do_not() {
+    fn missing_epoch_leaves_a_gap_and_late_epoch_does_not() {
         let epochs = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, Epoch::default())));
         let seen = History { epochs, ..History::default() };
         let is_gap: Vec<bool> = seen.epochs_with_gaps().iter().map(Option::is_none).collect();

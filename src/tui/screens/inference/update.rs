@@ -232,7 +232,7 @@ impl State {
         let Some(topic) = self.selected else { return };
         self.latest.begin();
         self.effects.push(Effect::LoadLatest { topic, is_resistant: self.is_resistant });
-        self.load_beside(topic);
+        self.load_accompanying(topic);
     }
 
     /// Loads the list of topics only.
@@ -405,13 +405,13 @@ impl State {
                     return self.load_latest();
                 }
                 self.on_latest(Ok(*latest), now);
-                self.load_beside(topic);
+                self.load_accompanying(topic);
             }
         }
     }
 
     /// Requests the data that accompany a bundle.
-    pub(crate) fn load_beside(&mut self, topic: TopicId) {
+    pub(crate) fn load_accompanying(&mut self, topic: TopicId) {
         self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });

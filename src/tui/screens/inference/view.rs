@@ -7,8 +7,8 @@
 //! ╭─ Distribution ─────────────────────────── ● inferer ◆ combined … ────╮
 //! ╰──────────────────────────────────────────────────────────────────────╯
 //! ╭─ Actors ──────────────────── sort … ╮╭─ Combined over time ──────────╮
-//! │ who, what, and how far off:         ││ and naive, and what came true │
-//! │ the least mean loss first           │╰───────────────────────────────╯
+//! │ values and their distance from the  ││ naive values, ground truth    │
+//! │ combined value, best actor first    │╰───────────────────────────────╯
 //! │                                     │╭─ Cumulative loss ─────────────╮
 //! │                                     ││ combined, naive, a baseline   │
 //! │                                     │╰───────────────────────────────╯
@@ -156,7 +156,7 @@ impl Scene<'_> {
         if let Some(topic) = self.state.topic_without_bundle() {
             let reason = match &topic.problem {
                 Some(problem) => (problem.as_str(), self.theme.warn),
-                None => ("its values come when the first one closes", self.theme.muted),
+                None => ("its values appear when the first one closes", self.theme.muted),
             };
             let first = ("no epoch of this topic has closed yet", self.theme.text);
             return draw_centered(buf, area, &[first, reason]);

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_below_the_selected_one_stay_in_view() {
+    fn selected_line_is_in_the_middle_of_the_view() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         let seen = |state: &State| {
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn search_through_all_lines_finds_the_one() {
+    fn filter_finds_a_single_line_among_the_maximum() {
         let mut state = State::default();
         state.log(Level::Info, Timestamp::default(), "the needle".to_owned());
         for n in 1..LINES_MAX {

@@ -250,7 +250,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if state.runs.iter().len() == 0 {
         let form = frame.key(Layer::Global, Action::OpenForm);
         let run = frame.key(Layer::Form, Action::Run);
-        let name = state.execute.form.meant().map_or("a function", |it| it.name.as_str());
+        let name = state.execute.form.chosen_function().map_or("a function", |it| it.name.as_str());
         let words = format!("No run yet: {form}, then {run}, runs {name}.");
         draw_empty(inside, buf, theme, &[words]);
     }
@@ -406,7 +406,7 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     let title = format!("Topic {} · {}", topic.topic_id, topic.name);
     paint::text(buf, area, (0, 0), &format::fit(&title, room), theme.text.bold());
     let Some(newest) = newest_known else {
-        let words = "no epoch has closed yet; values come when the first one closes";
+        let words = "no epoch has closed yet; values appear when the first one closes";
         text_cut(buf, area, (2, 1), if newest.is_some() { words } else { "" }, theme.muted);
         return;
     };

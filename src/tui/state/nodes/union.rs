@@ -66,7 +66,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         let listings = listings.iter().filter(move |listing| !(is_any_fresh && listing.is_stale));
         listings.map(|listing| listing.body)
     };
-    // Only for itself does a head report no time of the last message.
+    // A head reports the time of the last message of every node except itself.
     let is_own =
         |body: &&NodeBody| body.role.as_deref() == Some("head") && body.last_seen.is_none();
     let Some(main) = current().find(is_own).or_else(|| current().next()) else {

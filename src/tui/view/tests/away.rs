@@ -95,7 +95,7 @@ fn refused_connections_mark_nodes_as_stale_and_show_age() {
 }
 
 #[test]
-fn timed_out_call_is_no_other_state_than_a_timed_out_probe() {
+fn timed_out_call_after_a_timed_out_probe_is_not_reported_again() {
     let mut screen = running(160, 45);
     let head = Service::Head(screen.head());
     hang(&mut screen, head);
@@ -107,7 +107,7 @@ fn timed_out_call_is_no_other_state_than_a_timed_out_probe() {
 }
 
 #[test]
-fn busy_service_that_responds_to_other_calls_is_not_away() {
+fn service_that_responds_to_other_calls_is_available_despite_a_timed_out_probe() {
     let mut screen = running(160, 45);
     let head = Service::Head(screen.head());
     screen.pass(Duration::from_secs(3));
@@ -131,7 +131,7 @@ fn recovered_head_is_shown_as_before() {
 }
 
 #[test]
-fn stream_closed_for_its_silence_is_no_failure_of_the_service() {
+fn silent_stream_is_not_a_failure_of_the_service() {
     let mut screen = running(160, 45);
     screen.press("3");
     let why = Failure { is_timeout: true, ..Failure::default() };

@@ -91,7 +91,7 @@ fn open_first_epoch_is_not_a_failure() {
 }
 
 #[test]
-fn one_run_has_one_verdict() {
+fn outcome_of_a_run_is_the_same_on_all_screens() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r 3");
     let id = screen.state.runs.newest().unwrap().id;
@@ -129,7 +129,7 @@ fn help_explains_the_symbols() {
     let mut screen = Harness::ready(160, 60);
     screen.press("1 ?");
     let shown = screen.text();
-    for words in ["● live: a stream", "◉ up", "! not responding", "◌ as its head last knew"] {
+    for words in ["● live: a stream", "◉ up", "! not responding", "◌ as last listed"] {
         let words = words.replacen(' ', "  ", 1);
         assert!(shown.contains(&words), "{words} in {shown}");
     }
@@ -176,7 +176,7 @@ fn middle(screen: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn notice_covers_no_figure() {
+fn notice_does_not_cover_panes() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
         screen.run_split();

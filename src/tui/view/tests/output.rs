@@ -102,7 +102,7 @@ fn output_is_saved_and_paged_through() {
 }
 
 #[test]
-fn comparison_shows_where_it_stops() {
+fn comparison_shows_the_number_of_lines_left_out() {
     let mut response = split_response();
     response.results[0].result.stdout = lines(900);
     response.results[1].result.stdout = lines(450);

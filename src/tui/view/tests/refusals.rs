@@ -21,7 +21,7 @@ fn refusals_contain_reason_and_advice() {
                 screen.use_heads(&[]);
                 screen.press("e ctrl-r");
             },
-            &["cannot find a head to ask", "name one with --head, or start one (1, then a)"],
+            &["no head is known", "name one with --head, or start one (1, then a)"],
         ),
         (
             "a wrong API key",

@@ -31,7 +31,7 @@ fn asked(width: u16, height: u16) -> Harness {
 }
 
 #[test]
-fn overview_without_responses() {
+fn overview_is_drawn_without_responses() {
     let (width, height) = STATE_SIZE;
     let mut screen = asked(width, height);
     screen.press("0");
@@ -53,7 +53,7 @@ fn overview_without_responses() {
 }
 
 #[test]
-fn run_that_all_peers_failed() {
+fn run_that_all_peers_failed_is_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -67,7 +67,7 @@ fn run_that_all_peers_failed() {
 }
 
 #[test]
-fn execute_screen_of_a_middling_terminal() {
+fn execute_screen_fits_a_middle_sized_terminal() {
     let mut screen = Harness::ready(110, 30);
     screen.run_split();
     screen.state.notices.clear();
@@ -128,7 +128,7 @@ fn crowd(width: u16, height: u16) -> Harness {
 }
 
 #[test]
-fn many_nodes_and_results_under_long_names() {
+fn many_nodes_and_results_with_long_names_are_drawn() {
     let (width, height) = STATE_SIZE;
     let mut screen = crowd(width, height);
     check_state("execute-crowd", &screen);
@@ -145,7 +145,7 @@ fn many_nodes_and_results_under_long_names() {
 }
 
 #[test]
-fn topic_of_forty_inferers() {
+fn topic_with_forty_inferers_is_drawn() {
     const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
     let inferers = (0..40_u32).map(|idx| {
         let letters = [LETTERS[idx as usize / 8], LETTERS[idx as usize % 8]];

@@ -76,7 +76,7 @@ fn volumes_keep_four_digits() {
 }
 
 #[test]
-fn sizes_and_times() {
+fn sizes_and_times_are_formatted() {
     check(bytes(512), "512 B");
     check(bytes(3_277), "3.2 KiB");
     check(bytes(38 * 1024 * 1024), "38 MiB");
@@ -131,7 +131,7 @@ fn timestamps_are_shown_in_utc() {
 
 proptest! {
     #[test]
-    fn calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
+    fn formatted_dates_match_timestamps(seconds in 0..253_402_207_200_i64) {
         let time = Timestamp::from_seconds(seconds);
         let shown = format!("{}T{}Z", date(time), clock(time));
         prop_assert_eq!(shown, time.to_string());
@@ -169,7 +169,7 @@ fn decimals_are_just_enough_to_tell_values_apart() {
 }
 
 #[test]
-fn value_that_is_not_zero_does_not_read_as_zero() {
+fn nonzero_value_is_not_shown_as_zero() {
     check(telling(-6e-8, 3, grouped), "-6.0e-8");
     check(telling(6e-8, 3, signed), "+6.0e-8");
     check(telling(0.0, 3, signed), "0.000");

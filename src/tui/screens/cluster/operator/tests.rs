@@ -75,7 +75,7 @@ fn approving_shows_full_id_and_outcome() {
 }
 
 #[test]
-fn groups_sum_up_what_their_nodes_have() {
+fn groups_show_sums_of_their_nodes() {
     let mut screen = many(160, 45);
     screen.press("b b");
     let cluster = &screen.state.cluster;

@@ -21,8 +21,8 @@ pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 /// Age from which the latest row counts as historic, even with one row per day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
-/// A measurement of the pace is replaced by a newer one after this time, so that the pace of catching up
-/// does not affect a source that is up to date.
+/// A measurement of the pace is replaced by a newer one after this time. Otherwise, the pace of a
+/// source that is up to date would include the time in which it caught up.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
 /// Status of a stream.

@@ -400,7 +400,7 @@ mod past_tests {
     }
 
     #[test]
-    fn span_without_rows_is_not_the_end_of_the_data() {
+    fn rows_before_an_empty_span_are_searched() {
         let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
@@ -413,7 +413,7 @@ mod past_tests {
     }
 
     #[test]
-    fn query_of_days_has_no_span() {
+    fn query_for_buckets_of_a_day_has_no_start() {
         let searched = query_before(newest(Resolution::Day), timestamp(900_000));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_step_moves_to_its_neighbors() {
+    fn zoom_leaves_an_unsupported_resolution_to_its_neighbors() {
         let lost = Zoom { resolution: Resolution::FifteenMinutes, density: Density::Wide };
         let served = &Resolution::DOCUMENTED;
         assert_eq!(lost.out(false, served).resolution, Resolution::Hour);

@@ -158,7 +158,7 @@ fn loaded_and_live_rows_make_one_chart() {
 }
 
 #[test]
-fn paused_chart_stands_still_and_catches_up() {
+fn paused_chart_does_not_move_and_catches_up_on_resume() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     state.act(Action::Pause, at(0));
@@ -329,7 +329,7 @@ fn finished_bucket_is_reloaded() {
 }
 
 #[test]
-fn crosshair_stays_on_its_candle_while_rows_come() {
+fn crosshair_stays_on_its_candle_while_rows_arrive() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw((0..2_000).rev().map(|s| row(s, 1.0)).collect()));
     assert_eq!(act(&mut state, Action::Earlier, 0), []);
@@ -369,7 +369,7 @@ fn listed_datasets_are_read_in_turn_for_sparklines() {
 }
 
 #[test]
-fn selection_follows_the_dataset() {
+fn selected_dataset_stays_selected_when_the_list_changes() {
     let (mut state, _) = opened();
     state.act(Action::Down, at(0));
     assert_eq!(state.selected, Some(id(2)));
@@ -451,7 +451,7 @@ fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
 }
 
 #[test]
-fn list_shows_the_column_that_the_chart_would_show() {
+fn list_and_chart_show_the_same_column() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let two = || row_of(2, &[("a", Value::Integer(7)), ("b", Value::Float(2.5))]);
@@ -474,7 +474,7 @@ fn list_shows_the_column_that_the_chart_would_show() {
 }
 
 #[test]
-fn whole_numbers_of_a_float_column_have_a_last_value() {
+fn latest_value_of_a_float_column_can_be_a_whole_number() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
@@ -498,7 +498,7 @@ fn integers_are_charted_without_buckets() {
 }
 
 #[test]
-fn ages_belong_to_the_newest_row() {
+fn age_of_the_stream_is_that_of_its_latest_row() {
     let (mut state, _) = opened();
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     state.on(news(StreamEvent::Connected), at(100));
@@ -512,7 +512,7 @@ fn ages_belong_to_the_newest_row() {
 }
 
 #[test]
-fn unread_dataset_does_not_keep_others_from_their_turn() {
+fn failed_read_of_a_dataset_does_not_delay_the_next_dataset() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     found(&mut state, &[dataset(1, "cpu"), dataset(2, "broken"), dataset(3, "next")]);
@@ -537,7 +537,7 @@ fn dataset_beyond_a_search_is_found_by_its_number() {
 }
 
 #[test]
-fn rows_around_the_selected_one_are_read_of_a_long_list() {
+fn only_datasets_around_the_selected_one_are_read_in_a_long_list() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let listed: Vec<_> = (1..=1_008).map(|n| dataset(n, "one")).collect();

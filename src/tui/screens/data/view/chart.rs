@@ -181,7 +181,7 @@ struct Window<'a> {
     n_free: usize,
     seen: &'a [Bucket],
     /// The visible candles, preceded by those that the averages need, and followed by all later ones.
-    led: &'a [Bucket],
+    extended: &'a [Bucket],
 }
 
 impl<'a> Window<'a> {
@@ -200,8 +200,8 @@ impl<'a> Window<'a> {
         let seen = all.get(start..end).unwrap_or(&[]);
         // Averages need candles before the first visible one: a day of the finest buckets for the
         // volume-weighted mean.
-        let led = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
-        Self { n_newer, n_free, seen, led }
+        let extended = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
+        Self { n_newer, n_free, seen, extended }
     }
 }
 
@@ -224,10 +224,10 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         theme,
     };
     let window = Window::new(state, chart.capacity(area.width).max(1));
-    let smooth = if state.kind == ChartKind::Heikin { heikin(window.led) } else { Vec::new() };
-    let overlays = indicators(state.indicators, state.chart.resolution(), window.led, theme);
+    let smooth = if state.kind == ChartKind::Heikin { heikin(window.extended) } else { Vec::new() };
+    let overlays = indicators(state.indicators, state.chart.resolution(), window.extended, theme);
     chart = Candles {
-        bars: if state.kind == ChartKind::Heikin { &smooth } else { window.led },
+        bars: if state.kind == ChartKind::Heikin { &smooth } else { window.extended },
         n_newer: window.n_newer,
         n_free: window.n_free,
         overlays: &overlays,
@@ -281,15 +281,15 @@ fn indicators(
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
-    let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
+    let Window { n_free, seen, extended, n_newer } = Window::new(state, n_shown);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points = |of: fn(&Bucket) -> f64| -> Vec<Point> {
         seen.iter().map(|it| Point { time: it.timestamp, value: of(it) }).collect()
     };
     let (closes, volumes) = (points(|it| it.close), points(|it| it.volume));
-    let indicators = indicators(state.indicators, state.chart.resolution(), led, theme);
+    let indicators = indicators(state.indicators, state.chart.resolution(), extended, theme);
     let path = |line: &Overlay| -> Vec<Point> {
-        let values = line.values.iter().skip(led.len() - n_newer - seen.len());
+        let values = line.values.iter().skip(extended.len() - n_newer - seen.len());
         let points = seen.iter().zip(values);
         points
             .filter_map(|(it, value)| Some(Point { time: it.timestamp, value: (*value)? }))

@@ -241,7 +241,7 @@ fn check(name: &str, state: &state::State, width: u16, height: u16) {
 }
 
 #[test]
-fn candles_at_three_sizes() {
+fn candles_are_drawn_at_three_sizes() {
     let mut state = with_buckets(opened("synthetic-btc"));
     check("data_58x14", &state, 58, 14);
     state.data.act(Action::NextPane, now());
@@ -253,7 +253,7 @@ fn candles_at_three_sizes() {
 }
 
 #[test]
-fn history_hides_current_value() {
+fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     let mut state = with_buckets(opened("synthetic-btc"));
     state.data.act(Action::NextPane, now());
     let newest = state.data.chart.nth_newest(0).unwrap().close;
@@ -329,17 +329,17 @@ fn long_column_name_leaves_room_for_its_values() {
 }
 
 #[test]
-fn one_value_is_a_line() {
+fn single_values_are_drawn_as_a_line() {
     check("data_line_120x30", &opened("cpu"), 120, 30);
 }
 
 #[test]
-fn rows_as_a_table() {
+fn rows_are_drawn_as_a_table() {
     check("data_table_120x30", &with_table(opened("synthetic-btc")), 120, 30);
 }
 
 #[test]
-fn each_state() {
+fn loading_empty_stale_failed_and_paused_screens_are_drawn() {
     let failure = |why: &str| Failure {
         what: "list the datasets".to_owned(),
         why: why.to_owned(),

@@ -200,7 +200,7 @@ impl Form {
     }
 
     /// Returns the known function of the form, unless another one is being searched for.
-    pub(crate) fn meant(&self) -> Option<&FunctionBody> {
+    pub(crate) fn chosen_function(&self) -> Option<&FunctionBody> {
         let text = self.text(FormField::Function).trim();
         let (_, function) = self.function()?;
         let is_named = self.names_of(function).any(|name| name == text);
@@ -212,13 +212,13 @@ impl Form {
     /// function. Returns all functions if one is selected.
     pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();
-        let meant = self.meant();
+        let chosen = self.chosen_function();
         let holds = |function: &&FunctionBody| {
-            meant.is_some()
+            chosen.is_some()
                 || self.names_of(function).any(|name| name.to_lowercase().contains(&text))
         };
         let found: Vec<&FunctionBody> = self.functions.iter().filter(holds).collect();
-        let idx = meant.and_then(|meant| found.iter().position(|function| *function == meant));
+        let idx = chosen.and_then(|chosen| found.iter().position(|function| *function == chosen));
         (found, idx)
     }
 

@@ -224,7 +224,7 @@ mod words_tests {
     }
 
     #[test]
-    fn quotes_hold_words_together() {
+    fn quotes_group_words() {
         check("", &[]);
         check(" a  b ", &["a", "b"]);
         check(r#"a "b c" 'd "e"' f\ g"#, &["a", "b c", r#"d "e""#, "f g"]);

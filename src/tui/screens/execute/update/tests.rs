@@ -83,16 +83,16 @@ fn unreachable_head_is_shown_until_it_responds() {
     screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
     assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
     let shown = screen.text();
-    assert!(shown.contains("does not answer") && shown.contains("connection refused"), "{shown}");
+    assert!(shown.contains("does not respond") && shown.contains("connection refused"), "{shown}");
     screen.take(Event::RunUnreachable(id, None));
-    assert!(!screen.text().contains("does not answer"));
+    assert!(!screen.text().contains("does not respond"));
     screen.take(Event::Executed(id, Err(failure("it is gone"))));
     assert!(matches!(screen.state.runs.newest().unwrap().phase, Phase::Failed(_)));
     assert!(screen.text().contains("it is gone"));
 }
 
 #[test]
-fn head_without_a_list_of_nodes_gets_a_plain_request() {
+fn head_that_lists_no_nodes_gets_a_synchronous_request() {
     let mut screen = Harness::ready(160, 45);
     let head = screen.head();
     screen.state.nodes.head_mut(head).unwrap().listed = crate::state::resource::Resource::EMPTY;
@@ -224,7 +224,7 @@ fn click_selects_a_preset() {
 }
 
 #[test]
-fn full_list_takes_no_further_preset_and_says_why() {
+fn preset_beyond_the_maximum_is_refused_with_a_reason() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-s enter");
     let (name, preset) = screen.state.execute.presets.pop_first().unwrap();
@@ -236,7 +236,7 @@ fn full_list_takes_no_further_preset_and_says_why() {
 }
 
 #[test]
-fn curl_is_given_no_secret() {
+fn curl_command_contains_no_secret() {
     let mut screen = Harness::ready(160, 45);
     screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
     screen.press("e");

@@ -93,8 +93,8 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     let address = state.form_head().unwrap_or(unknown);
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
     let origin = match state.services.head_count() {
-        Some((0, n_heads)) => format!("none of {n_heads} heads answers"),
-        Some((_, n_heads)) => format!("first of {n_heads} that answers"),
+        Some((0, n_heads)) => format!("none of {n_heads} heads responds"),
+        Some((_, n_heads)) => format!("first of {n_heads} that responds"),
         None if state.stack.summary().is_some() => "local stack".to_owned(),
         None => "from the profile".to_owned(),
     };

@@ -116,8 +116,9 @@ impl State {
         let inferers = latest.bundle.inferer_values.iter().map(|one| (Role::Inferer, one));
         let forecasters = latest.bundle.forecaster_values.iter();
         let all = inferers.chain(forecasters.map(|one| (Role::Forecaster, one)));
-        let mut actors: Vec<Actor<'_>> =
-            all.map(|(role, said)| self.actor(&latest.bundle, role, said, label)).collect();
+        let mut actors: Vec<Actor<'_>> = all
+            .map(|(role, submitted)| self.actor(&latest.bundle, role, submitted, label))
+            .collect();
         let inferers = actors.iter().filter(|actor| actor.role == Role::Inferer);
         let numbers: Vec<f64> = inferers.map(|one| one.value.unwrap_or(f64::NAN)).collect();
         for (inferer, is_outlier) in actors.iter_mut().zip(stats::outliers(&numbers)) {
@@ -139,24 +140,25 @@ impl State {
         actors
     }
 
-    /// Returns the actor of `role` in `bundle` with the value `said` for `label`.
+    /// Returns the actor of `role` in `bundle` with the value `submitted` for `label`.
     fn actor<'a>(
         &'a self,
         bundle: &'a Bundle,
         role: Role,
-        said: &'a WorkerValues,
+        submitted: &'a WorkerValues,
         label: &str,
     ) -> Actor<'a> {
-        let worker = &said.worker;
-        let value = state::label_value(&said.values, label);
+        let worker = &submitted.worker;
+        let value = state::label_value(&submitted.values, label);
         let combined = state::label_value(&bundle.combined_value, label);
         let without = one_out(bundle, worker, role, label);
         let known = self
             .topic()
             .and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()));
-        // Weights of another bundle do not apply to this one.
-        let beside = self.confidence.as_ref();
-        let beside = beside.filter(|beside| beside.network_inferences.nonce == bundle.nonce);
+        // Weights of another bundle do not apply.
+        let confidence = self.confidence.as_ref();
+        let confidence =
+            confidence.filter(|confidence| confidence.network_inferences.nonce == bundle.nonce);
         let listed = self.leaderboard.as_ref().and_then(|board| {
             let is_same = |actor: &&RankedActor| {
                 actor.worker == worker.as_str() && actor.role == <&str>::from(role)
@@ -172,8 +174,8 @@ impl State {
             value,
             delta: value.zip(combined).map(|(value, combined)| value - combined),
             influence: combined.zip(without).map(|(combined, without)| combined - without),
-            weight: beside
-                .and_then(|beside| state::weight_of(beside, worker))
+            weight: confidence
+                .and_then(|confidence| state::weight_of(confidence, worker))
                 .or(known.and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),

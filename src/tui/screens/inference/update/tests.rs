@@ -229,7 +229,7 @@ fn rate_limit_pauses_polling_and_keeps_the_values() {
 }
 
 #[test]
-fn without_a_list_the_first_topic_is_loaded() {
+fn first_topic_is_loaded_if_topics_cannot_be_listed() {
     let mut state = State::default();
     state.show(at(0));
     state.connected(at(0));
@@ -259,7 +259,7 @@ fn topics_and_labels_wrap_around() {
 }
 
 #[test]
-fn history_joins_the_services_and_live_bundles() {
+fn history_contains_loaded_and_live_bundles() {
     let mut state = opened();
     let y = |value: f64| vec![LabeledValue { label_id: 1, label_name: "y".to_owned(), value }];
     let epoch = |nonce: u64, opened_at: &str| HistoryEpoch {
@@ -281,7 +281,7 @@ fn history_joins_the_services_and_live_bundles() {
 }
 
 #[test]
-fn without_outliers_the_plain_bundle_is_dropped() {
+fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
     let mut state = opened();
     let asked = act(&mut state, Action::Resistant, 1);
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1), is_resistant: true });
@@ -343,7 +343,7 @@ fn poll_interval_can_be_changed() {
 }
 
 #[test]
-fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
+fn weights_apply_only_to_their_bundle_and_are_not_requested_again_if_missing() {
     use wire::inference::network::{LatestBody, WeightsBody};
     let mut state = opened();
     let body = |nonce: u64| LatestBody {
@@ -375,7 +375,7 @@ fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
 }
 
 #[test]
-fn actors_past_values_are_kept() {
+fn past_values_of_actors_are_shown() {
     let mut state = opened();
     let bundles = [70, 80].map(|nonce| bundle(1, nonce, "1").bundle).into();
     state.on(InferenceEvent::PastBundles { topic: id(1), result: Ok(bundles) }, at(0));

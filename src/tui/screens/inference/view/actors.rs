@@ -235,7 +235,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
     let n_epochs = format::counted(values.iter().filter(is_known).count(), "epoch");
     let legend = scene.legend(&[
-        ("●", own, &format!("said in {n_epochs}")),
+        ("●", own, &format!("submitted in {n_epochs}")),
         ("◆", theme.series(1), "combined"),
         ("─", theme.up, "truth"),
     ]);

@@ -239,7 +239,7 @@ fn check(name: &str, state: &state::State, width: u16, height: u16) {
 }
 
 #[test]
-fn single_output_at_three_sizes() {
+fn topic_with_a_single_output_is_drawn_at_three_sizes() {
     let state = opened(1);
     check("inference_160x43", &state, 160, 43);
     check("inference_80x22", &state, 80, 22);
@@ -247,7 +247,7 @@ fn single_output_at_three_sizes() {
 }
 
 #[test]
-fn each_state() {
+fn loading_empty_stale_and_failed_screens_are_drawn() {
     let failure = |status| Failure {
         what: "list the topics".to_owned(),
         why: "connection refused".to_owned(),
@@ -296,7 +296,7 @@ fn table_cycles_from_influence_to_leave_outs_and_losses() {
 }
 
 #[test]
-fn label_and_order_are_chosen_by_clicks() {
+fn clicks_select_the_label_and_the_order() {
     let mut state = opened(2);
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let area = Rect::new(0, 0, 120, 32);
@@ -319,12 +319,12 @@ fn label_and_order_are_chosen_by_clicks() {
 }
 
 #[test]
-fn labels_are_bars() {
+fn labels_are_drawn_as_bars() {
     check("inference_labels_120x32", &opened(2), 120, 32);
 }
 
 #[test]
-fn rate_limit_counts_down_over_the_old_values() {
+fn rate_limit_is_counted_down_above_the_last_values() {
     let mut state = opened(1);
     let why = Failure {
         status: Some(429),
@@ -341,18 +341,21 @@ fn rate_limit_counts_down_over_the_old_values() {
 }
 
 #[test]
-fn refusal_fills_an_empty_pane() {
+fn failure_is_shown_in_an_empty_pane() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
     let why = Failure {
         what: "list topics".to_owned(),
-        why: "the line broke".to_owned(),
+        why: "the connection was lost".to_owned(),
         ..Failure::default()
     };
     state.inference.on(InferenceEvent::Topics(Err(why)), now());
     let text = harness::framed_text(&drawn(&state, 120, 32, theme::Name::Dark));
-    assert!(text.contains("failed to list topics") && text.contains("the line broke"), "{text}");
+    assert!(
+        text.contains("failed to list topics") && text.contains("the connection was lost"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -370,7 +373,7 @@ fn topic_whose_first_epoch_is_open_waits_for_its_close() {
         |state: &state::State| harness::framed_text(&drawn(state, 120, 32, theme::Name::Dark));
     let shown = text(&state);
     assert!(shown.contains("no epoch of this topic has closed yet"), "{shown}");
-    assert!(shown.contains("its values come when the first one closes"), "{shown}");
+    assert!(shown.contains("its values appear when the first one closes"), "{shown}");
     assert!(!shown.contains("failed to"), "{shown}");
 
     list.topics[0].problem = Some("its dataset is gone".to_owned());
@@ -446,7 +449,7 @@ fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
 }
 
 #[test]
-fn lines_break_at_missing_epochs() {
+fn lines_are_interrupted_at_missing_epochs() {
     let nonces = || (0..12).map(|idx| 4_812_250 + idx * 10);
     let whole = harness::framed_text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
     assert!(!whole.contains('╎'), "{whole}");
@@ -456,7 +459,7 @@ fn lines_break_at_missing_epochs() {
 }
 
 #[test]
-fn difference_that_is_not_zero_does_not_read_as_zero() {
+fn nonzero_difference_is_not_shown_as_zero() {
     let mut state = opened(1);
     let mut latest = latest(1, 4_812_370, &[("y", 42.0)]);
     for actor in latest.bundle.inferer_values.iter_mut().chain(&mut latest.bundle.forecaster_values)
@@ -480,7 +483,7 @@ fn difference_that_is_not_zero_does_not_read_as_zero() {
 }
 
 #[test]
-fn topic_in_percent_differs_by_points_on_a_whole_scale() {
+fn percentages_have_a_scale_to_100_and_differences_in_points() {
     let mut state = opened(1);
     let metadata = [("unit".to_owned(), "percent".to_owned())].into();
     let dataset = model::dataset::Dataset {

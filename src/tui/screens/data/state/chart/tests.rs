@@ -102,7 +102,7 @@ fn late_row_is_inserted_in_order() {
 }
 
 #[test]
-fn another_resolution_keeps_the_newest_rows() {
+fn live_rows_stay_when_the_resolution_changes() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_live_rows([row(0, 1.0), row(10, 2.0), row(300, 3.0)]);
     chart.change_resolution(Resolution::FiveMinutes);
@@ -110,7 +110,7 @@ fn another_resolution_keeps_the_newest_rows() {
 }
 
 #[test]
-fn many_rows_stay_within_the_bound() {
+fn numbers_of_rows_and_candles_are_bounded() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_live_rows((0..30_000).map(|second| row(second, 1.0)));
     assert!(chart.rows.len() <= ROWS_MAX);

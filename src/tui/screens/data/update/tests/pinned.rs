@@ -33,7 +33,7 @@ fn next_read(effects: &[Effect]) -> Duration {
 }
 
 #[test]
-fn stale_values_are_read_at_once_except_streamed_ones() {
+fn stale_values_are_read_immediately_unless_they_are_streamed() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     let listed: Vec<_> = (1..=20).map(|n| dataset(n, "one")).collect();
@@ -66,7 +66,7 @@ fn stale_values_are_read_at_once_except_streamed_ones() {
 }
 
 #[test]
-fn newest_values_are_read_for_the_overview() {
+fn latest_values_are_read_for_the_overview() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.hide();
@@ -113,7 +113,7 @@ fn refusal_of(n: i64, status: Option<u16>) -> DataEvent {
 }
 
 #[test]
-fn restored_pins_are_followed_once_each() {
+fn each_restored_pin_is_followed_once() {
     let mut state = pinned_before();
     state.connected();
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
@@ -130,7 +130,7 @@ fn restored_pins_are_followed_once_each() {
 }
 
 #[test]
-fn pins_survive_an_outage_and_end_with_their_dataset() {
+fn pins_survive_an_outage_but_not_the_deletion_of_their_dataset() {
     let mut state = pinned_before();
     state.connected();
     let away = Err(Failure::default());

@@ -120,7 +120,7 @@ fn words_above_the_chart_are_chosen_by_a_click() {
 }
 
 #[test]
-fn heads_of_the_list_sort_it() {
+fn click_on_a_column_title_sorts_the_list() {
     let mut state = charted();
     let names = |state: &state::State| -> Vec<String> {
         state.data.list().iter().map(|dataset| dataset.name.clone()).collect()

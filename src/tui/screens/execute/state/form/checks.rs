@@ -85,7 +85,7 @@ impl Form {
                 }
             }
             Ok(Input::Rows { .. }) => {
-                Check::Fit("the newest rows as NDJSON; ↑↓ selects a dataset".to_owned())
+                Check::Fit("the latest rows as NDJSON; ↑↓ selects a dataset".to_owned())
             }
         }
     }
@@ -96,7 +96,7 @@ impl Form {
             return Check::Fit("a local file: ⏎ uploads it to the head".to_owned());
         }
         let is_name = !text.is_empty() && text.parse::<FunctionId>().is_err();
-        if is_name && self.meant().is_none() && !self.functions.is_empty() {
+        if is_name && self.chosen_function().is_none() && !self.functions.is_empty() {
             return match self.matches().0.len() {
                 0 => Check::Unfit("no function has this name; enter an id or a path".to_owned()),
                 n => Check::Unfit(format!("{n} names contain this: ↓ selects one")),
@@ -118,7 +118,7 @@ impl Form {
 
     fn check_nodes(&self, known: ClusterContext<'_>) -> Check {
         let number = match self.text(FormField::Nodes).trim().parse() {
-            Ok(-1) => return Check::Fit("all that answer".to_owned()),
+            Ok(-1) => return Check::Fit("all that respond".to_owned()),
             Ok(number @ 1..=N_NODES_MAX) => number,
             _ => return Check::Unfit("an integer of at least 1, or -1 for all".to_owned()),
         };
@@ -272,7 +272,7 @@ impl Form {
         if self.text(self.focus).trim().is_empty() {
             return;
         }
-        if self.focus == FormField::Function && self.meant().is_none() {
+        if self.focus == FormField::Function && self.chosen_function().is_none() {
             if let [one] = self.matches().0.as_slice() {
                 let function = FunctionBody::clone(one);
                 self.added(&function);

@@ -5,7 +5,7 @@ use crate::event::{Effect, Event};
 use crate::harness::{FUNCTION_ID, Harness};
 
 /// Returns the result of checking `text` in `field`.
-fn said(field: FormField, text: &str) -> Check {
+fn checked(field: FormField, text: &str) -> Check {
     let mut screen = Harness::ready(160, 45);
     screen.state.execute.form.set(field, text);
     screen.state.execute.form.check(field, screen.state.cluster_context())
@@ -13,8 +13,8 @@ fn said(field: FormField, text: &str) -> Check {
 
 #[track_caller]
 fn check(field: FormField, text: &str, is_right: impl Fn(&Check) -> bool) {
-    let said = said(field, text);
-    assert!(is_right(&said), "{text:?}: {said:?}");
+    let checked = checked(field, text);
+    assert!(is_right(&checked), "{text:?}: {checked:?}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn function_is_named_typed_or_a_file() {
     screen.press("e ctrl-u");
     screen.type_text("div");
     let form = &screen.state.execute.form;
-    assert_eq!(form.text(FormField::Method), "hello.wasm", "nothing is meant yet");
+    assert_eq!(form.text(FormField::Method), "hello.wasm", "no function is chosen yet");
     screen.press("down");
     let form = &screen.state.execute.form;
     assert_eq!(
@@ -128,7 +128,7 @@ fn standard_input_is_typed_or_a_file_or_rows() {
 }
 
 #[test]
-fn request_fills_the_form_that_made_it() {
+fn form_is_filled_in_from_its_request() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set(FormField::Arguments, "one 'two three'");
@@ -159,7 +159,7 @@ fn content_has_one_entry_with_several_names() {
     assert_eq!(form.functions.len(), 1);
     screen.press("e ctrl-u c o p y");
     let form = &screen.state.execute.form;
-    assert_eq!(form.meant(), Some(&hello), "any of its names means it");
+    assert_eq!(form.chosen_function(), Some(&hello), "any of its names selects it");
     assert!(screen.text().contains("hello · copy"), "{}", screen.text());
 }
 
