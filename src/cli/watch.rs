@@ -136,7 +136,7 @@ async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
     }
 }
 
-/// Alerts that wait for the command and the webhook, with their times: the latest of each rule.
+/// Alerts that wait for the command and the webhook, with their times: at most two of each rule.
 #[derive(Default)]
 struct Outbox {
     waiting: Mutex<VecDeque<(Alert, String)>>,
@@ -144,10 +144,15 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Adds an alert. It replaces an earlier one of its rule, which is out of date.
+    /// Adds an alert. It replaces earlier ones of its rule, which are out of date. Only a resolved alert
+    /// does not replace a firing one, of which the recipients would never learn.
     fn add(&self, alert: Alert, time: String) {
         let mut waiting = self.waiting.lock();
-        waiting.retain(|(earlier, _)| earlier.rule != alert.rule);
+        waiting.retain(|(earlier, _)| {
+            let follows =
+                (earlier.state, alert.state) == (AlertState::Firing, AlertState::Resolved);
+            earlier.rule != alert.rule || follows
+        });
         waiting.push_back((alert, time));
         self.added.notify_one();
     }
@@ -211,4 +216,28 @@ fn line_of(alert: &Alert, time: &str) -> String {
     };
     let (rule, text) = (escape_line(&alert.rule), escape_line(&alert.text));
     format!("{time}  {state:8}  {rule}  {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_firing_alert_is_not_lost_when_it_is_resolved() {
+        let outbox = Outbox::default();
+        let add = |rule: &str, state, time: &str| {
+            let (rule, text) = (rule.to_owned(), String::new());
+            outbox.add(Alert { rule, state, text }, time.to_owned());
+        };
+        let times = || -> Vec<String> {
+            outbox.waiting.lock().iter().map(|(_, time)| time.clone()).collect()
+        };
+        add("slow", AlertState::Firing, "1");
+        add("down", AlertState::Firing, "2");
+        add("slow", AlertState::Firing, "3");
+        add("slow", AlertState::Resolved, "4");
+        assert_eq!(times(), ["2", "3", "4"]);
+        add("slow", AlertState::Firing, "5");
+        assert_eq!(times(), ["2", "5"]);
+    }
 }
