@@ -21,15 +21,8 @@ use crate::files::beside;
 use crate::postgres::DatabaseUrl;
 use crate::postgres::schema::Schema as SharedSchema;
 
-/// Number of rows that are read at a time. A row can have up to a megabyte.
+/// Number of rows that are read and inserted at a time. A row can have up to a megabyte.
 const PAGE_ROWS: usize = 64;
-
-/// Maximum number of rows per insert.
-const INSERT_ROWS: usize = 4096;
-
-/// Approximate maximum size of the rows per insert, in bytes. It can be exceeded by a page of
-/// [`PAGE_ROWS`].
-const INSERT_BYTES: usize = 4 << 20;
 
 /// The tables of a store, for both engines.
 #[derive(Debug, Clone, Copy)]
@@ -216,22 +209,16 @@ async fn copy_table(
     on_progress: OnProgress<'_>,
 ) -> Result<(), CopyError> {
     let (mut n_rows, mut last) = (0, None::<Row>);
-    let (mut rows, mut n_bytes) = (Vec::new(), 0);
     loop {
-        let page = source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
-        let is_last = page.len() < PAGE_ROWS;
-        last = page.last().cloned();
-        n_bytes += page.iter().flatten().map(bytes_of).sum::<usize>();
-        rows.extend(page);
-        if is_last || n_bytes >= INSERT_BYTES || rows.len() >= INSERT_ROWS {
-            n_rows += rows.len() as u64;
-            target.insert(table, &rows).await.map_err(CopyError::Write)?;
-            (rows, n_bytes) = (Vec::new(), 0);
-            report(on_progress, CopyProgress::Rows { table: &table.name, n_rows })?;
-        }
-        if is_last {
+        let mut rows =
+            source.page(table, last.as_deref(), PAGE_ROWS).await.map_err(CopyError::Read)?;
+        target.insert(table, &rows).await.map_err(CopyError::Write)?;
+        n_rows += rows.len() as u64;
+        report(on_progress, CopyProgress::Rows { table: &table.name, n_rows })?;
+        if rows.len() < PAGE_ROWS {
             break;
         }
+        last = rows.pop();
     }
     if let Some(n) = source.counter(table).await.map_err(CopyError::Read)? {
         target.set_counter(table, n).await.map_err(CopyError::Write)?;
@@ -250,14 +237,6 @@ fn is_same(a: &[Value], b: &[Value]) -> bool {
             (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),
             (a, b) => a == b,
         })
-}
-
-fn bytes_of(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(bytes) => bytes.len(),
-        Value::Null | Value::Integer(_) | Value::Real(_) => 8,
-    }
 }
 
 #[cfg(test)]
