@@ -33,8 +33,8 @@
 //! | [`wire`] | the JSON of the documents and all paths | `model` |
 //! | [`task`] | task groups, backoff, the clock, waiting | `model` |
 //! | [`db`] | SQLite and PostgreSQL for all stores: opening, shared commits, full disks | `task` |
-//! | [`tsdb`] | stored rows: chunks and their codec, buckets, the catalog | `model`, `db` |
 //! | [`formats`] | rows as text and files: CSV, NDJSON, JSON, Parquet, Arrow | `model` |
+//! | [`tsdb`] | stored rows: chunks and their codec, buckets, the catalog | `db`, `formats` |
 //! | [`web`] | HTTP servers: limits, keys, errors | `wire`, `task` |
 //! | [`accounts`] | users, API keys, the gate of the services, the portal | `web` |
 //! | [`runtime`] | execution of WebAssembly functions | none |

@@ -8,7 +8,7 @@
 mod arrow;
 pub mod document;
 mod number;
-mod parquet;
+pub mod parquet;
 mod text;
 
 use model::block::{Block, Rows, Series};

@@ -82,7 +82,8 @@ fn expect_written<T>(result: ParquetResult<T>) -> T {
 fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
     let mut columns = vec![Arc::new(timestamp()?)];
     for field in fields {
-        columns.push(Arc::new(column(field)?));
+        let Field { name, dtype, is_nullable } = field;
+        columns.push(Arc::new(column_type(name, *dtype, *is_nullable, None)?));
     }
     let schema = Type::group_type_builder("rows").with_fields(columns).build()?;
     let at = ColumnPath::from(vec![TIMESTAMP.to_owned()]);
@@ -115,17 +116,27 @@ fn timestamp() -> ParquetResult<Type> {
         .build()
 }
 
-fn column(field: &Field) -> ParquetResult<Type> {
-    let (physical, logical) = match field.dtype {
+/// Returns the type of a column called `name`. `id` is its field number, if it has one.
+///
+/// # Errors
+/// The error of the `parquet` crate if the type is invalid.
+pub fn column_type(
+    name: &str,
+    dtype: Dtype,
+    is_nullable: bool,
+    id: Option<i32>,
+) -> ParquetResult<Type> {
+    let (physical, logical) = match dtype {
         Dtype::Boolean => (Physical::BOOLEAN, None),
         Dtype::Integer => (Physical::INT64, None),
         Dtype::Float => (Physical::DOUBLE, None),
         Dtype::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
-    let repetition = if field.is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-    Type::primitive_type_builder(&field.name, physical)
+    let repetition = if is_nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    Type::primitive_type_builder(name, physical)
         .with_repetition(repetition)
         .with_logical_type(logical)
+        .with_id(id)
         .build()
 }
 
@@ -148,7 +159,11 @@ fn write_group(
     group.close().map(drop)
 }
 
-fn write_series(
+/// Writes the values of a column of a row group.
+///
+/// # Errors
+/// The error of the `parquet` crate if the file cannot be written.
+pub fn write_series(
     column: &mut ColumnWriter<'_>,
     series: &Series,
     is_nullable: bool,

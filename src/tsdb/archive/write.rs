@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 use data_encoding::BASE64;
-use model::block::{Block, Series};
+use formats::write::parquet::{column_type, write_series};
+use model::block::Block;
 use model::dataset::{Column, Dtype, TIMESTAMP};
 use model::timestamp::Timestamp;
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
-use parquet::data_type::{DataType, Int64Type};
+use parquet::data_type::Int64Type;
 use parquet::errors::Result;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -178,42 +178,13 @@ impl FileWriter {
         }
         for series in self.places.iter().filter_map(|place| rows.columns.get(*place)) {
             let Some(mut column) = group.next_column()? else { break };
-            write_series(column.untyped(), series)?;
+            write_series(column.untyped(), series, true)?;
             column.close()?;
         }
         group.close()?;
         self.pending = self.pending.empty_like();
         Ok(())
     }
-}
-
-fn write_series(column: &mut ColumnWriter<'_>, series: &Series) -> Result<()> {
-    match (column, series) {
-        (ColumnWriter::DoubleColumnWriter(column), Series::Float(values)) => {
-            write_values(column, values, |number| *number)
-        }
-        (ColumnWriter::Int64ColumnWriter(column), Series::Integer(values)) => {
-            write_values(column, values, |number| *number)
-        }
-        (ColumnWriter::BoolColumnWriter(column), Series::Boolean(values)) => {
-            write_values(column, values, |truth| *truth)
-        }
-        (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
-            write_values(column, values, |text| (&**text).into())
-        }
-        // The schema has the columns of the rows.
-        _ => Ok(()),
-    }
-}
-
-fn write_values<T: DataType, V>(
-    column: &mut ColumnWriterImpl<'_, T>,
-    values: &[Option<V>],
-    convert: impl Fn(&V) -> T::T,
-) -> Result<()> {
-    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-    let values: Vec<T::T> = values.iter().flatten().map(convert).collect();
-    column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
 /// Returns the name of a column that the archive adds, prefixed with underscores until no column of the
@@ -246,17 +217,7 @@ fn schema(columns: &[Column]) -> Result<Type> {
         if column.is_deleted() {
             continue;
         }
-        let (physical, logical) = match column.dtype {
-            Dtype::Boolean => (Physical::BOOLEAN, None),
-            Dtype::Integer => (Physical::INT64, None),
-            Dtype::Float => (Physical::DOUBLE, None),
-            Dtype::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-        };
-        let field = Type::primitive_type_builder(&column.name, physical)
-            .with_repetition(Repetition::OPTIONAL)
-            .with_logical_type(logical)
-            .with_id(Some(id));
-        fields.push(Arc::new(field.build()?));
+        fields.push(Arc::new(column_type(&column.name, column.dtype, true, Some(id))?));
     }
     Type::group_type_builder("rows").with_fields(fields).build()
 }
