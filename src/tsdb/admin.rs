@@ -11,10 +11,11 @@ use model::block::Block;
 use model::dataset::Dtype;
 
 use crate::archive::objects::Objects;
+use crate::catalog::DatasetRef;
 use crate::report::{AdminError, Progress, Report};
 use crate::span::Span;
 use crate::store::engine::Engine;
-use crate::store::{StoreError, sqlite};
+use crate::store::{Sight, StoreError, sqlite};
 
 /// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of pruned
 /// rows are compared with the longer buckets that contain them. Also reads archived rows if `archive` is
@@ -41,11 +42,12 @@ pub fn verify(
 /// [`StoreError`] of the store. Faults of the archive are in the report.
 pub fn verify_archive(store: &dyn Engine, archive: &Objects) -> Result<Report, StoreError> {
     let (mut after, mut report) = (None, Report::default());
-    while let Some(entry) = store.next_entry(after)? {
-        let dataset = entry.dataset.id;
+    while let Some(dataset) = store.next_dataset(after)? {
         after = Some(dataset);
+        let sight = store.sight(None, &DatasetRef::Id(dataset))?;
+        let Some(Sight { columns, .. }) = sight else { continue };
         report.n_datasets += 1;
-        let dtypes: Vec<Dtype> = entry.columns.iter().map(|column| column.dtype).collect();
+        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
         let months = store.archived(dataset, Span::ALL)?;
         report.check_archived(dataset, &months, archive, &Block::new(&dtypes));
     }

@@ -7,6 +7,7 @@
 
 pub mod archived;
 pub mod batch;
+mod changes;
 mod computed;
 pub mod engine;
 pub mod postgres;
@@ -15,6 +16,7 @@ pub mod row_batch;
 pub(crate) mod series;
 mod session;
 pub mod sqlite;
+mod state;
 mod tags;
 mod time;
 
@@ -37,7 +39,6 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
 use self::batch::{Batch, StoredBatch};
-use self::engine::CatalogEntry;
 use self::row_batch::VisitBatch;
 use crate::archive::month::Month;
 use crate::catalog::{
@@ -96,6 +97,8 @@ pub struct PageOfRows {
 pub struct Sight {
     /// The dataset with its metadata.
     pub dataset: Dataset,
+    /// Key that may write to the dataset; `None` for the service itself.
+    pub owner: Option<KeyId>,
     /// True if the key owns the dataset and may write to it. Without a key, true if the service owns it.
     pub is_owner: bool,
     /// Tags that the key and the dataset share, in alphabetical order.
@@ -106,6 +109,8 @@ pub struct Sight {
     pub revision: u64,
     /// Timestamp of the latest row.
     pub newest: Option<Timestamp>,
+    /// Timestamp before which rows were pruned. Their buckets remain.
+    pub kept_from: Option<Timestamp>,
 }
 
 /// Approximate maximum number of bytes of text in the rows of a page. It can be exceeded by one
@@ -396,8 +401,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Returns the keys that hold the tag `tag` of `owner`, in ascending order.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
-    /// Returns the dataset with the lowest id above `after`, or the first dataset if `after` is `None`.
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>>;
+    /// Returns the lowest id of a dataset above `after`, or the first one if `after` is `None`.
+    fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>>;
 
     /// Returns the granted tags, as the changes that would grant them again. Used to copy them to
     /// another store.

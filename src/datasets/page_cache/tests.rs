@@ -86,8 +86,16 @@ fn sight_is_valid_for_one_version_of_the_store() {
         updated_at: Timestamp::default(),
     };
     let (matching_tags, columns) = (Vec::new(), Vec::new());
-    let sight =
-        Sight { dataset, is_owner: true, matching_tags, columns, revision: 3, newest: None };
+    let sight = Sight {
+        dataset,
+        owner: None,
+        is_owner: true,
+        matching_tags,
+        columns,
+        revision: 3,
+        newest: None,
+        kept_from: None,
+    };
     cache.put_sight(4, who.clone(), Arc::new(sight));
     assert_eq!(cache.sight(4, &who).unwrap().revision, 3);
     assert!(cache.sight(5, &who).is_none());

@@ -21,7 +21,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use self::digest::Digest;
-use crate::catalog::TagChange;
+use crate::catalog::{DatasetRef, TagChange};
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::series::bucket_end;
@@ -157,9 +157,11 @@ pub fn copy(
     // rows to them.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
-    while let Some(entry) = from.next_entry(after).map_err(CopyError::Read)? {
-        let Dataset { id, name, .. } = entry.dataset.clone();
+    while let Some(id) = from.next_dataset(after).map_err(CopyError::Read)? {
         after = Some(id);
+        let entry = CatalogEntry::read(from.catalog(), id).map_err(CopyError::Read)?;
+        let Some(entry) = entry else { continue };
+        let name = entry.dataset.name.clone();
         if !chosen(&entry.dataset) {
             continue;
         }
@@ -227,7 +229,7 @@ impl Copy<'_> {
     /// Returns the existing copy.
     fn find(&self) -> Result<Option<CatalogEntry>, CopyError> {
         let source = &self.entry;
-        let found = entry(self.to, source.dataset.id).map_err(CopyError::Write)?;
+        let found = CatalogEntry::read(self.to, source.dataset.id).map_err(CopyError::Write)?;
         let Some(found) = found else { return Ok(None) };
         if found.dataset.created_at != source.dataset.created_at || found.owner != source.owner {
             return Err(CopyError::NumberTaken { other: found.dataset.name });
@@ -353,7 +355,10 @@ impl Copy<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<(Digest, Option<&'static str>), CopyError> {
         let id = self.entry.dataset.id;
-        let newest = |store: &dyn Store| Ok(entry(store, id)?.and_then(|found| found.newest));
+        let newest = |store: &dyn Store| {
+            let sight = store.sight(None, &DatasetRef::Id(id))?;
+            Ok(sight.and_then(|sight| sight.newest))
+        };
         let pruned = self.entry.kept_from.map(just_before);
         let until = newest(self.to).map_err(CopyError::Write)?.max(pruned);
         let until = until.unwrap_or(Timestamp::MIN);
@@ -378,7 +383,8 @@ impl Copy<'_> {
         let mut is_stopped = false;
         let mut read = || {
             let n_all = 2 * count(store, id)?;
-            let found = entry(store, id)?.ok_or(StoreError::NoDataset { dataset: id })?;
+            let found = CatalogEntry::read(store.catalog(), id)?;
+            let found = found.ok_or(StoreError::NoDataset { dataset: id })?;
             Digest::read(store, &found, until, &mut |n_rows| {
                 let next = on_progress(CopyProgress::Compared { n_rows: n_before + n_rows, n_all });
                 is_stopped = next.is_break();
@@ -388,12 +394,6 @@ impl Copy<'_> {
         let digest = read();
         if is_stopped { Err(CopyError::Stopped) } else { Ok(digest) }
     }
-}
-
-/// Returns the dataset of this id.
-fn entry(store: &dyn Store, id: DatasetId) -> store::Result<Option<CatalogEntry>> {
-    let found = store.next_entry(DatasetId::new(id.get() - 1))?;
-    Ok(found.filter(|found| found.dataset.id == id))
 }
 
 /// Returns the number of rows of a dataset.

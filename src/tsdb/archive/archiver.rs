@@ -64,8 +64,7 @@ impl ArchivedStore {
             return Ok(None);
         }
         let (mut after, mut failure) = (None, None);
-        while let Some(entry) = archive.store.next_entry(after)? {
-            let dataset = entry.dataset.id;
+        while let Some(dataset) = archive.store.next_dataset(after)? {
             after = Some(dataset);
             if let Err(error) = archive.archive_dataset(dataset, now, &mut report) {
                 failure.get_or_insert(error);

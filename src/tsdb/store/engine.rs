@@ -9,8 +9,8 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 
 use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
-use super::{Append, Appended, Catalog, OnCommit, OnRemoval, Result, Store};
-use crate::catalog::{NewDataset, Tag};
+use super::{Append, Appended, Catalog, OnCommit, OnRemoval, Result, Sight, Store};
+use crate::catalog::{DatasetRef, NewDataset, Tag, TagFilter};
 use crate::span::Span;
 
 /// A catalog entry: everything about a dataset except its rows and buckets.
@@ -31,6 +31,14 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// Reads the entry of a dataset, or returns `None` if it does not exist.
+    pub(crate) fn read(store: &dyn Catalog, dataset: DatasetId) -> Result<Option<Self>> {
+        let Some(sight) = store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(None) };
+        let Sight { dataset, owner, columns, newest, kept_from, .. } = sight;
+        let tags = store.tags(TagFilter::OfDataset(dataset.id))?;
+        Ok(Some(Self { dataset, owner, columns, tags, newest, kept_from }))
+    }
+
     /// Returns the columns that are not deleted, with their positions.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())

@@ -44,12 +44,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex as Queue, oneshot};
 use tokio::task::unconstrained;
 
+use self::head::Head;
 use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
-use super::engine::CatalogEntry;
+use super::changes::{self, CatalogSession as _};
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
@@ -272,7 +273,7 @@ impl Catalog for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(None, move |c| catalog::create(c, datasets, now).boxed())
+        self.write(None, move |c| async move { c.create(&datasets, None, now).await }.boxed())
     }
 
     fn change(
@@ -281,7 +282,14 @@ impl Catalog for PostgresStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        self.write(Some(dataset), move |c| catalog::change(c, dataset, change, now).boxed())
+        self.write(Some(dataset), move |c| {
+            async move {
+                // The lock prevents other writers from adding rows in the meantime.
+                let is_empty = Head::lock(c, dataset).await?.state.is_empty();
+                changes::change(c, dataset, change, is_empty, now).await
+            }
+            .boxed()
+        })
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
@@ -319,7 +327,7 @@ impl Catalog for PostgresStore {
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = which.clone();
-        self.read(move |c| catalog::sight(c, key, which.clone()).boxed())
+        self.read(move |c| c.sight(key, which.clone()).boxed())
     }
 
     fn version(&self) -> Option<i64> {
@@ -341,8 +349,8 @@ impl Catalog for PostgresStore {
         self.read(move |c| tags::list(c, filter).boxed())
     }
 
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.read_snapshot(move |c| engine::next_entry(c, after).boxed())
+    fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>> {
+        self.read(move |c| changes::next_dataset(c, after).boxed())
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {

@@ -10,19 +10,11 @@ use super::archived::{
     ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, FileState, RowDeletion,
 };
 use super::session::{Row, Session};
+use super::state::State;
 use super::time::Time;
 use super::{Result, StoreError, series};
 use crate::archive::month::Month;
 use crate::span::Span;
-
-/// Archived months that a prune removed.
-pub(super) struct PrunedMonths {
-    pub(super) n_rows: u64,
-    /// End of the last bucket of five minutes that contains their rows.
-    pub(super) kept_from: Option<Timestamp>,
-    /// End of the last of the months.
-    pub(super) until: Timestamp,
-}
 
 /// Returns the starts of the months that contain the ends of a span.
 const fn months_of(span: Span) -> (Time, Time) {
@@ -118,21 +110,21 @@ pub(super) async fn check_beneath<S: Session>(
 }
 
 /// Checks that the archived rows of a write were read from the files that are in effect now.
-pub(super) async fn check_stamps<S: Session>(
-    s: &mut S,
-    dataset: DatasetId,
-    beneath: &Beneath,
-) -> Result<()> {
+async fn check_stamps<S: Session>(s: &mut S, dataset: DatasetId, beneath: &Beneath) -> Result<()> {
     let is_same = stamps(s, dataset, beneath.span).await? == beneath.stamps;
     if is_same { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Records the span of a deletion as a cut of the months that it overlaps.
+/// Records the span of a deletion as a cut of the months that it overlaps. `state` is that of the
+/// dataset, which the caller saves.
 pub(super) async fn cut<S: Session>(
     s: &mut S,
     dataset: DatasetId,
-    RowDeletion { span, stamp, .. }: &RowDeletion,
+    RowDeletion { span, stamp, beneath, newest_archived, .. }: &RowDeletion,
+    state: &mut State,
 ) -> Result<()> {
+    check_stamps(s, dataset, beneath).await?;
+    state.newest_archived = *newest_archived;
     let (first, last) = months_of(*span);
     let sql = "UPDATE datasets.archived SET stamp = ?4
          WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state = 1";
@@ -144,13 +136,22 @@ pub(super) async fn cut<S: Session>(
     s.run(sql, &[&dataset.get(), &first, &last, &ends.0, &ends.1]).await.map(drop)
 }
 
-/// Prunes the archived months that end before `before`. Returns `None` if there are no such months.
+/// Prunes the archived months that end before `before`. Returns the number of their rows, or `None` if
+/// there are no such months. Then stored rows before `before` are to be pruned, which is moved to the
+/// start of a bucket, or of a month that remains in the archive. `state` is that of the dataset, which
+/// the caller saves.
 pub(super) async fn prune<S: Session>(
     s: &mut S,
     dataset: DatasetId,
-    before: Timestamp,
-) -> Result<Option<PrunedMonths>> {
-    let until = Month::of(before).start();
+    before: &mut Timestamp,
+    state: &mut State,
+) -> Result<Option<u64>> {
+    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
+    *before = Resolution::FiveMinutes.bucket_start(*before);
+    if state.archived_until.is_none() {
+        return Ok(None);
+    }
+    let month = Month::of(*before);
     let sql = format!(
         "UPDATE datasets.archived SET state = 2, changed = {}
          WHERE dataset = ?1 AND month < ?2 AND state = 1 RETURNING n_rows, last_ts",
@@ -160,15 +161,21 @@ pub(super) async fn prune<S: Session>(
         let Time(last) = row.get(1)?;
         Ok((row.get_unsigned(0)?.unwrap_or(0), last))
     };
-    let files: Vec<(u64, Timestamp)> = s.all(&sql, &[&dataset.get(), &Time(until)], file).await?;
+    let until = Time(month.start());
+    let files: Vec<(u64, Timestamp)> = s.all(&sql, &[&dataset.get(), &until], file).await?;
     if files.is_empty() {
+        // In an archived month that remains, pruned rows would no longer replace the archived rows.
+        if has_files(s, dataset, month.span()).await? {
+            *before = month.start();
+        }
         return Ok(None);
     }
     let sql = "DELETE FROM datasets.archived_cuts WHERE dataset = ?1 AND month < ?2";
-    s.run(sql, &[&dataset.get(), &Time(until)]).await?;
+    s.run(sql, &[&dataset.get(), &until]).await?;
     let ends = files.iter().map(|(_, last)| series::bucket_end(Resolution::FiveMinutes, *last));
-    let n_rows = files.iter().map(|(n, _)| n).sum();
-    Ok(Some(PrunedMonths { n_rows, kept_from: ends.max(), until }))
+    state.kept_from = state.kept_from.max(ends.max());
+    state.newest_archived.take_if(|newest| *newest < month.start());
+    Ok(Some(files.iter().map(|(n, _)| n).sum()))
 }
 
 /// Marks all files of a deleted dataset for deletion.
@@ -192,7 +199,7 @@ pub(super) async fn lease<S: Session>(s: &mut S, holder: i64, length: Duration) 
 }
 
 /// Returns true if `holder` has the lease. No other process can get it until the end of the transaction.
-pub(super) async fn has_lease<S: Session>(s: &mut S, holder: i64) -> Result<bool> {
+async fn has_lease<S: Session>(s: &mut S, holder: i64) -> Result<bool> {
     let sql = "SELECT holder FROM datasets.archive_lease".to_owned() + S::FOR_SHARE;
     let found = s.all(&sql, &[], |row| row.get::<i64>(0));
     Ok(found.await? == [holder])
@@ -241,25 +248,30 @@ pub(super) async fn announce<S: Session>(
     Ok(true)
 }
 
-/// Puts an announced file into effect and removes the records of its predecessors. Returns the timestamp
-/// of its last row, or `Some(None)` if the month no longer has a file. Returns `None` if the file was
-/// not announced.
+/// Puts an announced file into effect and removes the records of its predecessors. `state` is that of
+/// the dataset, which the caller saves. Returns false without a change if the lease is lost, rows were
+/// removed meanwhile, or the file was not announced.
 pub(super) async fn put_into_effect<S: Session>(
     s: &mut S,
-    ArchiveCommit { dataset, month, stamp, .. }: &ArchiveCommit,
-) -> Result<Option<Option<Timestamp>>> {
+    ArchiveCommit { dataset, month, stamp, revision, .. }: &ArchiveCommit,
+    holder: i64,
+    state: &mut State,
+) -> Result<bool> {
+    if state.removed > *revision || !has_lease(s, holder).await? {
+        return Ok(false);
+    }
     let (dataset, start, now) = (dataset.get(), Time(month.start()), S::NOW);
-    let mut last_row = None;
     if let Some(stamp) = stamp {
         let sql = format!(
             "UPDATE datasets.archived SET state = 1, changed = {now}
              WHERE dataset = ?1 AND month = ?2 AND stamp = ?3 AND state = 0 RETURNING last_ts"
         );
         let mut found = s.all(&sql, &[&dataset, &start, stamp], |row| row.get(0)).await?;
-        let Some(Time(last)) = found.pop() else { return Ok(None) };
+        let Some(Time(last)) = found.pop() else { return Ok(false) };
         let sql = "DELETE FROM datasets.archived WHERE dataset = ?1 AND month = ?2 AND stamp <> ?3";
         s.run(sql, &[&dataset, &start, stamp]).await?;
-        last_row = Some(last);
+        state.archived_until = state.archived_until.max(Some(month.next().start()));
+        state.newest_archived = state.newest_archived.max(Some(last));
     } else {
         let sql = format!(
             "UPDATE datasets.archived SET state = 2, changed = {now}
@@ -269,7 +281,7 @@ pub(super) async fn put_into_effect<S: Session>(
     }
     let sql = "DELETE FROM datasets.archived_cuts WHERE dataset = ?1 AND month = ?2";
     s.run(sql, &[&dataset, &start]).await?;
-    Ok(Some(last_row))
+    Ok(true)
 }
 
 /// See [`Engine::doomed_file`](super::engine::Engine::doomed_file).

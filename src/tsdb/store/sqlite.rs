@@ -48,10 +48,11 @@ use task::private;
 
 use self::bucket_reader::Page;
 use self::chunk_index::ChunkIndexCache;
+use self::progress::Progress;
 use self::readers::Readers;
 use super::archived::Beneath;
 use super::batch::StoredBatch;
-use super::engine::CatalogEntry;
+use super::changes;
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
 use super::session::ready;
@@ -198,7 +199,7 @@ impl Catalog for SqliteStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(move |connection| catalog::create(connection, &datasets, now))
+        self.write(move |connection| catalog::create(connection, &datasets, None, now))
     }
 
     fn change(
@@ -207,7 +208,10 @@ impl Catalog for SqliteStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        self.write(move |connection| catalog::change(connection, dataset, &change, now))
+        self.write(move |connection| {
+            let is_empty = Progress::read(connection, dataset)?.state.is_empty();
+            ready(changes::change(&mut &*connection, dataset, change, is_empty, now))
+        })
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
@@ -273,8 +277,8 @@ impl Catalog for SqliteStore {
         self.readers.read(|connection| ready(super::tags::list(&mut &*connection, filter)))
     }
 
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.readers.read(|connection| engine::next_entry(connection, after))
+    fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>> {
+        self.readers.read(|connection| ready(changes::next_dataset(&mut &*connection, after)))
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {

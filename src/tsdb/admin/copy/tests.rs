@@ -173,9 +173,10 @@ fn copy_equals_its_source() {
     assert_eq!(copied[0].n_rows, 40_000 + 500);
     assert!(copied[1].n_buckets > 200 && copied[3].n_buckets == 0, "{copied:?}");
     let mut after = None;
-    while let Some(source) = from.next_entry(after).unwrap() {
-        after = Some(source.dataset.id);
-        let copy = to.next_entry(DatasetId::new(source.dataset.id.get() - 1)).unwrap().unwrap();
+    while let Some(id) = from.next_dataset(after).unwrap() {
+        let source = CatalogEntry::read(&from, id).unwrap().unwrap();
+        after = Some(id);
+        let copy = CatalogEntry::read(&to, id).unwrap().unwrap();
         assert_eq!((&copy.dataset, copy.owner), (&source.dataset, source.owner));
         assert_eq!((&copy.tags, copy.kept_from), (&source.tags, source.kept_from));
         let times = |entry: &CatalogEntry| -> Vec<_> {
@@ -184,7 +185,7 @@ fn copy_equals_its_source() {
         };
         assert_eq!(times(&copy), times(&source));
     }
-    let sight = to.sight(Some(KeyId::new(4)), &crate::catalog::DatasetRef::Id(id(2))).unwrap();
+    let sight = to.sight(Some(KeyId::new(4)), &DatasetRef::Id(id(2))).unwrap();
     assert_eq!(sight.unwrap().matching_tags, ["desk", "public"]);
     assert!(
         to.tags(TagFilter::KnownTo(KeyId::new(3))).unwrap().iter().any(|tag| tag.name == "desk")
@@ -258,7 +259,7 @@ fn dataset_with_the_same_id_is_not_written() {
     };
     assert_eq!((&**name, &**other, outcome.n_copied), ("mine", "other", 5));
     assert_eq!(
-        entry(&to, id(7)).unwrap().unwrap().dataset.name,
+        CatalogEntry::read(&to, id(7)).unwrap().unwrap().dataset.name,
         "after",
         "it keeps no others back"
     );
@@ -286,13 +287,13 @@ fn changed_copy_is_not_written() {
         fill(&from);
         copy_all(&from, &to);
         change(&to);
-        let before = entry(&to, id(2)).unwrap();
+        let before = CatalogEntry::read(&to, id(2)).unwrap();
         let outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(()));
         let outcome = outcome.unwrap();
         let [FailedCopy { error: CopyError::CopyChanged, .. }] = &outcome.failed[..] else {
             panic!("{outcome:?}")
         };
-        assert_eq!((outcome.n_copied, entry(&to, id(2)).unwrap()), (3, before));
+        assert_eq!((outcome.n_copied, CatalogEntry::read(&to, id(2)).unwrap()), (3, before));
     }
 }
 

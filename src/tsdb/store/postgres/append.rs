@@ -11,11 +11,11 @@ use super::buckets::{self, Levels};
 use super::head::{Change, Head};
 use super::time::{EARLIEST, Time, bounds};
 use super::{Result, StoreError, batches, binary, reads};
-use crate::archive::month::Month;
 use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored};
 use crate::span::Span;
 use crate::store::archived::{Beneath, RowDeletion};
+use crate::store::state::Place;
 use crate::store::{Append, AppendMode, Appended, Removed, records, series};
 
 /// Resolution that is folded from rows.
@@ -31,20 +31,15 @@ pub(super) async fn append(
 ) -> Result<(Appended, Block)> {
     let Append { mode, mut rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
-    let is_after = check(&head, &rows)?;
-    let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-    if let Some(kept_from) = head.kept_from
-        && n_folded > 0
-        && !(is_after && mode == AppendMode::Copy)
-    {
-        return Err(StoreError::Pruned { kept_from });
-    }
-    if let Some(first) = rows.times.first().filter(|_| !is_after) {
-        records::check_beneath(c, dataset, *first, head.archived_until, beneath.as_ref()).await?;
+    check_storable(&rows)?;
+    let place = head.state.place(&rows, mode)?;
+    if let Some(first) = rows.times.first().filter(|_| !place.is_after) {
+        let until = head.state.archived_until;
+        records::check_beneath(c, dataset, *first, until, beneath.as_ref()).await?;
     }
     let empty = Block::new(&head.dtypes);
     let beneath = beneath.as_ref().map_or(&empty, |beneath| &beneath.rows);
-    if mode == AppendMode::Merge && !is_after {
+    if mode == AppendMode::Merge && !place.is_after {
         let stored = reads::rows_at(c, &head, &rows.times).await?;
         rows.fill(&beneath.merge(&stored));
     }
@@ -52,40 +47,32 @@ pub(super) async fn append(
         rows.created = vec![now; rows.len()];
     }
     if !rows.is_empty() {
-        store(c, &mut head, &mut rows, Layers { is_after, n_folded, beneath }).await?;
-        head.commit(c, Change::Rows { rows: &rows, is_after }, Some(now)).await?;
+        store(c, &mut head, &mut rows, place, beneath).await?;
+        let change = Change::Rows { rows: &rows, is_after: place.is_after };
+        head.commit(c, change, Some(now)).await?;
     }
-    batches::put(c, dataset, &batches, head.revision).await?;
-    Ok((head.appended(&rows), rows))
+    batches::put(c, dataset, &batches, head.state.revision).await?;
+    Ok((head.state.appended(rows.len()), rows))
 }
 
-/// Checks that rows can be stored. Returns true if they come after all stored rows.
-fn check(head: &Head, rows: &Block) -> Result<bool> {
-    let Some(first) = rows.times.first().copied() else { return Ok(true) };
+/// Checks that PostgreSQL can store rows.
+fn check_storable(rows: &Block) -> Result<()> {
+    let is_early = rows.times.first().is_some_and(|first| *first < EARLIEST);
     let mut texts = rows.columns.iter().filter_map(Series::texts).flatten().flatten();
-    if first < EARLIEST || texts.any(|text| text.contains('\0')) {
+    if is_early || texts.any(|text| text.contains('\0')) {
         return Err(Refusal::Unstorable.into());
     }
-    Ok(head.latest.is_none_or(|latest| latest < first))
+    Ok(())
 }
 
-/// Position of new rows relative to existing rows.
-#[derive(Debug, Clone, Copy)]
-struct Layers<'a> {
-    /// True if they come after all stored rows.
-    is_after: bool,
-    /// Number of rows at the start that the copied buckets already contain.
-    n_folded: usize,
-    /// Archived rows in the same buckets, which stored rows replace.
-    beneath: &'a Block,
-}
-
-/// Stores rows and the buckets they change.
+/// Stores rows and the buckets they change. `beneath` has the archived rows in the same buckets, which
+/// stored rows replace.
 async fn store(
     c: &mut PgConnection,
     head: &mut Head,
     rows: &mut Block,
-    Layers { is_after, n_folded, beneath }: Layers<'_>,
+    Place { is_after, n_folded }: Place,
+    beneath: &Block,
 ) -> Result<()> {
     let folded = rows.part(n_folded..rows.len());
     let levels = match head.fold {
@@ -93,8 +80,8 @@ async fn store(
         Some(fold) => rebuild(c, head, fold, &folded, beneath).await?,
         None => Levels::default(),
     };
-    if let Some(latest) = head.latest.filter(|_| !is_after) {
-        let late = rows.times.get(..rows.first_after(latest)).unwrap_or_default();
+    if let Some(newest) = head.state.newest.filter(|_| !is_after) {
+        let late = rows.times.get(..rows.first_after(newest)).unwrap_or_default();
         let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts = ANY($2)";
         let late: Vec<Time> = late.iter().copied().map(Time).collect();
         sqlx::query(sql).bind(head.dataset.get()).bind(late).execute(&mut *c).await?;
@@ -102,7 +89,7 @@ async fn store(
     head.number(rows);
     binary::copy_rows(c, head.dataset, rows).await?;
     levels.put(c, head).await?;
-    head.latest = head.latest.max(rows.times.last().copied());
+    head.state.newest = head.state.newest.max(rows.times.last().copied());
     Ok(())
 }
 
@@ -143,7 +130,8 @@ async fn refold(
 ) -> Result<Refolded> {
     let mut starts: Vec<Timestamp> = times.iter().map(|time| FINEST.bucket_start(*time)).collect();
     starts.dedup();
-    let known = starts.iter().filter(|start| head.latest.is_some_and(|latest| **start <= latest));
+    let newest = head.state.newest;
+    let known = starts.iter().filter(|start| newest.is_some_and(|newest| **start <= newest));
     let spans: Vec<Span> = known.map(|start| series::span(FINEST, *start)).collect();
     let mut stored = reads::numbers_within(c, head, &spans).await?;
     if !beneath.is_empty() {
@@ -163,25 +151,14 @@ async fn refold(
 pub(super) async fn prune(
     c: &mut PgConnection,
     dataset: DatasetId,
-    before: Timestamp,
+    mut before: Timestamp,
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
-    let mut before = FINEST.bucket_start(before);
-    if head.archived_until.is_some() {
-        if let Some(pruned) = records::prune(c, dataset, before).await? {
-            head.kept_from = head.kept_from.max(pruned.kept_from);
-            head.newest_archived.take_if(|newest| *newest < pruned.until);
-            head.read_latest(c).await?;
-            head.commit(c, Change::Other, None).await?;
-            return Ok(head.removed(pruned.n_rows));
-        }
-        // In an archived month that remains, pruned rows would no longer replace the archived rows.
-        let month = Month::of(before);
-        if records::has_files(c, dataset, month.span()).await? {
-            before = month.start();
-        }
+    if let Some(n_rows) = records::prune(c, dataset, &mut before, &mut head.state).await? {
+        head.read_latest(c).await?;
+        head.commit(c, Change::Other, None).await?;
+        return Ok(head.state.removed(n_rows));
     }
     let found: Option<(Time,)> = sqlx::query_as(
         "SELECT ts FROM datasets.rows WHERE dataset = $1 AND ts < $2 ORDER BY ts OFFSET $3 LIMIT 1",
@@ -200,14 +177,15 @@ pub(super) async fn prune(
     .bind(Time(bound))
     .fetch_one(&mut *c)
     .await?;
-    let Some(Time(last_gone)) = last_gone else { return Ok(head.removed(0)) };
+    let Some(Time(last_gone)) = last_gone else { return Ok(head.state.removed(0)) };
     // The limit is the end of the last bucket that lost a row, not `before`. If `before` results from a
     // wrong date in the data, correct rows would be rejected.
     let end = series::bucket_end(FINEST, last_gone);
-    head.kept_from = head.kept_from.max(Some(end.min(before)));
-    head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
+    let state = &mut head.state;
+    state.kept_from = state.kept_from.max(Some(end.min(before)));
+    state.newest = state.newest.filter(|newest| *newest >= bound).max(state.newest_archived);
     head.commit(c, Change::Other, None).await?;
-    Ok(head.removed(n_gone.unsigned_abs()))
+    Ok(head.state.removed(n_gone.unsigned_abs()))
 }
 
 /// Deletes the rows of a span of a dataset without archived rows.
@@ -218,7 +196,7 @@ pub(super) async fn delete_rows(
     now: Timestamp,
 ) -> Result<Removed> {
     let head = Head::lock(c, dataset).await?;
-    if head.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
+    if head.state.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     let beneath = Block::new(&head.dtypes);
@@ -231,7 +209,7 @@ pub(super) async fn delete_over(
     deletion: RowDeletion,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
-    let mut is_changed = head.removed > deletion.revision;
+    let mut is_changed = head.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
         let (first, last) = bounds(*part);
         let sql = "SELECT count(*) FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3";
@@ -242,9 +220,7 @@ pub(super) async fn delete_over(
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    records::check_stamps(c, dataset, &deletion.beneath).await?;
-    records::cut(c, dataset, &deletion).await?;
-    head.newest_archived = deletion.newest_archived;
+    records::cut(c, dataset, &deletion, &mut head.state).await?;
     let RowDeletion { span, now, .. } = deletion;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;
     removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
@@ -262,7 +238,7 @@ async fn delete(
 ) -> Result<Removed> {
     let dataset = head.dataset;
     if span.first > span.last {
-        return Ok(head.removed(0));
+        return Ok(head.state.removed(0));
     }
     let (first, last) = bounds(span);
     let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3";
@@ -273,7 +249,7 @@ async fn delete(
         let ends = [span.first.max(EARLIEST), span.last.max(EARLIEST)];
         // Buckets of pruned rows cannot be folded again.
         let known = ends.into_iter().filter(|end| {
-            head.kept_from.is_none_or(|kept_from| FINEST.bucket_start(*end) >= kept_from)
+            head.state.kept_from.is_none_or(|kept_from| FINEST.bucket_start(*end) >= kept_from)
         });
         let known: Vec<Timestamp> = known.collect();
         let empty = Block::new(&head.dtypes);
@@ -283,7 +259,7 @@ async fn delete(
     }
     head.read_latest(c).await?;
     head.commit(c, Change::Other, Some(now)).await?;
-    Ok(head.removed(n_gone))
+    Ok(head.state.removed(n_gone))
 }
 
 /// Stores buckets of rows that were pruned in the source of a copy, with the longer buckets that are
@@ -295,7 +271,7 @@ pub(super) async fn put_buckets(
     kept_from: Timestamp,
 ) -> Result<()> {
     let mut head = Head::lock(c, dataset).await?;
-    if head.latest.is_some() {
+    if head.state.newest.is_some() {
         return Err(StoreError::failed(format!("dataset {dataset} has rows and is not a copy")));
     }
     if let Some(first) = new.first().map(|bucket| bucket.timestamp) {
@@ -303,6 +279,6 @@ pub(super) async fn put_buckets(
         let changed = new.into_iter().map(|bucket| (bucket.timestamp, Some(bucket))).collect();
         Levels::refold(&[], changed, &stored).put(c, &head).await?;
     }
-    head.kept_from = head.kept_from.max(Some(kept_from));
+    head.state.kept_from = head.state.kept_from.max(Some(kept_from));
     head.commit(c, Change::Other, None).await
 }

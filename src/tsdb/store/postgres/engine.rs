@@ -4,23 +4,21 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use model::dataset::DatasetId;
-use model::key::KeyId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 use sqlx::PgConnection;
 
 use super::head::Head;
 use super::time::{Time, bounds};
-use super::{PostgresStore, Result, StoreError, append, catalog};
-use crate::catalog::{DatasetRef, NewDataset, TagFilter};
+use super::{PostgresStore, Result, StoreError, append};
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
 use crate::store::engine::{CatalogEntry, Engine};
-use crate::store::{Append, Appended, OnCommit, OnRemoval, Sight, records, tags};
+use crate::store::{Append, Appended, OnCommit, OnRemoval, changes, records};
 
 impl Engine for PostgresStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| create(c, entry).boxed())
+        self.write(None, move |c| changes::create_copy(c, entry).boxed())
     }
 
     fn copy_buckets(
@@ -105,75 +103,25 @@ impl Engine for PostgresStore {
 
 /// Puts an announced file into effect and removes the stored rows that are in it.
 async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i64) -> Result<bool> {
-    let ArchiveCommit { dataset, month, revision, last_row, .. } = commit;
-    if !records::has_lease(c, holder).await? {
-        return Ok(false);
-    }
-    let head = match Head::lock(c, dataset).await {
+    let ArchiveCommit { dataset, month, last_row, .. } = commit;
+    let mut head = match Head::lock(c, dataset).await {
         Err(StoreError::NoDataset { .. }) => return Ok(false),
         head => head?,
     };
-    if head.removed > revision {
+    if !records::put_into_effect(c, &commit, holder, &mut head.state).await? {
         return Ok(false);
     }
-    let Some(last) = records::put_into_effect(c, &commit).await? else { return Ok(false) };
-    if let Some(last) = last {
-        let sql = "UPDATE datasets.datasets SET archived_until = greatest(archived_until, $2),
-             newest_archived = greatest(newest_archived, $3) WHERE id = $1";
-        let noted = sqlx::query(sql).bind(dataset.get()).bind(Time(month.next().start()));
-        noted.bind(Time(last)).execute(&mut *c).await?;
-    }
+    let sql =
+        "UPDATE datasets.datasets SET archived_until = $2, newest_archived = $3 WHERE id = $1";
+    sqlx::query(sql)
+        .bind(dataset.get())
+        .bind(head.state.archived_until.map(Time))
+        .bind(head.state.newest_archived.map(Time))
+        .execute(&mut *c)
+        .await?;
     let (first, last) = bounds(month.span());
     let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3 AND id <= $4";
     let moved = sqlx::query(sql).bind(dataset.get()).bind(first).bind(last).bind(last_row);
     moved.execute(c).await?;
     Ok(true)
-}
-
-/// Returns the dataset with the lowest id above `after`.
-pub(super) async fn next_entry(
-    c: &mut PgConnection,
-    after: Option<DatasetId>,
-) -> Result<Option<CatalogEntry>> {
-    let found: Option<(i64, Option<i64>, Option<Time>)> = sqlx::query_as(
-        "SELECT id, owner, kept_from FROM datasets.datasets WHERE id > $1 ORDER BY id LIMIT 1",
-    )
-    .bind(after.map_or(0, DatasetId::get))
-    .fetch_optional(&mut *c)
-    .await?;
-    let Some((id, owner, kept_from)) = found else { return Ok(None) };
-    let id = catalog::dataset_id(id)?;
-    let sight = catalog::sight(c, None, DatasetRef::Id(id)).await?;
-    let Some(Sight { dataset, columns, newest, .. }) = sight else { return Ok(None) };
-    Ok(Some(CatalogEntry {
-        dataset,
-        owner: owner.map(KeyId::new),
-        columns,
-        tags: tags::list(c, TagFilter::OfDataset(id)).await?,
-        newest,
-        kept_from: kept_from.map(|Time(at)| at),
-    }))
-}
-
-/// Creates a dataset with the id of a catalog entry. Ids of new datasets continue above it.
-async fn create(c: &mut PgConnection, entry: CatalogEntry) -> Result<()> {
-    let CatalogEntry { dataset, columns, .. } = &entry;
-    catalog::insert(c, &NewDataset::from(&entry), Some(dataset.id), dataset.created_at).await?;
-    let sql = "UPDATE datasets.datasets SET updated_at = $2 WHERE id = $1";
-    sqlx::query(sql).bind(dataset.id.get()).bind(Time(dataset.updated_at)).execute(&mut *c).await?;
-    let sql = "SELECT setval(sequence, $1)
-         FROM (SELECT pg_get_serial_sequence('datasets.datasets', 'id')::regclass AS sequence) AS s
-         WHERE $1 > coalesce(pg_sequence_last_value(sequence), 0)";
-    sqlx::query(sql).bind(dataset.id.get()).execute(&mut *c).await?;
-    sqlx::query(
-        "UPDATE datasets.columns c SET created_at = n.created_at
-         FROM unnest($2::text[], $3::timestamptz[]) AS n (name, created_at)
-         WHERE c.dataset = $1 AND c.name = n.name",
-    )
-    .bind(dataset.id.get())
-    .bind(columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>())
-    .bind(columns.iter().map(|column| Time(column.created_at)).collect::<Vec<_>>())
-    .execute(c)
-    .await?;
-    Ok(())
 }

@@ -8,14 +8,15 @@ use model::block::Block;
 use model::dataset::{Column, DatasetId, Dtype};
 use model::timestamp::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{FromRow as _, PgConnection};
+use sqlx::{PgConnection, Row as _};
 
 use super::time::Time;
 use super::{Result, StoreError};
 use crate::catalog::VALUE_COLUMN;
 use crate::rollup::Fold;
 use crate::span::just_before;
-use crate::store::{Appended, Commit, Heads, Removed};
+use crate::store::state::State;
+use crate::store::{Commit, Heads};
 
 /// Locks the state until the end of the transaction. The column that compares `xmin` is true if the
 /// returned columns of the dataset belong to the same state. They may be older if the statement waited
@@ -27,21 +28,6 @@ const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $
      xmin = (SELECT xmin FROM datasets.datasets WHERE id = $1), removed, archived_until,
      newest_archived
      FROM datasets.datasets WHERE id = $1 FOR NO KEY UPDATE";
-
-/// Columns of [`LOCK`].
-type Locked = (
-    i64,
-    i64,
-    Option<Time>,
-    Option<Time>,
-    Option<String>,
-    Vec<String>,
-    Vec<String>,
-    Option<bool>,
-    i64,
-    Option<Time>,
-    Option<Time>,
-);
 
 /// Saves the state and records the commit.
 const COMMIT: &str = "WITH saved AS (
@@ -57,16 +43,8 @@ const COMMIT: &str = "WITH saved AS (
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,
-    pub(super) revision: u64,
+    pub(super) state: State,
     last_row: i64,
-    pub(super) latest: Option<Timestamp>,
-    pub(super) kept_from: Option<Timestamp>,
-    /// Revision of the latest commit that removed rows.
-    pub(super) removed: u64,
-    /// End of the latest month that was ever archived.
-    pub(super) archived_until: Option<Timestamp>,
-    /// Timestamp of the latest archived row.
-    pub(super) newest_archived: Option<Timestamp>,
     /// Types of its columns, including deleted columns.
     pub(super) dtypes: Vec<Dtype>,
     /// Columns that are folded into buckets. `None` if the dataset has no buckets.
@@ -88,23 +66,12 @@ impl Head {
     /// # Errors
     /// [`StoreError::NoDataset`].
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
-        let locked = Self::read_locked(c, dataset).await?;
+        let mut locked = read_locked(c, dataset).await?;
         // As the lock is held now, another read sees all earlier commits.
-        if locked.7 == Some(true) {
-            Self::new(dataset, locked)
-        } else {
-            Self::new(dataset, Self::read_locked(c, dataset).await?)
+        if locked.try_get::<Option<bool>, _>(7)? != Some(true) {
+            locked = read_locked(c, dataset).await?;
         }
-    }
-
-    async fn read_locked(c: &mut PgConnection, dataset: DatasetId) -> Result<Locked> {
-        let row: Option<PgRow> =
-            sqlx::query(LOCK).bind(dataset.get()).bind(VALUE_COLUMN).fetch_optional(c).await?;
-        Ok(Locked::from_row(&row.ok_or(StoreError::NoDataset { dataset })?)?)
-    }
-
-    fn new(dataset: DatasetId, locked: Locked) -> Result<Self> {
-        let (revision, last_row, latest, kept_from, value_column, names, dtypes, ..) = locked;
+        let [names, dtypes]: [Vec<String>; 2] = [locked.try_get(5)?, locked.try_get(6)?];
         let dtypes = dtypes.iter().map(|text| dtype(text)).collect::<Result<Vec<_>>>()?;
         let column = |(name, dtype)| Column {
             id: 0,
@@ -115,20 +82,20 @@ impl Head {
         };
         let columns: Vec<Column> =
             names.into_iter().zip(dtypes.iter().copied()).map(column).collect();
+        let value_column: Option<String> = locked.try_get(4)?;
         let metadata: BTreeMap<String, String> =
             value_column.map(|name| (VALUE_COLUMN.to_owned(), name)).into_iter().collect();
-        Ok(Self {
-            dataset,
-            revision: unsigned(revision)?,
-            last_row,
-            latest: latest.map(|Time(at)| at),
-            kept_from: kept_from.map(|Time(at)| at),
-            removed: unsigned(locked.8)?,
-            archived_until: locked.9.map(|Time(at)| at),
-            newest_archived: locked.10.map(|Time(at)| at),
-            fold: Fold::for_dataset(&columns, &metadata),
-            dtypes,
-        })
+        let time = |idx| locked.try_get::<Option<Time>, _>(idx).map(|time| time.map(|Time(at)| at));
+        let state = State {
+            revision: unsigned(locked.try_get(0)?)?,
+            newest: time(2)?,
+            kept_from: time(3)?,
+            removed: unsigned(locked.try_get(8)?)?,
+            archived_until: time(9)?,
+            newest_archived: time(10)?,
+        };
+        let fold = Fold::for_dataset(&columns, &metadata);
+        Ok(Self { dataset, state, last_row: locked.try_get(1)?, dtypes, fold })
     }
 
     /// Looks up the timestamp of the latest remaining row.
@@ -136,7 +103,7 @@ impl Head {
         let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
         let stored: Option<Time> =
             sqlx::query_scalar(sql).bind(self.dataset.get()).fetch_one(c).await?;
-        self.latest = stored.map(|Time(at)| at).max(self.newest_archived);
+        self.state.newest = stored.map(|Time(at)| at).max(self.state.newest_archived);
         Ok(())
     }
 
@@ -147,25 +114,10 @@ impl Head {
         self.last_row = rows.ids.last().copied().unwrap_or(self.last_row);
     }
 
-    /// Returns true if the dataset never had rows.
-    pub(super) fn is_empty(&self) -> bool {
-        self.latest.or(self.kept_from).is_none()
-    }
-
     /// Returns the latest timestamp that an existing bucket may contain.
     pub(super) fn buckets_end(&self) -> Option<Timestamp> {
-        let pruned = self.kept_from.map(just_before);
-        self.latest.max(pruned)
-    }
-
-    /// Returns the result of an append of `rows`.
-    pub(super) fn appended(&self, rows: &Block) -> Appended {
-        Appended { n_rows: u64::try_from(rows.len()).unwrap_or(u64::MAX), revision: self.revision }
-    }
-
-    /// Returns the result of a removal of `n_rows`.
-    pub(super) const fn removed(&self, n_rows: u64) -> Removed {
-        Removed { n_rows, revision: self.revision }
+        let pruned = self.state.kept_from.map(just_before);
+        self.state.newest.max(pruned)
     }
 
     /// Records a commit and saves the state. Sets the time of the dataset's last change to `updated_at`;
@@ -176,9 +128,10 @@ impl Head {
         change: Change<'_>,
         updated_at: Option<Timestamp>,
     ) -> Result<()> {
-        self.revision += 1;
+        let state = &mut self.state;
+        state.revision += 1;
         if !matches!(change, Change::Rows { .. }) {
-            self.removed = self.revision;
+            state.removed = state.revision;
         }
         let (kind, times, late) = match change {
             Change::Rows { rows, is_after } => {
@@ -189,22 +142,27 @@ impl Head {
         };
         sqlx::query(COMMIT)
             .bind(self.dataset.get())
-            .bind(self.revision.cast_signed())
+            .bind(state.revision.cast_signed())
             .bind(self.last_row)
-            .bind(self.latest.map(Time))
-            .bind(self.kept_from.map(Time))
+            .bind(state.newest.map(Time))
+            .bind(state.kept_from.map(Time))
             .bind(updated_at.map(Time))
             .bind(kind)
             .bind(i64::try_from(times.len()).unwrap_or(i64::MAX))
             .bind(times.first().copied().map(Time))
             .bind(times.last().copied().map(Time))
             .bind(late)
-            .bind(self.removed.cast_signed())
-            .bind(self.newest_archived.map(Time))
+            .bind(state.removed.cast_signed())
+            .bind(state.newest_archived.map(Time))
             .execute(c)
             .await?;
         Ok(())
     }
+}
+
+async fn read_locked(c: &mut PgConnection, dataset: DatasetId) -> Result<PgRow> {
+    let locked = sqlx::query(LOCK).bind(dataset.get()).bind(VALUE_COLUMN).fetch_optional(c);
+    locked.await?.ok_or(StoreError::NoDataset { dataset })
 }
 
 /// Parses the stored name of a column type.

@@ -13,12 +13,12 @@ use rusqlite::Connection;
 
 use super::chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN};
 use super::progress::{self, Progress};
-use super::series::SeriesId;
-use super::{Result, StoreError, buckets, catalog, scan, tables, tail};
-use crate::archive::month::Month;
+use super::series::{SeriesId, bucket_end};
+use super::{Result, buckets, catalog, scan, tables, tail};
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::Beneath;
 use crate::store::session::ready;
+use crate::store::state::Place;
 use crate::store::{AppendMode, Appended, Removed, records};
 
 /// Number of late rows in the tail of a dataset at which the store begins to merge them. Every read
@@ -54,23 +54,14 @@ pub(super) fn append(
     }
     let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
-    let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
     let (Some(first), Some(last)) = (rows.times.first().copied(), rows.times.last().copied())
     else {
-        return Ok(Appended { n_rows, revision: progress.revision });
+        return Ok(progress.state.appended(n));
     };
-    let is_after = progress.newest.is_none_or(|newest| newest < first);
-    let kept_from = progress.kept_from;
-    let n_pruned = kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-    if let Some(kept_from) = kept_from
-        && n_pruned > 0
-        && !(is_after && mode == AppendMode::Copy)
-    {
-        return Err(StoreError::Pruned { kept_from });
-    }
+    let Place { is_after, n_folded } = progress.state.place(rows, mode)?;
     let fold = catalog::fold(connection, dataset)?;
     if !is_after {
-        let until = progress.archived_until;
+        let until = progress.state.archived_until;
         ready(records::check_beneath(&mut &*connection, dataset, first, until, beneath))?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
@@ -78,6 +69,7 @@ pub(super) fn append(
     // file.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
+            let kept_from = progress.state.kept_from;
             Some(buckets::touched(connection, dataset, fold, (rows, beneath), kept_from)?)
         }
         None => None,
@@ -87,19 +79,19 @@ pub(super) fn append(
     put(connection, dataset, rows, held, &mut progress)?;
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
-        (None, Some(fold)) if n_pruned == 0 => buckets::extend(connection, dataset, fold, rows)?,
+        (None, Some(fold)) if n_folded == 0 => buckets::extend(connection, dataset, fold, rows)?,
         // The copied buckets already contain the first of these rows.
         (None, Some(fold)) => {
-            buckets::extend(connection, dataset, fold, &rows.part(n_pruned..rows.len()))?;
+            buckets::extend(connection, dataset, fold, &rows.part(n_folded..rows.len()))?;
         }
         (None, None) => {}
     }
     seal(connection, dataset, &mut progress, rows)?;
-    progress.revision += 1;
-    progress.newest = progress.newest.max(Some(last));
+    progress.state.revision += 1;
+    progress.state.newest = progress.state.newest.max(Some(last));
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
-    Ok(Appended { n_rows, revision: progress.revision })
+    Ok(progress.state.appended(n))
 }
 
 /// Stores rows in the tail or in chunks. `held` has the timestamps at which chunks already have rows, if
@@ -153,25 +145,15 @@ fn fill(
 pub(super) fn prune(
     connection: &Connection,
     dataset: DatasetId,
-    before: Timestamp,
+    mut before: Timestamp,
     limit_rows: usize,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
-    let mut before = Resolution::FiveMinutes.bucket_start(before);
-    if progress.archived_until.is_some() {
-        if let Some(pruned) = ready(records::prune(&mut &*connection, dataset, before))? {
-            progress.kept_from = progress.kept_from.max(pruned.kept_from);
-            progress.newest_archived.take_if(|newest| *newest < pruned.until);
-            progress.note_removal(connection, dataset)?;
-            progress.save(connection, dataset)?;
-            return Ok(Removed { n_rows: pruned.n_rows, revision: progress.revision });
-        }
-        // In an archived month that remains, pruned rows would no longer replace the archived rows.
-        let month = Month::of(before);
-        if ready(records::has_files(&mut &*connection, dataset, month.span()))? {
-            before = month.start();
-        }
+    let state = &mut progress.state;
+    if let Some(n_rows) = ready(records::prune(&mut &*connection, dataset, &mut before, state))? {
+        progress.note_removal(connection, dataset)?;
+        progress.save(connection, dataset)?;
+        return Ok(progress.state.removed(n_rows));
     }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
@@ -185,14 +167,12 @@ pub(super) fn prune(
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
         // The limit is the end of the last bucket that lost a row, not `before`. If `before` results
         // from a wrong date in the data, correct rows would be rejected.
-        let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
-        let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
-        progress.kept_from = progress.kept_from.max(Some(end.min(before)));
+        let end = bucket_end(Resolution::FiveMinutes, newest_gone);
+        progress.state.kept_from = progress.state.kept_from.max(Some(end.min(before)));
         progress.note_removal(connection, dataset)?;
         progress.save(connection, dataset)?;
     }
-    let n_rows = u64::try_from(n_gone).unwrap_or(u64::MAX);
-    Ok(Removed { n_rows, revision: progress.revision })
+    Ok(progress.state.removed(u64::try_from(n_gone).unwrap_or(u64::MAX)))
 }
 
 /// Stores many rows. Rows after the last chunk become new chunks, together with the rows of the tail

@@ -11,13 +11,15 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, Row, params};
 
 use super::postings::{self, Term};
-use super::progress::{self, Progress};
+use super::progress::Progress;
 use super::tables::{checked_id, dataset_id};
 use super::{Result, StoreError};
-use crate::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal};
-use crate::rollup::{Fold, check_refold};
+use crate::catalog::{DatasetRef, NewDataset, Refusal};
+use crate::rollup::Fold;
 use crate::store::Sight;
+use crate::store::changes::CatalogSession;
 use crate::store::session::ready;
+use crate::store::state::State;
 use crate::store::tags::attach;
 
 /// Maximum number of datasets that an error about an ambiguous name lists.
@@ -27,17 +29,8 @@ const SHARED_MAX: usize = 20;
 /// control character.
 const DELETED: char = '\t';
 
-/// Creates either all or none of the datasets.
-pub(super) fn create(
-    connection: &Connection,
-    all: &[NewDataset],
-    now: Timestamp,
-) -> Result<Vec<Dataset>> {
-    create_numbered(connection, all, None, now)
-}
-
 /// Creates either all or none of the datasets. A single dataset can be given its id.
-pub(super) fn create_numbered(
+pub(super) fn create(
     connection: &Connection,
     all: &[NewDataset],
     id: Option<DatasetId>,
@@ -113,53 +106,60 @@ fn insert_metadata(
     Ok(())
 }
 
-/// Changes the description or the columns of a dataset. Returns the changed dataset.
-pub(super) fn change(
-    connection: &Connection,
-    dataset: DatasetId,
-    change: &DatasetChange,
-    now: Timestamp,
-) -> Result<Sight> {
-    match change {
-        DatasetChange::Description(change) => describe(connection, dataset, change, now)?,
-        DatasetChange::Column(change) => change_column(connection, dataset, change, now)?,
-        DatasetChange::NewColumns(columns) => add_columns(connection, dataset, columns, now)?,
-    }
-    find(connection, dataset)
-}
+#[expect(
+    clippy::future_not_send,
+    reason = "they complete immediately, on the thread of the connection"
+)]
+impl CatalogSession for &Connection {
+    /// A deleted column retains its position, since chunks identify columns by position.
+    const DELETE_COLUMN: &'static str =
+        "UPDATE columns SET name = char(9) || ordinal WHERE id = ?1";
 
-fn find(connection: &Connection, dataset: DatasetId) -> Result<Sight> {
-    sight(connection, None, &DatasetRef::Id(dataset))?.ok_or(StoreError::NoDataset { dataset })
-}
+    async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
+        sight(self, key, &which)
+    }
 
-fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timestamp) -> Result<()> {
-    let Sight { dataset: old, columns, .. } = find(connection, id)?;
-    let mut new = old.clone();
-    change.apply(&mut new);
-    if new.name != old.name {
-        check_name(connection, owner(connection, id)?, &new.name)?;
+    async fn create(
+        &mut self,
+        all: &[NewDataset],
+        id: Option<DatasetId>,
+        now: Timestamp,
+    ) -> Result<Vec<Dataset>> {
+        create(self, all, id, now)
     }
-    let is_empty = is_empty(connection, id)?;
-    check_refold((&columns, &old.metadata), (&columns, &new.metadata), is_empty)?;
-    let folded = new.name.to_lowercase();
-    connection.run(
-        "UPDATE datasets SET name = ?2, folded = ?3, description = ?4, updated_at = ?5
-         WHERE id = ?1",
-        params![id.get(), new.name, folded, new.description, now.micros()],
-    )?;
-    let (texts, old_texts) = (SearchTexts::new(&new), SearchTexts::new(&old));
-    if texts != old_texts {
-        old_texts.remove(connection, id)?;
-        texts.add(connection, id)?;
-    }
-    if new.metadata != old.metadata {
-        forget_metadata(connection, id, &old.metadata)?;
-        insert_metadata(connection, id, &new.metadata)?;
-        for (field, value) in &new.metadata {
-            postings::add(connection, &Term::Field(field, value), &[id])?;
+
+    async fn describe(&mut self, old: &Dataset, new: &Dataset) -> Result<()> {
+        let id = old.id;
+        if new.name != old.name {
+            check_name(self, owner(self, id)?, &new.name)?;
         }
+        let sql = "UPDATE datasets SET name = ?2, folded = ?3, description = ?4 WHERE id = ?1";
+        let folded = new.name.to_lowercase();
+        Connection::run(self, sql, params![id.get(), new.name, folded, new.description])?;
+        let (texts, old_texts) = (SearchTexts::new(new), SearchTexts::new(old));
+        if texts != old_texts {
+            old_texts.remove(self, id)?;
+            texts.add(self, id)?;
+        }
+        if new.metadata != old.metadata {
+            forget_metadata(self, id, &old.metadata)?;
+            insert_metadata(self, id, &new.metadata)?;
+            for (field, value) in &new.metadata {
+                postings::add(self, &Term::Field(field, value), &[id])?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    async fn add_columns(
+        &mut self,
+        dataset: DatasetId,
+        _: &[Column],
+        new: &[(String, Dtype)],
+        now: Timestamp,
+    ) -> Result<()> {
+        add_columns(self, dataset, new, now)
+    }
 }
 
 /// Returns the sets of the tags of a dataset.
@@ -232,41 +232,6 @@ fn add_columns(
     Ok(())
 }
 
-/// Changes a column, unless the stored buckets would then no longer match the rows. A deleted column
-/// retains its position, since chunks identify columns by position.
-fn change_column(
-    connection: &Connection,
-    dataset: DatasetId,
-    change: &ColumnChange,
-    now: Timestamp,
-) -> Result<()> {
-    let old = columns(connection, dataset)?;
-    let new = change.apply(dataset, &old, now)?;
-    let metadata = metadata(connection, dataset)?;
-    let is_empty = is_empty(connection, dataset)?;
-    check_refold((&old, &metadata), (&new, &metadata), is_empty)?;
-    match change {
-        ColumnChange::Add(name, dtype) => {
-            return add_columns(connection, dataset, &[(name.clone(), *dtype)], now);
-        }
-        ColumnChange::Rename { name, new_name } => connection.run(
-            "UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2",
-            params![dataset.get(), name, new_name],
-        )?,
-        ColumnChange::Delete(name) => connection.run(
-            "UPDATE columns SET name = char(9) || ordinal WHERE dataset = ?1 AND name = ?2",
-            params![dataset.get(), name],
-        )?,
-    };
-    progress::touch(connection, dataset, now)
-}
-
-/// Returns true if the dataset never had rows.
-fn is_empty(connection: &Connection, dataset: DatasetId) -> Result<bool> {
-    let Progress { newest, kept_from, .. } = Progress::read(connection, dataset)?;
-    Ok(newest.or(kept_from).is_none())
-}
-
 /// Returns the dataset. Does not check access.
 pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
@@ -291,17 +256,17 @@ pub(super) fn sight(
     key: Option<KeyId>,
     which: &DatasetRef,
 ) -> Result<Option<Sight>> {
-    let owner = key.map(KeyId::get);
+    let own = key.map(KeyId::get);
     let (column, value) = match which {
         DatasetRef::Id(id) => ("id", Value::from(id.get())),
         DatasetRef::Name(name) => ("name", Value::from(name.clone())),
     };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own FROM datasets
-         WHERE {column} = ?1 ORDER BY own DESC, id"
+        "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own, owner
+         FROM datasets WHERE {column} = ?1 ORDER BY own DESC, id"
     ))?;
-    let mut rows = statement.query(params![value, owner])?;
-    let mut seen: Vec<(Dataset, bool, Vec<String>)> = Vec::new();
+    let mut rows = statement.query(params![value, own])?;
+    let mut seen: Vec<(Dataset, bool, Option<KeyId>, Vec<String>)> = Vec::new();
     while let Some(row) = rows.next()? {
         let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);
         let matching_tags = match key {
@@ -309,7 +274,8 @@ pub(super) fn sight(
             None => Vec::new(),
         };
         if is_owner || key.is_none() || !matching_tags.is_empty() {
-            seen.push((dataset, is_owner, matching_tags));
+            let owner = row.get::<_, Option<i64>>(6)?.map(KeyId::new);
+            seen.push((dataset, is_owner, owner, matching_tags));
         }
         if is_owner || key.is_none() || seen.len() >= SHARED_MAX {
             break;
@@ -321,11 +287,20 @@ pub(super) fn sight(
         let datasets = seen.into_iter().map(|(dataset, ..)| dataset.id).collect();
         return Err(StoreError::SharedName { name: name.clone(), datasets });
     }
-    let Some((mut dataset, is_owner, matching_tags)) = seen.pop() else { return Ok(None) };
+    let Some((mut dataset, is_owner, owner, matching_tags)) = seen.pop() else { return Ok(None) };
     dataset.metadata = metadata(connection, dataset.id)?;
     let columns = columns(connection, dataset.id)?;
-    let Progress { revision, newest, .. } = Progress::read(connection, dataset.id)?;
-    Ok(Some(Sight { dataset, is_owner, matching_tags, columns, revision, newest }))
+    let State { revision, newest, kept_from, .. } = Progress::read(connection, dataset.id)?.state;
+    Ok(Some(Sight {
+        dataset,
+        owner,
+        is_owner,
+        matching_tags,
+        columns,
+        revision,
+        newest,
+        kept_from,
+    }))
 }
 
 /// Returns the metadata of a dataset.

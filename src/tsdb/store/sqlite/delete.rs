@@ -45,16 +45,14 @@ pub(super) fn over(
     deletion: &RowDeletion,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
-    let mut is_changed = progress.removed > deletion.revision;
+    let mut is_changed = progress.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
         is_changed |= scan::count(connection, dataset, *part)? != *n_stored;
     }
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    ready(records::check_stamps(&mut &*connection, dataset, &deletion.beneath))?;
-    ready(records::cut(&mut &*connection, dataset, deletion))?;
-    progress.newest_archived = deletion.newest_archived;
+    ready(records::cut(&mut &*connection, dataset, deletion, &mut progress.state))?;
     progress.save(connection, dataset)?;
     let RowDeletion { span, now, .. } = *deletion;
     let mut removed = cut(connection, dataset, span, now, Some(&deletion.beneath.rows))?;
@@ -73,21 +71,21 @@ fn cut(
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
     if span.first > span.last {
-        return Ok(Removed { n_rows: 0, revision: progress.revision });
+        return Ok(progress.state.removed(0));
     }
     let n_rows = scan::count(connection, dataset, span)?;
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     if let Some(fold) = catalog::fold(connection, dataset)? {
-        let cut = Cut { span, kept_from: progress.kept_from, beneath };
+        let cut = Cut { span, kept_from: progress.state.kept_from, beneath };
         buckets::cut(connection, dataset, fold, cut)?;
     }
     progress.recount(connection, dataset)?;
     progress.note_removal(connection, dataset)?;
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
-    Ok(Removed { n_rows, revision: progress.revision })
+    Ok(progress.state.removed(n_rows))
 }
 
 /// Removes a dataset from the catalog and leaves the deletion of its rows to [`step`]. Returns false if

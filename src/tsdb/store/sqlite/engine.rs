@@ -4,26 +4,23 @@ use std::time::Duration;
 
 use db::statement::Statements as _;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::block::Block;
 use model::dataset::DatasetId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::progress::{self, Progress};
+use super::progress::Progress;
 use super::series::SeriesId;
-use super::tables::dataset_id;
-use super::{Result, SqliteStore, StoreError, append, buckets, catalog, chunks, scan, tail};
-use crate::catalog::{DatasetRef, NewDataset, TagFilter};
+use super::{Result, SqliteStore, StoreError, append, buckets, chunks, scan, tail};
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::session::ready;
-use crate::store::{Append, Appended, OnCommit, OnRemoval, Sight, records, tags};
+use crate::store::{Append, Appended, OnCommit, OnRemoval, changes, records};
 
 impl Engine for SqliteStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(move |connection| create(connection, &entry))
+        self.write(move |connection| ready(changes::create_copy(&mut &*connection, entry)))
     }
 
     fn copy_buckets(
@@ -99,23 +96,14 @@ impl Engine for SqliteStore {
 
 /// Puts an announced file into effect and removes the stored rows that are in it.
 fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64) -> Result<bool> {
-    let ArchiveCommit { dataset, month, revision, last_row, .. } = *commit;
-    if !ready(records::has_lease(&mut &*connection, holder))? {
-        return Ok(false);
-    }
+    let ArchiveCommit { dataset, month, last_row, .. } = *commit;
     let mut progress = match Progress::read(connection, dataset) {
         Err(StoreError::NoDataset { .. }) => return Ok(false),
         progress => progress?,
     };
-    if progress.removed > revision {
+    let state = &mut progress.state;
+    if !ready(records::put_into_effect(&mut &*connection, commit, holder, state))? {
         return Ok(false);
-    }
-    let Some(last) = ready(records::put_into_effect(&mut &*connection, commit))? else {
-        return Ok(false);
-    };
-    if last.is_some() {
-        progress.archived_until = progress.archived_until.max(Some(month.next().start()));
-        progress.newest_archived = progress.newest_archived.max(last);
     }
     remove_rows(connection, dataset, month.span(), last_row, &mut progress)?;
     progress.save(connection, dataset)?;
@@ -130,7 +118,7 @@ fn remove_rows(
     last_row: i64,
     progress: &mut Progress,
 ) -> Result<()> {
-    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
+    let empty = scan::empty(connection, dataset)?;
     let has_newer = tail::count(connection, dataset, span)? > 0
         || !chunks::with_rows_after(connection, dataset, last_row, 1)?.is_empty();
     let mut newer = empty.clone();
@@ -150,39 +138,6 @@ fn remove_rows(
     if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
 }
 
-/// Returns the dataset with the lowest id above `after`.
-pub(super) fn next_entry(
-    connection: &Connection,
-    after: Option<DatasetId>,
-) -> Result<Option<CatalogEntry>> {
-    let sql = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
-    let after = after.map_or(0, DatasetId::get);
-    let Some(id) = connection.find(sql, [after], dataset_id)? else { return Ok(None) };
-    let sight = catalog::sight(connection, None, &DatasetRef::Id(id))?;
-    let Some(Sight { dataset, columns, newest, .. }) = sight else { return Ok(None) };
-    Ok(Some(CatalogEntry {
-        dataset,
-        owner: catalog::owner(connection, id)?,
-        columns,
-        tags: ready(tags::list(&mut &*connection, TagFilter::OfDataset(id)))?,
-        newest,
-        kept_from: Progress::read(connection, id)?.kept_from,
-    }))
-}
-
-/// Creates a dataset with the id of a catalog entry.
-fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
-    let CatalogEntry { dataset, .. } = entry;
-    let new = [NewDataset::from(entry)];
-    catalog::create_numbered(connection, &new, Some(dataset.id), dataset.created_at)?;
-    for column in &entry.columns {
-        let sql = "UPDATE columns SET created_at = ?3 WHERE dataset = ?1 AND name = ?2";
-        let created = column.created_at.micros();
-        connection.run(sql, params![dataset.id.get(), column.name, created])?;
-    }
-    progress::touch(connection, dataset.id, dataset.updated_at)
-}
-
 /// Stores buckets of rows that were pruned in the source of a copy.
 fn put_buckets(
     connection: &Connection,
@@ -191,11 +146,11 @@ fn put_buckets(
     kept_from: Timestamp,
 ) -> Result<()> {
     let mut progress = Progress::read(connection, dataset)?;
-    if progress.newest.is_some() {
+    if progress.state.newest.is_some() {
         return Err(StoreError::failed(format!("dataset {dataset} has rows and is not a copy")));
     }
     buckets::extend_finest(connection, dataset, new)?;
-    progress.kept_from = progress.kept_from.max(Some(kept_from));
-    progress.revision += 1;
+    progress.state.kept_from = progress.state.kept_from.max(Some(kept_from));
+    progress.state.revision += 1;
     progress.save(connection, dataset)
 }

@@ -8,23 +8,16 @@ use rusqlite::{Connection, params};
 use super::series::SeriesId;
 use super::{Result, StoreError, chunks, tail};
 use crate::span::Span;
+use crate::store::state::State;
 
 /// State of a dataset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
-    pub(super) revision: u64,
-    pub(super) newest: Option<Timestamp>,
-    pub(super) kept_from: Option<Timestamp>,
+    pub(super) state: State,
     pub(super) n_fresh: usize,
     pub(super) n_late: usize,
     /// Number that changes whenever a chunk of the dataset is removed.
     pub(super) layout: i64,
-    /// End of the latest month that was ever archived.
-    pub(super) archived_until: Option<Timestamp>,
-    /// Timestamp of the latest archived row.
-    pub(super) newest_archived: Option<Timestamp>,
-    /// Revision of the latest commit that removed rows.
-    pub(super) removed: u64,
 }
 
 impl Progress {
@@ -36,36 +29,36 @@ impl Progress {
              WHERE dataset = ?1",
             [dataset.get()],
             |row| {
-                Ok(Self {
+                let state = State {
                     revision: row.get(0)?,
                     newest: timestamp(row.get(1)?),
                     kept_from: timestamp(row.get(2)?),
-                    n_fresh: row.get(3)?,
-                    n_late: row.get(4)?,
-                    layout: row.get(5)?,
                     archived_until: timestamp(row.get(6)?),
                     newest_archived: timestamp(row.get(7)?),
                     removed: row.get(8)?,
-                })
+                };
+                let (n_fresh, n_late) = (row.get(3)?, row.get(4)?);
+                Ok(Self { state, n_fresh, n_late, layout: row.get(5)? })
             },
         )?;
         found.ok_or(StoreError::NoDataset { dataset })
     }
 
     pub(super) fn save(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
+        let state = &self.state;
         connection.run(
             "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
              n_late = ?6, archived_until = ?7, newest_archived = ?8, removed = ?9 WHERE dataset = ?1",
             params![
                 dataset.get(),
-                self.revision,
-                self.newest.map(Timestamp::micros),
-                self.kept_from.map(Timestamp::micros),
+                state.revision,
+                state.newest.map(Timestamp::micros),
+                state.kept_from.map(Timestamp::micros),
                 self.n_fresh,
                 self.n_late,
-                self.archived_until.map(Timestamp::micros),
-                self.newest_archived.map(Timestamp::micros),
-                self.removed
+                state.archived_until.map(Timestamp::micros),
+                state.newest_archived.map(Timestamp::micros),
+                state.removed
             ],
         )?;
         Ok(())
@@ -77,9 +70,10 @@ impl Progress {
         connection: &Connection,
         dataset: DatasetId,
     ) -> Result<()> {
-        self.revision += 1;
-        self.removed = self.revision;
-        self.newest = newest(connection, dataset)?.max(self.newest_archived);
+        let state = &mut self.state;
+        state.revision += 1;
+        state.removed = state.revision;
+        state.newest = newest(connection, dataset)?.max(state.newest_archived);
         Ok(())
     }
 
@@ -103,7 +97,7 @@ pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Opti
 
 /// Returns the revision of a dataset.
 pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64> {
-    Ok(Progress::read(connection, dataset)?.revision)
+    Ok(Progress::read(connection, dataset)?.state.revision)
 }
 
 /// Sets the time of the last change of a dataset.

@@ -208,8 +208,8 @@ fn read_last_commit<T>(
 }
 
 fn version(connection: &Connection, dataset: DatasetId) -> Result<Version> {
-    let Progress { revision, layout, .. } = Progress::read(connection, dataset)?;
-    Ok((revision, layout))
+    let Progress { state, layout, .. } = Progress::read(connection, dataset)?;
+    Ok((state.revision, layout))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn deleted_dataset_leaves_no_records() {
     connection.execute_batch("BEGIN").unwrap();
     let new = contract::new_dataset("doomed");
     let now = Timestamp::from_seconds(1);
-    let made = catalog::create(&connection, &[new], now).unwrap();
+    let made = catalog::create(&connection, &[new], None, now).unwrap();
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {

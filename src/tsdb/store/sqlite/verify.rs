@@ -99,8 +99,8 @@ impl Verifier<'_> {
                 let what = format!("{n_seen} rows, but {n_rows} are counted");
                 self.report.fault(Fault::Dataset { dataset, what });
             }
-            if progress::newest(self.connection, dataset)?.max(progress.newest_archived)
-                != progress.newest
+            if progress::newest(self.connection, dataset)?.max(progress.state.newest_archived)
+                != progress.state.newest
             {
                 let what = "the recorded latest row is not the latest row".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
@@ -114,7 +114,7 @@ impl Verifier<'_> {
             Some(fold) => {
                 let columns = &(rows, fold.columns());
                 let rebuild = BucketRebuild { dataset, fold, columns, over: None, beneath: None };
-                self.buckets(rebuild, progress.kept_from)
+                self.buckets(rebuild, progress.state.kept_from)
             }
             None => Ok(()),
         }

@@ -19,7 +19,7 @@ fn months(connection: &mut Connection) -> [DatasetId; 2] {
     let write = connection.transaction().unwrap();
     let new = ["late", "in order"].map(contract::new_dataset);
     let now = Timestamp::from_seconds(1);
-    let made = catalog::create(&write, &new, now).unwrap();
+    let made = catalog::create(&write, &new, None, now).unwrap();
     let ids = [made[0].id, made[1].id];
     append(&write, ids[0], base());
     write.commit().unwrap();

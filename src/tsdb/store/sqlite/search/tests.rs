@@ -22,7 +22,7 @@ fn store(texts: &[(String, String)]) -> Connection {
         owner: Some(KeyId::new(1)),
     };
     let all: Vec<_> = texts.iter().map(new).collect();
-    catalog::create(&connection, &all, Timestamp::from_seconds(1)).unwrap();
+    catalog::create(&connection, &all, None, Timestamp::from_seconds(1)).unwrap();
     connection
 }
 
