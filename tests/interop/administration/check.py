@@ -147,16 +147,16 @@ def acknowledged(load):
 
 async def check(server, program, services, home, password_file):
     load = await Load.start(services, WRITES_EVERY_S, N_DATASETS, READERS_EACH)
-    await load.go_on()
+    await load.wait_for_batches()
     await check_publication(server, services)
-    await load.go_on()
+    await load.wait_for_batches()
     await check_new_password(server, services, password_file)
-    await load.go_on()
+    await load.wait_for_batches()
     before = acknowledged(load)
     dump = home / "dump"
     command = [server.programs / "pg_dump", "--format", "custom", "--file", dump]
     dumping = asyncio.to_thread(run, *command, server.as_administrator(DATABASE))
-    await asyncio.gather(dumping, load.go_on())
+    await asyncio.gather(dumping, load.wait_for_batches())
     await load.end()
     server.query(f"CREATE DATABASE {RESTORED} OWNER {USER} ENCODING UTF8 TEMPLATE template0", "postgres")
     restore = [server.programs / "pg_restore", "--exit-on-error", dump]

@@ -42,7 +42,7 @@ class Datasets(service.Service):
         start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         return self.rows(f"&start={start:%Y-%m-%dT%H:%M:%SZ}")
 
-    def goes_on(self, what, seconds=STORED_WITHIN_S):
+    def expect_new_row(self, what, seconds=STORED_WITHIN_S):
         """Waits for a new row, and checks that no earlier row is lost."""
         before, started = self.all_rows(), time.monotonic()
         wait(f"a row {what}", seconds, lambda: self.all_rows() - before)
@@ -60,7 +60,7 @@ def test(datasets):
     datasets.set_clock(LEAP_S)
     time.sleep(8)
     datasets.set_clock(0)
-    datasets.goes_on("no longer two days ahead")
+    datasets.expect_new_row("no longer two days ahead")
     assert kept <= datasets.rows(), "rows are gone"
     n_leaps = datasets.log().count("the clock leapt ahead")
     assert n_leaps == 1, f"{n_leaps} lines report one leap"
@@ -68,11 +68,11 @@ def test(datasets):
     datasets.stop()
     datasets.set_clock(LEAP_S)
     datasets.start()
-    datasets.goes_on("started two days ahead")
+    datasets.expect_new_row("started two days ahead")
     datasets.stop()
     datasets.set_clock(0)
     datasets.start()
-    datasets.goes_on("started again with the right date")
+    datasets.expect_new_row("started again with the right date")
     # Rows in the future must not hide the latest rows in a page without bounds.
     wait("the page of the newest rows", STORED_WITHIN_S, lambda: kept <= datasets.rows())
     n_warnings = datasets.log().count('"level":"warn"')

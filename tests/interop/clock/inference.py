@@ -31,7 +31,7 @@ class Inference(service.Service):
         """Returns the latest epoch of topic 1."""
         return int(self.ask("emissions/v10/topics/1")["topic"]["epoch_last_ended"])
 
-    def goes_on(self, what):
+    def expect_next_epoch(self, what):
         before, started = self.nonce(), time.monotonic()
         wait(f"the next epoch {what}", TWO_EPOCHS_S, lambda: self.nonce() > before)
         print(f"{what}: the next epoch after {time.monotonic() - started:.1f} s")
@@ -40,24 +40,24 @@ class Inference(service.Service):
 def test(inference):
     inference.set_clock(-DAY_S)
     inference.start()
-    inference.goes_on("a day behind")
+    inference.expect_next_epoch("a day behind")
     inference.set_clock(0)
-    inference.goes_on("set right by a day")
+    inference.expect_next_epoch("set right by a day")
     inference.set_clock(2 * DAY_S)
-    inference.goes_on("two days ahead")
+    inference.expect_next_epoch("two days ahead")
     inference.set_clock(0)
-    inference.goes_on("no longer two days ahead")
+    inference.expect_next_epoch("no longer two days ahead")
     inference.stop()
     inference.start()
-    inference.goes_on("after a restart")
+    inference.expect_next_epoch("after a restart")
     inference.stop()
     inference.set_clock(2 * DAY_S)
     inference.start()
-    inference.goes_on("started two days ahead")
+    inference.expect_next_epoch("started two days ahead")
     inference.stop()
     inference.set_clock(0)
     inference.start()
-    inference.goes_on("started again with the right date")
+    inference.expect_next_epoch("started again with the right date")
     n_behind = inference.log().count("the clock is behind the latest epoch")
     assert n_behind == 1, f"{n_behind} lines report a start with an earlier date"
 

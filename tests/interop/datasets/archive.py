@@ -1,4 +1,4 @@
-"""Archived rows, read by DuckDB and polars from the directory, equal those of the API."""
+"""Checks that archived rows, read by DuckDB and polars from the directory, equal the rows of the API."""
 
 import contextlib
 import json

@@ -90,7 +90,7 @@ class Test:
         finally:
             kill(pids, signal.SIGCONT)
         status = await psql.wait()
-        assert status != 0, "a server that leads no more acknowledged a write"
+        assert status != 0, "a former leader acknowledged a write"
 
     async def stop_copies(self, leader):
         """Suspends the copies, and stops the leader's server during an insert that waits for them. The insert
@@ -136,7 +136,7 @@ class Test:
         services = self.services
         for port in [services.limited_port, services.port] * READS:
             status, text = await call(port, services.key, "GET", f"/api/rows/?dataset={dataset}")
-            assert status == 200, f"reads go on: {status} {text}"
+            assert status == 200, f"reads do not continue: {status} {text}"
 
     async def insert_once(self, dataset):
         body = {"dataset": dataset, "rows": [{"timestamp": timestamp(0), "values": {"value": 1}}]}
@@ -187,7 +187,7 @@ class Test:
     async def run(self, losses):
         await self.cluster.wait_until_whole()
         load = await Load.start(self.services, WRITES_EVERY_S)
-        await load.go_on()
+        await load.wait_for_batches()
         dataset, whole = await self.create_large()
         n_whole = 0
         for what in losses:
@@ -197,10 +197,10 @@ class Test:
             await wait_until(self.services.are_healthy, "all services are healthy again")
             took = time.monotonic() - began
             downloaded = await download
-            assert downloaded in (None, whole), "a download that ends has all rows"
+            assert downloaded in (None, whole), "a complete download lacks rows"
             n_whole += downloaded is not None
-            await load.go_on()
-            print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
+            await load.wait_for_batches()
+            print(f"lost {what}, recovered after {took:.1f} s: {load.losses()}", flush=True)
         # The services have been restarted, so everything is read from the database.
         for process in self.services.replicas:
             process.kill()

@@ -1,6 +1,6 @@
 """Checks an inference service with third-party clients: check.py PROGRAM [NAME]…
 
-Starts a network on loopback, lets it learn, and lets each check loose on it.
+Starts a network on loopback, lets it learn, and runs each check on it.
 """
 
 import consumer

@@ -171,10 +171,10 @@ async def check_epoch(servers, results, topic, nonce):
     path = f"/api/v1/topics/{topic}/epochs/{nonce}"
     texts = [await call(port, servers.key, "GET", path) for port in servers.ports]
     assert texts[0][0] == 200, (path, *texts[0])
-    assert len(set(texts)) == 1, f"{path}: not all services answer the same"
+    assert len(set(texts)) == 1, f"{path}: services return different bundles"
     bundle = json.loads(texts[0][1])["network_inferences"]
     found = [(one["worker"], one["values"][0]["value"]) for one in bundle["inferer_values"]]
-    assert len(found) == len(dict(found)), f"{path}: a worker is there twice"
+    assert len(found) == len(dict(found)), f"{path}: a worker occurs twice"
     n_unknown = 0
     for worker, value in found:
         value = f"{float(value):.6f}"

@@ -43,14 +43,14 @@ def start_pgbouncer(mode, postgres_port, home):
 
 async def check(services, pgbouncer):
     load = await Load.start(services, WRITES_EVERY_S, N_DATASETS, READERS_EACH)
-    await load.go_on()
+    await load.wait_for_batches()
     began = time.monotonic()
     pgbouncer.kill()
     await asyncio.sleep(1)
     pgbouncer.start()
     await wait_until(services.are_healthy, "all services are healthy again")
     took = time.monotonic() - began
-    await load.go_on()
+    await load.wait_for_batches()
     print(f"killed pgbouncer, healthy after {took:.1f} s: {load.losses()}", flush=True)
     await load.end()
 

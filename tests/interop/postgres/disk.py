@@ -59,7 +59,7 @@ class Service:
         return (await self.ask("GET", "/health"))[0] == 200
 
     async def refuse(self, method, path, body_of):
-        """Sends requests until one is refused. Returns the number of acknowledged ones and the refusal."""
+        """Sends requests until one is refused. Returns the number of acknowledged requests and the refusal."""
         for n in range(TRIES_MAX):
             status, answer = await self.ask(method, path, body_of(n))
             if status not in (200, 201):
@@ -86,7 +86,7 @@ def create_key(program, database):
 
 
 def fill(folder):
-    """Fills the disk, which must be a small one of the test."""
+    """Fills the disk, which must be a small disk that was set up for the test."""
     disk = os.statvfs(folder)
     is_small = disk.f_blocks * disk.f_frsize <= DISK_BYTES_MAX
     assert os.path.ismount(folder) and is_small, f"{folder} is no small disk"
@@ -124,7 +124,7 @@ async def check_log(program, database, folder, home, control):
         status, answer = await insert()
         assert status == 201, answer
         assert await n_stored(service, dataset) == (n_batches + 1) * ROWS_EACH
-        print(f"disk freed: {n_batches} batches acknowledged = stored, and writes go on")
+        print(f"disk freed: {n_batches} batches acknowledged = stored, and writes continue")
     except BaseException:
         service.print_log()
         raise
@@ -167,7 +167,7 @@ async def check_data(program, database, folder, home):
             made.append(create_key(program, database))
         assert "full" in made[-1].stderr, made[-1].stderr
         n_rows = (n_batches + 1) * ROWS_EACH
-        assert await n_stored(datasets, dataset) == n_rows, "reads go on"
+        assert await n_stored(datasets, dataset) == n_rows, "reads do not continue"
         assert len((await inference.ask("GET", "/api/v1/topics"))[1]["topics"]) >= min(n_topics, 1)
         print(f"disk full after {n_batches} batches, {n_topics} topics and {len(made) - 1} keys: {answer['message']}")
         filler.unlink()
@@ -178,7 +178,7 @@ async def check_data(program, database, folder, home):
         assert (await inference.ask("POST", "/api/v1/topics", topic(n_topics)))[0] == 200
         assert create_key(program, database).returncode == 0
         assert await n_stored(datasets, dataset) == n_rows + ROWS_EACH
-        print(f"disk freed: {n_rows} rows acknowledged = stored, and writes go on")
+        print(f"disk freed: {n_rows} rows acknowledged = stored, and writes continue")
     except BaseException:
         for service in services:
             service.print_log()

@@ -132,7 +132,7 @@ class Setup:
 
 
 def guide_part(first, behind):
-    """Returns the lines of the guide from the one that begins with `first` up to the one that begins with `behind`."""
+    """Returns lines of the guide: from a line that begins with `first` to a line that begins with `behind`."""
     lines = GUIDE.read_text().splitlines()
     begin = next(n for n, line in enumerate(lines) if line.strip().startswith(first))
     end = next(n for n in range(begin, len(lines)) if lines[n].strip().startswith(behind))
@@ -155,7 +155,7 @@ def check_private(setup, port, name):
     for headers, want in ((bearer, 200), ({}, 401)) * 2:
         status, *_ = call(port, "GET", f"/api/rows/live/?dataset={dataset}&limit=2", headers=headers)
         assert status == want, f"{name}: {status} for {want}"
-    print(f"ok  {name}: private rows reach nobody else")
+    print(f"ok  {name}: private rows reach only their key")
 
 
 def check_stream(setup, port, name, next_row):
@@ -184,7 +184,7 @@ def check_stream(setup, port, name, next_row):
                     break
             delays.append(time.monotonic() - sent_at)
     median_ms = sorted(delays)[len(delays) // 2] * 1000
-    print(f"ok  {name}: events come by themselves, after {median_ms:.1f} ms with their insert")
+    print(f"ok  {name}: events are not buffered: {median_ms:.1f} ms from insert to event")
     return next_row + 10
 
 

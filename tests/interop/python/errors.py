@@ -1,4 +1,4 @@
-"""Errors say what is wrong and what to do, and no key."""
+"""Tests that errors say what is wrong and what to do, and contain no key."""
 
 import os
 import pathlib

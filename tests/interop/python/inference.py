@@ -1,4 +1,4 @@
-"""Topics: a worker, the past, backtests; and functions."""
+"""Tests topics (workers, past epochs, backtests) and functions."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def worker_submits(_):
     STEADY.start()
 
 
-def worker_goes_on_after_a_restart(_):
+def worker_continues_after_a_restart(_):
     deadline, n_submitted = time.monotonic() + WITHIN_S, STEADY.n_submitted
     while STEADY.n_submitted == n_submitted:
         assert time.monotonic() < deadline, "the worker submitted nothing"

@@ -1,4 +1,4 @@
-"""Frames that are inserted."""
+"""Tests inserts of frames."""
 
 import pandas
 import polars

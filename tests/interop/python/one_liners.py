@@ -1,4 +1,4 @@
-"""The commands of README's section about Python, and the calls in the package's README."""
+"""Runs the commands of README's section about Python, and the calls in the package's README."""
 
 import pathlib
 import re
@@ -37,7 +37,7 @@ def readme_of_the_package_runs(_):
 
 
 def has_httpfs():
-    """Returns true if DuckDB can have its extension, which is fetched from its makers' site."""
+    """Returns True if DuckDB's extension for HTTP can be installed, which downloads it."""
     try:
         duckdb.connect().execute("INSTALL httpfs; LOAD httpfs")
     except duckdb.Error:
@@ -46,14 +46,14 @@ def has_httpfs():
 
 
 class DatedHttp(HTTPFileSystem):
-    """Files over HTTP that are as old as DuckDB asks."""
+    """A file system over HTTP with the modification time that DuckDB requires."""
 
     def modified(self, path):
         return pandas.Timestamp("2026-01-01", tz="UTC").to_pydatetime()
 
 
 def asof_join(stack, command):
-    """Runs the query of `command` with another client for HTTP."""
+    """Runs the query of `command` with another HTTP client."""
     url = re.search(r"url = '(.*?)'", command)[1]
     script = f'eval "$({stack.program} env)"\nprintf %s "{url}"'
     url = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Rows as frames."""
+"""Tests reads of rows as frames."""
 
 import datetime as dt
 import doctest
@@ -17,7 +17,7 @@ def doctests_pass(_):
 
 
 def settled():
-    """A time before which no rows arrive."""
+    """Returns a time before which no more rows arrive."""
     return triptych.latest(MARKET, 1)["timestamp"].iloc[0] - pandas.Timedelta("10s")
 
 

@@ -1,4 +1,4 @@
-"""A local stack in a directory of its own: started, stopped, started again."""
+"""A local stack in a temporary directory, which can be stopped and started again."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Stack:
         }
 
     def start(self):
-        """Starts it, and waits until it serves."""
+        """Starts the stack, and waits until its market has rows. Returns the line that `up` printed."""
         with open(self.path / "log", "a") as log:
             command = [self.program, "up", "--json", "--data-dir", f"{self.path}/stack"]
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -46,7 +46,7 @@ class Stack:
         return json.loads(line)
 
     def stop(self):
-        """Ends it, and waits until it has ended."""
+        """Stops the stack, and waits until it has exited."""
         if self.process:
             self.process.send_signal(signal.SIGINT)
             self.process.wait()
@@ -54,7 +54,7 @@ class Stack:
             self.process = None
 
     def close(self):
-        """Ends it for good."""
+        """Stops the stack and deletes its directory."""
         self.stop()
         self.folder.cleanup()
 
@@ -62,11 +62,11 @@ class Stack:
         return (self.path / "log").read_text()
 
     def command(self, *arguments):
-        """The standard output of a command of the program."""
+        """Runs a command of the program and returns its standard output."""
         done = subprocess.run([self.program, *arguments], capture_output=True, text=True)
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
     def json(self, path, **query):
-        """The response of the inference service."""
+        """Returns the response of the inference service."""
         return triptych.Client().inference.get_json(path, query)

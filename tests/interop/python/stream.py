@@ -1,4 +1,4 @@
-"""A stream over a restart of the service, which then has another port."""
+"""Tests a stream over a restart of the service, which then has another port."""
 
 import queue
 import threading

@@ -89,13 +89,13 @@ async def lose(services, what, database):
 
 async def check(services, database):
     load = await Load.start(services)
-    await load.go_on()
+    await load.wait_for_batches()
     for what in LOSSES:
         began = time.monotonic()
         await lose(services, what, database)
         await wait_until(services.are_healthy, "all services are healthy again")
         took = time.monotonic() - began
-        await load.go_on()
+        await load.wait_for_batches()
         print(f"lost {what}, healthy after {took:.1f} s: {load.losses()}", flush=True)
     await load.end()
 

@@ -115,7 +115,7 @@ class Reader:
             await self.pause()
             text += chunk
             events, _, text = text.rpartition(b"\n\n")
-            assert b"event: reset" not in events, "a stream goes on where it ended"
+            assert b"event: reset" not in events, "a stream did not resume"
             for data, cursor in EVENT.findall(events + b"\n"):
                 number = int(cursor.rpartition(b"-")[2])
                 last = self.numbers[-1] if self.numbers else 0
@@ -181,15 +181,15 @@ class Load:
         self.n_refused = 0
         return self
 
-    async def go_on(self):
+    async def wait_for_batches(self):
         """Waits until every writer has written more batches."""
         wanted = [writer.n_batches + BATCHES_BETWEEN for writer in self.writers]
         ended = lambda: [task for task in [*self.reading, *self.writing] if task.done()]
         are_done = lambda: all(w.n_batches >= n for w, n in zip(self.writers, wanted)) or ended()
-        await wait_until(are_done, "writers go on")
+        await wait_until(are_done, "writers continue")
         for task in ended():
             task.result()
-            raise AssertionError("a reader or writer ended")
+            raise AssertionError("a reader or writer exited")
 
     def losses(self):
         """Returns the number of retries and errors since the last call."""
@@ -237,10 +237,10 @@ async def create(services, name, columns=(("value", "float"),)):
 async def check_dataset(services, dataset, writers, readers):
     acknowledged = {second for writer in writers for second in writer.acknowledged}
     rows = await stored(services, dataset)
-    assert len(rows) == len(set(rows.values())), "no row is stored twice"
+    assert len(rows) == len(set(rows.values())), "a row is stored twice"
     lost = acknowledged - set(rows.values())
     assert not lost, f"dataset {dataset}: {len(lost)} acknowledged rows are lost"
-    assert set(rows.values()) == acknowledged, f"dataset {dataset}: there are rows more"
+    assert set(rows.values()) == acknowledged, f"dataset {dataset}: rows that were not acknowledged are stored"
     newest = max(rows)
     have_all = lambda: all(reader.numbers[-1] >= newest for reader in readers)
     await wait_until(have_all, f"dataset {dataset}: all readers have all rows")
@@ -250,14 +250,14 @@ async def check_dataset(services, dataset, writers, readers):
         first = reader.numbers[WRITERS_EACH - 1]
         missing = sorted(number for number in rows.keys() - set(reader.numbers) if number > first)
         assert not missing, f"a reader lacks rows {missing}, and begins with {reader.numbers[:9]}"
-        assert set(reader.values) == acknowledged, "no reader has other rows"
+        assert set(reader.values) == acknowledged, "a reader has other rows"
         named = [value for value in reader.values if value in once]
-        assert len(named) == len(once), "no reader has a row of a named batch twice"
+        assert len(named) == len(once), "a reader has a row of a named batch twice"
     n_connections = sum(reader.n_connections for reader in readers)
     n_of_stalling = sum(reader.n_connections for reader in readers if reader.is_stalling)
     gap_s = max(reader.longest_gap_s for reader in readers if not reader.is_stalling)
     print(
         f"dataset {dataset}: {len(acknowledged)} rows acknowledged = stored = streamed, in order, to"
         f" {len(readers)} readers over {n_connections} connections, {n_of_stalling} of those that stall,"
-        f" {gap_s:.1f} s without any at most"
+        f" at most {gap_s:.1f} s without a row"
     )

@@ -1,7 +1,7 @@
 """Compares numbers on the screen with the responses of the services: figures.py PROGRAM
 
-Each figure is read off a drawn screen, between two requests for it. It is right if it is one of the two
-answers or, if it moves, lies between them. A figure that moved more than the screen may lag is read again.
+Each figure is read from a drawn screen between two requests for its value. It is correct if it agrees with
+one of the two responses. Otherwise it is read again, since the screen may lag.
 """
 
 import re

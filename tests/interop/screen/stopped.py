@@ -1,7 +1,7 @@
 """Suspends each service in turn, and checks that every screen shows within seconds that it does not respond:
 stopped.py PROGRAM
 
-A stopped process keeps its connections open, and answers nothing.
+A suspended process keeps its connections open, but does not respond.
 """
 
 import os
