@@ -25,7 +25,7 @@ Examples:
   triptych datasets export btcusd --resolution 1h --format ndjson | jq .close
   triptych datasets export btcusd --resolution 5m --fill previous -o bars.parquet
 
-A file appears under its name once it is complete, and replaces an existing one then.";
+A file appears under its name once it is complete. Only then does it replace an existing file.";
 
 /// The flags of `datasets export`.
 #[derive(Debug, Args)]
