@@ -17,7 +17,7 @@ use task::private;
 use self::engine::{Access, End, EndError};
 use self::table::{Row, Table};
 use crate::connection::Schema;
-use crate::files::beside;
+use crate::files::with_ending;
 use crate::postgres::DatabaseUrl;
 use crate::postgres::schema::Schema as SharedSchema;
 
@@ -165,7 +165,7 @@ fn lock_file(
     if let Some(folder) = path.parent() {
         private::create_folder(folder).map_err(|error| failed(error.into()))?;
     }
-    let lock_path = beside(path, ".lock");
+    let lock_path = with_ending(path, ".lock");
     let locked = lock::wait_for(&lock_path)
         .map_err(|error| failed(format!("cannot lock {}: {error}", lock_path.display()).into()))?;
     locked.map(Some).ok_or_else(|| CopyError::InUse { path: path.clone() })

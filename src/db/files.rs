@@ -43,7 +43,7 @@ impl DatabaseFiles {
     /// An I/O error if the main file cannot be found.
     pub fn open(path: &Path) -> io::Result<Self> {
         let main = OpenFile::open(path.to_owned())?;
-        let log = match OpenFile::open(beside(path, LOG)) {
+        let log = match OpenFile::open(with_ending(path, LOG)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found?),
         };
@@ -86,8 +86,8 @@ impl DatabaseFiles {
         if self.main.is_in_place() {
             return;
         }
-        let aside = beside(&self.main.path, LOG_ASIDE);
-        let index = beside(&self.main.path, LOG_INDEX);
+        let aside = with_ending(&self.main.path, LOG_ASIDE);
+        let index = with_ending(&self.main.path, LOG_INDEX);
         let moved = fs::rename(&log.path, &aside).and_then(|()| fs::remove_file(index));
         if let Err(error) = moved {
             error!(%error, "failed to rename {}, which does not belong to the file next to it", log.path.display());
@@ -128,7 +128,7 @@ const fn identity(_: &fs::Metadata) -> (u64, u64) {
 
 /// Returns `path` with `ending` appended to the file name.
 #[must_use]
-pub fn beside(path: &Path, ending: &str) -> PathBuf {
+pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()
@@ -142,7 +142,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("db");
         for ending in ["", LOG, LOG_INDEX] {
-            fs::write(beside(&path, ending), ending).unwrap();
+            fs::write(with_ending(&path, ending), ending).unwrap();
         }
         let files = DatabaseFiles::open(&path).unwrap();
         assert!(files.check());
@@ -166,8 +166,8 @@ mod tests {
         fs::write(&backup, "older").unwrap();
         fs::rename(&backup, &path).unwrap();
         assert!(!files.check());
-        assert!(!beside(&path, LOG).exists() && !beside(&path, LOG_INDEX).exists());
-        assert_eq!(fs::read(beside(&path, LOG_ASIDE)).unwrap(), LOG.as_bytes());
+        assert!(!with_ending(&path, LOG).exists() && !with_ending(&path, LOG_INDEX).exists());
+        assert_eq!(fs::read(with_ending(&path, LOG_ASIDE)).unwrap(), LOG.as_bytes());
         assert_eq!(fs::read(&path).unwrap(), b"older");
     }
 
@@ -175,14 +175,14 @@ mod tests {
     fn log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
         // The old files stay open, so that the new files get other inodes.
-        let open = ["", LOG].map(|ending| fs::File::open(beside(&path, ending)).unwrap());
-        fs::remove_file(beside(&path, LOG)).unwrap();
+        let open = ["", LOG].map(|ending| fs::File::open(with_ending(&path, ending)).unwrap());
+        fs::remove_file(with_ending(&path, LOG)).unwrap();
         fs::remove_file(&path).unwrap();
         for ending in ["", LOG] {
-            fs::write(beside(&path, ending), "new").unwrap();
+            fs::write(with_ending(&path, ending), "new").unwrap();
         }
         assert!(!files.check());
-        assert_eq!(fs::read(beside(&path, LOG)).unwrap(), b"new");
+        assert_eq!(fs::read(with_ending(&path, LOG)).unwrap(), b"new");
         drop((open, base));
     }
 }

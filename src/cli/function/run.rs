@@ -35,7 +35,7 @@ const STDIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PAGES_IN_MIB: u64 = 16;
 
 /// Interval between requests for a result: short for people, long for a head.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// The flags of `function run`.
 #[derive(Debug, Args)]
@@ -163,7 +163,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     if command.wait {
         let waiting = with_progress("waiting for the result", async {
             while response.code == CODE_IN_PROGRESS {
-                sleep(ASK_EVERY).await;
+                sleep(POLL_EVERY).await;
                 response = request().await?;
             }
             anyhow::Ok(())

@@ -313,7 +313,7 @@ impl ProgramWorker {
         let is_ready = program.is_ready(window.left()).await?;
         self.program = Some(program);
         if !is_ready {
-            tell_loading(window);
+            report_loading(window);
         }
         Ok(is_ready)
     }
@@ -342,7 +342,7 @@ impl ProgramWorker {
         let response = program.request(&epoch_line(window, rows)?, within).await?;
         self.program = Some(program);
         if response.is_none() {
-            tell_loading(window);
+            report_loading(window);
         }
         Ok(response)
     }
@@ -369,7 +369,7 @@ fn pause(wait: Duration, until_next: Duration) -> Duration {
 }
 
 /// Reports a persistent program that has not responded yet.
-fn tell_loading(EpochWindow { nonce, .. }: &EpochWindow) {
+fn report_loading(EpochWindow { nonce, .. }: &EpochWindow) {
     tell(&format!("nonce {nonce}: the program is still loading and has not responded yet"));
 }
 

@@ -34,7 +34,7 @@ use crate::key_limit::{KeyLimit, KeyPermit};
 
 /// Maximum length of a body that is read before the service checks that the key owns the dataset.
 /// Reading a body of this length is faster than the check.
-const UNASKED_BYTES_MAX: u64 = 64 * 1024;
+const UNCHECKED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Memory that is reserved initially for a decompressed body, as a multiple of the compressed length.
 /// Text rarely has a higher compression ratio.
@@ -105,7 +105,7 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
         _ => Some(params.dataset()?),
     };
-    let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX)
+    let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNCHECKED_BYTES_MAX)
         || coding != Coding::Identity;
     // The JSON body may name another dataset than the query.
     if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {

@@ -4,7 +4,7 @@ use model::dataset::Dtype;
 use model::row::Value;
 use model::timestamp::Timestamp;
 
-use super::number_text::{Decimal, Telling, is_rounded_integer, telling};
+use super::number_text::{Decimal, MarkEvidence, is_rounded_integer, mark_evidence};
 
 /// Texts that represent a missing value in formats without types, the same as in pandas.
 pub(crate) const ABSENT: [&str; 15] = [
@@ -139,7 +139,7 @@ impl Cell<'_> {
             Self::Bare(text) => {
                 let is_float = text.trim().parse::<f64>().is_ok();
                 is_float
-                    || telling(text) != Telling::Nothing
+                    || mark_evidence(text) != MarkEvidence::Nothing
                     || float_of(text, Decimal::Point).is_some()
             }
             _ => false,

@@ -59,24 +59,24 @@ impl Decimal {
 
 /// Evidence that a text gives for the decimal mark of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
-    /// None: the text has no mark or is not a number.
+pub(super) enum MarkEvidence {
+    /// The text has no mark or is not a number.
     Nothing,
-    /// The text is only a number with this decimal mark.
-    One(Decimal),
+    /// The text is a number only with this decimal mark.
+    Only(Decimal),
     /// The text is a different number with each decimal mark, such as `1,234`.
-    Open,
+    Ambiguous,
 }
 
 /// Returns the evidence that `text` gives for the decimal mark. A single point counts as a decimal mark:
 /// in a file without commas, `1.234` almost never means 1234.
-pub(super) fn telling(text: &str) -> Telling {
+pub(super) fn mark_evidence(text: &str) -> MarkEvidence {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {
-        (Some(_), None) if text.contains([',', '.']) => Telling::One(Decimal::Point),
-        (None, Some(_)) => Telling::One(Decimal::Comma),
-        (Some(_), Some(_)) if text.contains(',') => Telling::Open,
-        _ => Telling::Nothing,
+        (Some(_), None) if text.contains([',', '.']) => MarkEvidence::Only(Decimal::Point),
+        (None, Some(_)) => MarkEvidence::Only(Decimal::Comma),
+        (Some(_), Some(_)) if text.contains(',') => MarkEvidence::Ambiguous,
+        _ => MarkEvidence::Nothing,
     }
 }
 
@@ -115,21 +115,21 @@ mod tests {
         check("1 234 567", Some(1_234_567.0), Some(1_234_567.0));
         check("+1.5e3", Some(1500.0), None);
         for text in ["", "-", "1,23,456.0", ".", "1..2", "inf", "1e", "a"] {
-            assert!(!matches!(telling(text), Telling::One(_)), "{text}");
+            assert!(!matches!(mark_evidence(text), MarkEvidence::Only(_)), "{text}");
         }
     }
 
     #[test]
     fn unambiguous_text_shows_the_decimal_mark() {
         let cases = [
-            ("1,234.5", Telling::One(Decimal::Point)),
-            ("1,5", Telling::One(Decimal::Comma)),
-            ("1,234", Telling::Open),
-            ("1.234", Telling::Nothing),
-            ("7", Telling::Nothing),
+            ("1,234.5", MarkEvidence::Only(Decimal::Point)),
+            ("1,5", MarkEvidence::Only(Decimal::Comma)),
+            ("1,234", MarkEvidence::Ambiguous),
+            ("1.234", MarkEvidence::Nothing),
+            ("7", MarkEvidence::Nothing),
         ];
         for (text, want) in cases {
-            assert_eq!(telling(text), want, "{text}");
+            assert_eq!(mark_evidence(text), want, "{text}");
         }
     }
 

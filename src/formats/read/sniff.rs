@@ -10,7 +10,7 @@ use model::timestamp::Timestamp;
 
 use self::time_column::{is_clock_name, is_hour_name};
 use super::cell::{Cell, exact_integer};
-use super::number_text::{Decimal, Telling, telling};
+use super::number_text::{Decimal, MarkEvidence, mark_evidence};
 use super::source::Input;
 use super::time_text::{TimeTexts, day_first, is_clock, is_date};
 use super::timestamps::{TimeUnit, timestamp};
@@ -276,11 +276,13 @@ impl Seen {
         self.n_number_texts +=
             usize::from(matches!(cell, Cell::Text(text) if Cell::Bare(text).is_number()));
         if let Cell::Bare(text) = cell {
-            match telling(text) {
-                Telling::Nothing => {}
-                Telling::One(Decimal::Point) => self.n_points += 1,
-                Telling::One(Decimal::Comma) => self.n_commas += 1,
-                Telling::Open => drop(self.open_mark.get_or_insert_with(|| cell.describe())),
+            match mark_evidence(text) {
+                MarkEvidence::Nothing => {}
+                MarkEvidence::Only(Decimal::Point) => self.n_points += 1,
+                MarkEvidence::Only(Decimal::Comma) => self.n_commas += 1,
+                MarkEvidence::Ambiguous => {
+                    self.open_mark.get_or_insert_with(|| cell.describe());
+                }
             }
         }
         let is_large = cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);

@@ -198,7 +198,7 @@ impl Inference {
 
     /// Reserves running the workers of `topic` for the epoch `nonce`. Returns false if another service
     /// runs them or has run them. The reservation lasts for half of the window.
-    pub(crate) async fn begin_asking(&self, topic: &Topic, nonce: BlockHeight) -> Result<bool> {
+    pub(crate) async fn reserve_run(&self, topic: &Topic, nonce: BlockHeight) -> Result<bool> {
         if !self.shared.store.is_shared() {
             return Ok(true);
         }
@@ -207,13 +207,13 @@ impl Inference {
         self.with_store(move |shared| {
             let now = shared.chain.now();
             let until = now + shared.chain.block_time().saturating_mul(n_blocks);
-            Ok(shared.store.begin_asking(id, nonce, now, until)?)
+            Ok(shared.store.reserve_run(id, nonce, now, until)?)
         })
         .await
     }
 
     /// Records that the workers have run, or releases the reservation.
-    pub(crate) async fn end_asking(
+    pub(crate) async fn end_run(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
@@ -222,7 +222,7 @@ impl Inference {
         if !self.shared.store.is_shared() {
             return Ok(());
         }
-        self.with_store(move |shared| Ok(shared.store.end_asking(topic, nonce, is_done)?)).await
+        self.with_store(move |shared| Ok(shared.store.end_run(topic, nonce, is_done)?)).await
     }
 
     /// Polls for changes by other services until it is dropped and notifies streams and runners.

@@ -51,7 +51,7 @@ pub struct Runner {
     runs: Arc<dyn Runs>,
     rows: Arc<dyn Rows>,
     /// Latest epoch for which workers have run.
-    asked: Option<BlockHeight>,
+    last_run: Option<BlockHeight>,
     /// First epoch for which no workers could run.
     first: Option<BlockHeight>,
 }
@@ -83,7 +83,7 @@ impl Runner {
         runs: Arc<dyn Runs>,
         rows: Arc<dyn Rows>,
     ) -> Self {
-        Self { inference, topic, runs, rows, asked: None, first: None }
+        Self { inference, topic, runs, rows, last_run: None, first: None }
     }
 
     /// Starts a task in `group` for each topic of `inference`, including topics created later.
@@ -177,12 +177,12 @@ impl Runner {
             Err(error) => return self.file_failed("epochs could not be read", &error),
         };
         self.inference.works(id, Failing::File);
-        let is_unasked = |nonce: &BlockHeight| {
-            self.asked != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
+        let is_pending = |nonce: &BlockHeight| {
+            self.last_run != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
         };
-        if let Some(nonce) = newest.filter(is_unasked) {
-            match self.inference.begin_asking(&self.topic, nonce).await {
-                Ok(true) => self.ask_and_log(nonce).await,
+        if let Some(nonce) = newest.filter(is_pending) {
+            match self.inference.reserve_run(&self.topic, nonce).await {
+                Ok(true) => self.run_and_log(nonce).await,
                 Ok(false) => {}
                 Err(error) => self.file_failed("run of the workers could not be reserved", &error),
             }
@@ -264,7 +264,7 @@ impl Runner {
     }
 
     /// Reads the latest rows, runs the workers on them, and submits their predictions.
-    async fn ask(&self, nonce: BlockHeight) -> Result<(), StepError> {
+    async fn run_workers(&self, nonce: BlockHeight) -> Result<(), StepError> {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
@@ -448,20 +448,20 @@ impl Runner {
         answer.map_err(StepError::caused_by(format!("{task} failed")))
     }
 
-    async fn ask_and_log(&mut self, nonce: BlockHeight) {
+    async fn run_and_log(&mut self, nonce: BlockHeight) {
         let id = self.topic.id;
-        let asked = self.ask(nonce).instrument(self.span("AskWorkers", nonce)).await;
-        if let Err(error) = self.inference.end_asking(id, nonce, asked.is_ok()).await {
+        let outcome = self.run_workers(nonce).instrument(self.span("AskWorkers", nonce)).await;
+        if let Err(error) = self.inference.end_run(id, nonce, outcome.is_ok()).await {
             self.file_failed("run of the workers could not be recorded", &error);
         }
-        match asked {
+        match outcome {
             Ok(()) => {
-                self.asked = Some(nonce);
+                self.last_run = Some(nonce);
                 self.inference.works(id, Failing::Inferring);
             }
             // The dataset and the workers might still be starting during the first epoch. If they
             // are also unavailable for the next one, this is a failure.
-            Err(error) if self.asked.is_none() && *self.first.get_or_insert(nonce) == nonce => {
+            Err(error) if self.last_run.is_none() && *self.first.get_or_insert(nonce) == nonce => {
                 info!(topic.id = %id, cause = chain(&error), "topic {id} is waiting for its dataset and its workers");
             }
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),

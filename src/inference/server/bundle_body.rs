@@ -126,7 +126,7 @@ pub(super) fn pieces(
 ///
 /// # Errors
 /// See [`pieces`].
-pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response> {
+pub(super) fn response(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response> {
     let is_long = bodies.iter().any(PairBody::is_long);
     let pieces = pieces(head, bodies)?;
     if is_long {

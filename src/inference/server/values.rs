@@ -52,7 +52,7 @@ pub(super) async fn latest(params: Params) -> Result<Response> {
         has_outliers: bundles.resistant.is_some(),
         closed_at: bundles.closed_at.to_string(),
     };
-    bundle_body::answer(&head, vec![PairBody::new(&bundles.bundle, false)])
+    bundle_body::response(&head, vec![PairBody::new(&bundles.bundle, false)])
 }
 
 fn weights(shares: &RoleValues) -> WeightsBody {
@@ -151,7 +151,7 @@ pub(super) async fn epoch(params: Params) -> Result<Response> {
         inferer_scores: inferers,
         forecaster_scores: forecasters,
     };
-    bundle_body::answer(&head, pairs)
+    bundle_body::response(&head, pairs)
 }
 
 /// Default number of epochs of a response.

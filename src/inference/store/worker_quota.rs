@@ -19,7 +19,7 @@ const LABELS: &str = "labels";
 
 /// Counter that stores a deadline: until then, one service has reserved running the workers of an epoch.
 /// In microseconds since 1970.
-const ASKED_UNTIL: &str = "asked until";
+const RESERVED_UNTIL: &str = "asked until";
 
 impl Store {
     /// Stores `submission` for the epoch `nonce`, if the epoch is open and it is the worker's first
@@ -70,7 +70,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn begin_asking(
+    pub fn reserve_run(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
@@ -82,7 +82,7 @@ impl Store {
                  ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = excluded.n
                  WHERE counters.n < ?5";
             let [topic, nonce] = key(topic, nonce);
-            let values = values![topic, nonce, ASKED_UNTIL, until.micros(), at.micros()];
+            let values = values![topic, nonce, RESERVED_UNTIL, until.micros(), at.micros()];
             Ok(session.run(sql, values)? > 0)
         })
     }
@@ -92,12 +92,12 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn end_asking(&self, topic: TopicId, nonce: BlockHeight, is_done: bool) -> Result<()> {
+    pub fn end_run(&self, topic: TopicId, nonce: BlockHeight, is_done: bool) -> Result<()> {
         let until = if is_done { i64::MAX } else { 0 };
         self.write(move |session| {
             let sql = "UPDATE counters SET n = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
             let [topic, nonce] = key(topic, nonce);
-            session.run(sql, values![topic, nonce, ASKED_UNTIL, until]).map(drop)
+            session.run(sql, values![topic, nonce, RESERVED_UNTIL, until]).map(drop)
         })
     }
 }

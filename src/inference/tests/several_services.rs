@@ -175,18 +175,18 @@ async fn service_takes_over_inferring_from_a_stopped_service() {
     let Some((topic, services)) = three(&clock).await else { return };
     let settings = services[0].find_topic(topic).unwrap();
     services[0].open_epoch(topic, 1).await.unwrap();
-    assert!(services[0].begin_asking(&settings, 1).await.unwrap());
-    assert!(!services[1].begin_asking(&settings, 1).await.unwrap());
+    assert!(services[0].reserve_run(&settings, 1).await.unwrap());
+    assert!(!services[1].reserve_run(&settings, 1).await.unwrap());
     clock.advance(Duration::from_secs(settings.timing.worker_submission_window / 2 + 1));
     assert!(
-        services[1].begin_asking(&settings, 1).await.unwrap(),
+        services[1].reserve_run(&settings, 1).await.unwrap(),
         "the first service did not finish"
     );
-    services[1].end_asking(topic, 1, false).await.unwrap();
-    assert!(services[2].begin_asking(&settings, 1).await.unwrap(), "the second service failed");
-    services[2].end_asking(topic, 1, true).await.unwrap();
+    services[1].end_run(topic, 1, false).await.unwrap();
+    assert!(services[2].reserve_run(&settings, 1).await.unwrap(), "the second service failed");
+    services[2].end_run(topic, 1, true).await.unwrap();
     clock.advance(Duration::from_hours(1));
-    assert!(!services[0].begin_asking(&settings, 1).await.unwrap());
+    assert!(!services[0].reserve_run(&settings, 1).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -305,7 +305,7 @@ impl Copy<'_> {
                     let until = bucket_end(Resolution::FiveMinutes, last.timestamp);
                     written = put(std::mem::take(&mut pending), until);
                 }
-                Ok(go_on(&written))
+                Ok(continue_unless_failed(&written))
             })
             .map_err(CopyError::Read)?;
         written?;
@@ -341,7 +341,7 @@ impl Copy<'_> {
                 if pending.len() >= COMMIT_ROWS || pending.n_bytes() >= COMMIT_BYTES {
                     done = put(std::mem::replace(&mut pending, Block::new(&dtypes)));
                 }
-                Ok(go_on(&done))
+                Ok(continue_unless_failed(&done))
             })
             .map_err(CopyError::Read)?;
         done?;
@@ -417,7 +417,7 @@ fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
 }
 
 /// Continues a scan unless `done`, its result so far, is an error.
-const fn go_on(done: &Result<(), CopyError>) -> ControlFlow<()> {
+const fn continue_unless_failed(done: &Result<(), CopyError>) -> ControlFlow<()> {
     if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 

@@ -116,7 +116,7 @@ async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Val
 
 /// Checks that a request through `proxied` is stored once although the proxy `lose` drops the response.
 /// `http` accesses the service directly.
-async fn check_lost_answer(proxied: &Http, http: &Http, lose: &LossyProxy) {
+async fn check_lost_response(proxied: &Http, http: &Http, lose: &LossyProxy) {
     let dataset = create(http, "it lost").await;
     let stored = |revision: u64| Ok((201, json!({"inserted": 2, "revision": revision})));
     let lost = insert_named(proxied, dataset, "a").await;
@@ -138,7 +138,7 @@ async fn insert_with_a_lost_response_is_stored_once() {
     let service = http.base().strip_prefix("http://").unwrap();
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let proxied = Http::new(&format!("http://{}", cut.address), Some(&key));
-    check_lost_answer(&proxied, &http, &cut).await;
+    check_lost_response(&proxied, &http, &cut).await;
 
     // Here a command sends the request, and retries it automatically.
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
@@ -166,7 +166,7 @@ async fn insert_with_a_lost_database_response_is_stored_once() {
     let environment = [("TRIPTYCH_STORE", store.as_str())];
     let key = new_key_with(&data_dir, "it", &environment);
     let (_service, http) = serve_with(&data_dir, &key, &environment);
-    check_lost_answer(&http, &http, &cut).await;
+    check_lost_response(&http, &http, &cut).await;
 
     let service = http.base().strip_prefix("http://").unwrap();
     let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);

@@ -26,7 +26,7 @@ use test_bench::Outcome;
 
 fn main() -> Outcome<ExitCode> {
     let driver = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    if memory::is_asked() {
+    if memory::is_reference() {
         return driver.block_on(memory::serve());
     }
     driver.block_on(rows::measure(env::args().skip(1)))

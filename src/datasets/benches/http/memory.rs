@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 }
 
 /// Returns true if this process should run as the reference.
-pub(crate) fn is_asked() -> bool {
+pub(crate) fn is_reference() -> bool {
     env::var_os(PART).is_some()
 }
 

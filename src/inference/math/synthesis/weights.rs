@@ -84,7 +84,7 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     if best == f64::NEG_INFINITY {
         return line.fill(0.0);
     }
-    let weight = weight_beside(best, scale, params);
+    let weight = weight_function(best, scale, params);
     for place in line {
         *place = weight(*place);
     }
@@ -94,7 +94,7 @@ pub fn weigh(line: &mut [f64], params: &Params) {
 ///
 /// Values proportional to 1 / (1 + e^z) are multiplied by a factor that prevents underflow of the
 /// greatest.
-pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
+pub fn weight_function(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
     let Params { generation, p_norm: p, c_norm: c, .. } = *params;
     let (center, slope) = (p * c, p / scale);
     let least = center - slope * best;

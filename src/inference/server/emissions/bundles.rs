@@ -85,7 +85,7 @@ impl Bodies {
         pairs: PairBody,
     ) -> Result<Response> {
         if pairs.is_long() {
-            return bundle_body::answer(head, vec![pairs]);
+            return bundle_body::response(head, vec![pairs]);
         }
         let body = bundle_body::join(pieces(head, [pairs])?)?;
         self.0.write().insert(key, (nonce, body.clone()));
@@ -146,10 +146,13 @@ async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response> {
     let pairs = PairBody::new(&bundle, form.is_old);
     if form.is_old {
         let network_inferences = single(&topic, bundle.bundle)?;
-        return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs]);
+        return bundle_body::response(
+            &NetworkInferencesAtBlock { network_inferences },
+            vec![pairs],
+        );
     }
     let body = NetworkInferencesAtBlock { network_inferences: bundle.bundle };
-    bundle_body::answer(&body, vec![pairs])
+    bundle_body::response(&body, vec![pairs])
 }
 
 impl BundleForm {

@@ -43,7 +43,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
 async fn network_loss(params: Params) -> Result<Response> {
     let topic = params.topic()?;
     let (loss_bundle, pairs) = read_losses(&params, &topic, "").await?;
-    bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
+    bundle_body::response(&NetworkLoss { loss_bundle }, vec![pairs])
 }
 
 /// Returns the losses that the only reputer, the dataset, reported for an epoch.
@@ -58,9 +58,9 @@ async fn reputer_loss_bundles(params: Params) -> Result<Response> {
         let (signature, pubkey) = (None, String::new());
         let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
         let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
-        return bundle_body::answer(&ReputerLossBundlesV9 { loss_bundles }, vec![pairs]);
+        return bundle_body::response(&ReputerLossBundlesV9 { loss_bundles }, vec![pairs]);
     }
-    bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
+    bundle_body::response(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
 /// Returns an inferer's regret.

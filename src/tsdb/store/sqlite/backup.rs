@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use db::files::beside;
+use db::files::with_ending;
 use rusqlite::Connection;
 use task::file::{AtomicFile, FileMode, remove_stale};
 use task::lock::{self, Lock};
@@ -14,7 +14,7 @@ use crate::report::{AdminError, Report};
 
 /// Returns the path of the file that processes lock while they use the store.
 fn lock_path(path: &Path) -> PathBuf {
-    beside(path, ".lock")
+    with_ending(path, ".lock")
 }
 
 /// Suffixes of the files that SQLite creates next to a database.
@@ -62,11 +62,11 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     let draft = create(to)?;
     let report = prepare(from, draft.draft_path()).inspect_err(|_| {
         for ending in LOG_ENDINGS {
-            fs::remove_file(beside(draft.draft_path(), ending)).ok();
+            fs::remove_file(with_ending(draft.draft_path(), ending)).ok();
         }
     })?;
     for ending in LOG_ENDINGS {
-        let rest = beside(to, ending);
+        let rest = with_ending(to, ending);
         match fs::remove_file(&rest) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(AdminError::file(&rest, error));

@@ -9,7 +9,7 @@ use super::{check, parsed, upstream};
 use crate::math::regret::{ByActor, Crowd, Regrets, initial_regret};
 use crate::math::statistics::{deviation, median, moving_average, quantile};
 use crate::math::synthesis::interval::percentiles;
-use crate::math::synthesis::weights::{Params, normalized, scale, weight_beside};
+use crate::math::synthesis::weights::{Params, normalized, scale, weight_function};
 use crate::math::synthesis::{Epoch, Newcomers, synthesize};
 
 fn numbers(value: &Value) -> Vec<f64> {
@@ -39,7 +39,7 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
     };
     match group {
         "weight_from_normalized_regret" => {
-            one(weight_beside(number("max"), 1.0, &params(case))(number("x")))
+            one(weight_function(number("max"), 1.0, &params(case))(number("x")))
         }
         "regret_scale" => one(scale(&numbers(&input["regrets"]), &params(case))),
         "normalize_weights" => match normalized(&numbers(&input["weights"])) {

@@ -26,20 +26,20 @@ fn best_actor_has_weight_one() {
 
 #[test]
 fn weights_of_2024_match_upstream() {
-    check(weight_beside(-24.5, 1.0, &STDEV)(-24.5), 0.000_783_570_957_287_158_2);
-    check(weight_beside(-14.0, 1.0, &STDEV)(-15.0), 0.000_039_021_395_379_428_1);
-    check(weight_beside(0.0, 1.0, &STDEV)(-0.25), 0.142_277_619_532_700_35);
+    check(weight_function(-24.5, 1.0, &STDEV)(-24.5), 0.000_783_570_957_287_158_2);
+    check(weight_function(-14.0, 1.0, &STDEV)(-15.0), 0.000_039_021_395_379_428_1);
+    check(weight_function(0.0, 1.0, &STDEV)(-0.25), 0.142_277_619_532_700_35);
 }
 
 #[test]
 fn weights_of_2024_are_clamped() {
-    let ceiling = weight_beside(100.0, 1.0, &STDEV)(0.75 + CEILING_2024 / 3.0);
-    check(weight_beside(100.0, 1.0, &STDEV)(100.0), ceiling);
+    let ceiling = weight_function(100.0, 1.0, &STDEV)(0.75 + CEILING_2024 / 3.0);
+    check(weight_function(100.0, 1.0, &STDEV)(100.0), ceiling);
     check(
-        weight_beside(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 + 1e-9),
+        weight_function(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 + 1e-9),
         3.0 * (-FLOOR_2024).exp(),
     );
-    assert_eq!(weight_beside(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 - 1e-9).to_bits(), 0);
+    assert_eq!(weight_function(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 - 1e-9).to_bits(), 0);
 }
 
 #[test]
