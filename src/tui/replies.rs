@@ -8,116 +8,79 @@
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// Start of every reply.
-const START: &str = "11;rgb:";
+const START: &str = "\x1b]11;rgb:";
 
-/// Maximum length of a reply, with three numbers of four digits.
-const LENGTH_MAX: usize = START.len() + 3 * 5;
+/// Maximum length of the rest of an incomplete reply: three numbers of four digits, two slashes and an
+/// escape.
+const REST_MAX: usize = 3 * 4 + 2 + 1;
 
 /// Held keys that can be part of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     held: Vec<TermEvent>,
+    /// Characters that the terminal sent for the held keys, after an escape key that was not held.
     text: String,
-    /// True after an escape key, which can be the start of a split reply.
-    is_after_escape: bool,
-    /// True if a reply was split within its end, so that its last character is missing.
-    is_end_due: bool,
-}
-
-/// Role that a key can have in a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Start,
-    Letter(char),
-    End,
-    Escape,
-    Foreign,
-    NoKey,
 }
 
 impl Replies {
     /// Returns the background if `event` completes a reply, and the events that do not belong to a
     /// reply.
     pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
-        let part = part_of(&event);
         // Other events, such as a resize, can arrive within a reply.
-        if part == Part::NoKey {
+        let Some(text) = text_of(&event) else { return (None, vec![event]) };
+        if self.held.is_empty() && text == "\x1b" {
+            // Not held, because it is usually a press of the escape key.
+            self.text = text;
             return (None, vec![event]);
         }
-        let is_after_escape = std::mem::replace(&mut self.is_after_escape, part == Part::Escape);
-        if std::mem::take(&mut self.is_end_due) && part == Part::Letter('\\') {
+        self.text.push_str(&text);
+        self.held.push(event);
+        let rest = self.text.strip_prefix(START);
+        // The alternative end is BEL.
+        let mut ends = ["\x1b\\", "\x07"].into_iter();
+        if let Some(color) = ends.find_map(|end| rest?.strip_suffix(end)) {
+            let color = parse_color(color);
+            *self = Self::default();
+            return (color, Vec::new());
+        }
+        let is_digit = |letter: char| letter.is_ascii_hexdigit() || letter == '/';
+        let is_start = match rest {
+            Some(rest) => {
+                rest.len() <= REST_MAX && rest.trim_end_matches('\x1b').chars().all(is_digit)
+            }
+            None => START.starts_with(&self.text),
+        };
+        if is_start {
             return (None, Vec::new());
         }
-        match (part, self.held.is_empty()) {
-            (Part::Letter(']'), true) if is_after_escape => {
-                self.held.push(event);
-                (None, Vec::new())
-            }
-            (Part::Start, true) => {
-                self.held.push(event);
-                (None, Vec::new())
-            }
-            (_, true) => (None, vec![event]),
-            (Part::Letter(letter), false) if self.accepts(letter) => {
-                self.text.push(letter);
-                self.held.push(event);
-                (None, Vec::new())
-            }
-            (end @ (Part::End | Part::Escape), false) if self.text.starts_with(START) => {
-                self.is_end_due = end == Part::Escape;
-                self.held.clear();
-                (parse_color(&std::mem::take(&mut self.text)), Vec::new())
-            }
-            _ => {
-                self.text.clear();
-                let mut events = std::mem::take(&mut self.held);
-                events.push(event);
-                (None, events)
-            }
-        }
-    }
-
-    /// Returns true if `letter` continues the reply.
-    fn accepts(&self, letter: char) -> bool {
-        match START.chars().nth(self.text.len()) {
-            Some(wanted) => letter == wanted,
-            None => self.text.len() < LENGTH_MAX && (letter.is_ascii_hexdigit() || letter == '/'),
-        }
+        (None, std::mem::take(self).held)
     }
 }
 
-fn part_of(event: &TermEvent) -> Part {
-    let TermEvent::Key(KeyEvent { code, modifiers, kind, .. }) = event else {
-        return Part::NoKey;
-    };
-    if *kind == KeyEventKind::Release {
-        return Part::NoKey;
-    }
-    let (is_alt, is_ctrl) =
-        (modifiers.contains(KeyModifiers::ALT), modifiers.contains(KeyModifiers::CONTROL));
+/// Returns the characters that the terminal sends for a key, or `None` for other events.
+fn text_of(event: &TermEvent) -> Option<String> {
+    let TermEvent::Key(KeyEvent { code, modifiers, kind, .. }) = event else { return None };
+    let is_alt = modifiers.contains(KeyModifiers::ALT);
+    let is_ctrl = modifiers.contains(KeyModifiers::CONTROL);
     match code {
-        KeyCode::Esc if !is_alt => Part::Escape,
-        KeyCode::Char(']') if is_alt => Part::Start,
-        KeyCode::Char('\\') if is_alt => Part::End,
-        // The alternative end is BEL, which is also `Ctrl-G`.
-        KeyCode::Char('g') if is_ctrl => Part::End,
-        KeyCode::Char(letter) if !is_alt && !is_ctrl => Part::Letter(*letter),
-        _ => Part::Foreign,
+        _ if *kind == KeyEventKind::Release => None,
+        KeyCode::Esc if !is_alt => Some("\x1b".to_owned()),
+        KeyCode::Char('g') if is_ctrl => Some("\x07".to_owned()),
+        KeyCode::Char(letter) if is_alt => Some(format!("\x1b{letter}")),
+        KeyCode::Char(letter) if !is_ctrl => Some(letter.to_string()),
+        // No reply contains a NUL.
+        _ => Some("\0".to_owned()),
     }
 }
 
 /// Parses the color in a reply, with one to four hexadecimal digits per channel.
 fn parse_color(text: &str) -> Option<[u8; 3]> {
-    let mut parts = text.strip_prefix(START)?.split('/').map(|digits| {
-        let high = match digits.len() {
-            1 => u8::from_str_radix(digits, 16).ok()? * 0x11,
-            2..=4 => u8::from_str_radix(digits.get(..2)?, 16).ok()?,
-            _ => return None,
-        };
-        Some(high)
+    let mut parts = text.split('/').map(|digits| match digits.len() {
+        1 => Some(u8::from_str_radix(digits, 16).ok()? * 0x11),
+        2..=4 => u8::from_str_radix(digits.get(..2)?, 16).ok(),
+        _ => None,
     });
-    let color = [parts.next()??, parts.next()??, parts.next()??];
-    Some(color)
+    Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
 #[cfg(test)]
