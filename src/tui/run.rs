@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
-use futures::StreamExt as _;
+use futures::stream::{BoxStream, StreamExt as _};
 use task::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -25,7 +25,7 @@ use crate::replies::Replies;
 use crate::screens::Screen;
 use crate::state::overlay::Overlay;
 use crate::state::{Dirty, State, session};
-use crate::terminal::{self, Signal, Signals, Tui};
+use crate::terminal::{self, Signal, Tui};
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::time_zone::TimeZone;
@@ -113,7 +113,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
-    let signals = Signals::listen().map_err(RunError::Terminal)?;
+    let signals = terminal::signals().map_err(RunError::Terminal)?;
     // Pending events of services. When the channel is full, senders wait.
     let (events, inbox) = mpsc::channel(256);
     // Pending events of local processes. When the channel is full, log lines are dropped by the
@@ -181,7 +181,7 @@ struct Loop {
     hits: Hits,
     runner: Runner,
     terminal: Tui,
-    signals: Signals,
+    signals: BoxStream<'static, Signal>,
     keys: EventStream,
     replies: Replies,
     #[cfg(debug_assertions)]
@@ -282,7 +282,7 @@ impl Loop {
         let timer = self.runner.timers.values().min().copied().filter(|_| is_waiting);
         Some(tokio::select! {
             biased;
-            signal = self.signals.next() => Next::Signal(signal),
+            Some(signal) = self.signals.next() => Next::Signal(signal),
             event = self.keys.next(), if !self.is_paging => Next::Term(event),
             Some(event) = self.inbox.recv() => Next::Event(event.into()),
             Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event).into()),

@@ -1,7 +1,7 @@
 //! The terminal: entered when the screen opens, restored on every exit.
 //!
-//! Each mode that is switched on is recorded. It is switched off again when the screen is closed,
-//! stopped by the shell, or terminated by a signal or a panic. Frames are encoded by ratatui's
+//! The modes of the screen are switched off again when it is closed, stopped by the shell, or
+//! terminated by a signal or a panic. Frames are encoded by ratatui's
 //! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after the
 //! first frame. Its reply arrives among the keys, see `replies`.
 
@@ -9,7 +9,7 @@ use std::backtrace::Backtrace;
 use std::io::{self, Write as _, stdout};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{mem, panic};
 
 use crossterm::clipboard::CopyToClipboard;
@@ -23,29 +23,24 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
     LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
+use futures::stream::{BoxStream, StreamExt as _, poll_fn, select_all};
 use model::escape::escape_line;
 use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::prelude::*;
 use rustix::process::{self, Pid, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use task::file::{FileMode, write_atomic};
-use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::event::Effect;
 
-/// Bit set of the modes that are on. Static because a panic hook has to find it.
-static MODES_ON: AtomicU8 = AtomicU8::new(0);
+/// True while the modes of the screen are on. Static because a panic hook has to find it.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// True once a panic hook has left the terminal.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
 
 /// File name of the panic report. A new report replaces the previous one.
 const REPORT_FILE: &str = "panic.txt";
-
-/// Set once a panic hook has left the terminal.
-const LOST: u8 = 1 << 7;
-/// Raw mode.
-const RAW: u8 = 1 << 0;
-/// The alternate screen, the hidden cursor, bracketed paste and focus events.
-const SCREEN: u8 = 1 << 1;
-/// Clicks and the wheel.
-const MOUSE: u8 = 1 << 2;
 
 /// Queries the background (OSC 11), then the primary device attributes. Every terminal replies to the
 /// second query, so after that reply there is no reply to the first one.
@@ -98,7 +93,7 @@ impl Tui {
 
     /// Returns true if a panic hook has left the terminal.
     pub(crate) fn is_lost() -> bool {
-        MODES_ON.load(Ordering::SeqCst) & LOST != 0
+        IS_LOST.load(Ordering::SeqCst)
     }
 
     /// Draws a frame. Writes the changed cells in a single write, or nothing if no cell changed.
@@ -143,13 +138,7 @@ impl Tui {
             }
             Effect::CaptureMouse(has_mouse) => {
                 self.has_mouse = *has_mouse;
-                if *has_mouse {
-                    MODES_ON.fetch_or(MOUSE, Ordering::SeqCst);
-                    write_out(MOUSE_ON)
-                } else {
-                    MODES_ON.fetch_and(!MOUSE, Ordering::SeqCst);
-                    write_out(MOUSE_OFF)
-                }
+                write_out(if *has_mouse { MOUSE_ON } else { MOUSE_OFF })
             }
             Effect::Redraw => {
                 self.redraw();
@@ -190,36 +179,31 @@ fn terminal_size() -> (u16, u16) {
     size().unwrap_or((80, 24))
 }
 
-/// Switches all modes on. Each is recorded first, because a partly switched on mode has to be switched
-/// off, too.
+/// Switches the modes of the screen on.
 fn switch_on(has_mouse: bool) -> io::Result<()> {
-    MODES_ON.fetch_or(RAW, Ordering::SeqCst);
+    // Recorded first, because modes that are only partly on have to be switched off, too.
+    IS_ON.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
-    MODES_ON.fetch_or(SCREEN, Ordering::SeqCst);
     let mut bytes = Vec::new();
     queue!(bytes, EnterAlternateScreen, Hide, EnableBracketedPaste, EnableFocusChange)?;
     if has_mouse {
-        MODES_ON.fetch_or(MOUSE, Ordering::SeqCst);
         bytes.extend_from_slice(MOUSE_ON);
     }
     write_out(&bytes)
 }
 
-/// Switches off the modes that are on. Ignores failures, since the terminal may already be closed.
-pub(crate) fn switch_off() {
-    let modes = MODES_ON.swap(0, Ordering::SeqCst);
-    let mut bytes = Vec::new();
-    if modes & MOUSE != 0 {
-        bytes.extend_from_slice(MOUSE_OFF);
-    }
-    if modes & SCREEN != 0 {
+/// Switches all modes off. Returns false if they were off already. Ignores failures, since the terminal
+/// may already be closed.
+pub(crate) fn switch_off() -> bool {
+    let was_on = IS_ON.swap(false, Ordering::SeqCst);
+    if was_on {
+        let mut bytes = MOUSE_OFF.to_vec();
         queue!(bytes, EndSynchronizedUpdate, ResetColor, DisableFocusChange).ok();
         queue!(bytes, DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
-    }
-    write_out(&bytes).ok();
-    if modes & RAW != 0 {
+        write_out(&bytes).ok();
         disable_raw_mode().ok();
     }
+    was_on
 }
 
 /// Installs the panic hook, which leaves the terminal, writes a report to `folder` and prints its path.
@@ -234,11 +218,8 @@ pub(crate) fn watch_panics(folder: Option<PathBuf>) {
             let text = format!("triptych {version}\n{message}{place}\n\n{trace}\n");
             write_atomic(&path, text.as_bytes(), FileMode::Private).ok().map(|()| path)
         });
-        let was_open = MODES_ON.load(Ordering::SeqCst) != 0;
-        if was_open {
-            switch_off();
-            MODES_ON.store(LOST, Ordering::SeqCst);
-        }
+        let was_open = switch_off();
+        IS_LOST.fetch_or(was_open, Ordering::SeqCst);
         default_hook(panic);
         if let (true, Some(path)) = (was_open, report) {
             drop(writeln!(io::stderr(), "triptych: the report is in {}", path.display()));
@@ -270,39 +251,22 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Receives the signals of this process.
-pub(crate) struct Signals {
-    terminate: unix::Signal,
-    interrupt: unix::Signal,
-    hang_up: unix::Signal,
-    stop: unix::Signal,
-    resume: unix::Signal,
-}
-
-impl Signals {
-    /// Installs the signal handlers.
-    pub(crate) fn listen() -> io::Result<Self> {
-        // The numbers of SIGTSTP and SIGCONT differ between systems.
-        let kind = |signal: process::Signal| SignalKind::from_raw(signal.as_raw());
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-            stop: signal(kind(process::Signal::TSTP))?,
-            resume: signal(kind(process::Signal::CONT))?,
-        })
-    }
-
-    /// Waits for the next signal. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.terminate.recv() => Signal::Terminate,
-            _ = self.interrupt.recv() => Signal::Interrupt,
-            _ = self.hang_up.recv() => Signal::Terminate,
-            _ = self.stop.recv() => Signal::Stop,
-            _ = self.resume.recv() => Signal::Continue,
-        }
-    }
+/// Installs the signal handlers. Returns the signals of this process.
+pub(crate) fn signals() -> io::Result<BoxStream<'static, Signal>> {
+    // The numbers of SIGTSTP and SIGCONT differ between systems.
+    let kind = |signal: process::Signal| SignalKind::from_raw(signal.as_raw());
+    let kinds = [
+        (SignalKind::terminate(), Signal::Terminate),
+        (SignalKind::hangup(), Signal::Terminate),
+        (SignalKind::interrupt(), Signal::Interrupt),
+        (kind(process::Signal::TSTP), Signal::Stop),
+        (kind(process::Signal::CONT), Signal::Continue),
+    ];
+    let streams = kinds.map(|(kind, name)| {
+        let mut signals = signal(kind)?;
+        Ok(poll_fn(move |context| signals.poll_recv(context).map(|it| it.map(|()| name))))
+    });
+    Ok(select_all(streams.into_iter().collect::<io::Result<Vec<_>>>()?).boxed())
 }
 
 /// Stops only this process. Returns once it is continued. A pager of the same job stops on its own.
