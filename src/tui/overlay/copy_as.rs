@@ -97,8 +97,8 @@ fn text(table: &ExportTable, is_json: bool) -> String {
 
 /// Returns the formats of the selected node or group. The table contains all nodes.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
-    let nodes = state.cluster.nodes(state.cluster_context());
-    let node = state.cluster.node_idx(&nodes).and_then(|idx| nodes.get(idx));
+    let shown = state.cluster.table(state.cluster_context());
+    let node = shown.node();
     let row = |node: &crate::state::nodes::Node| {
         [
             node.peer_id.clone(),
@@ -110,7 +110,7 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
         ]
     };
     let columns = &["peer_id", "role", "groups", "runs", "agreed", "addresses"];
-    let table = ExportTable::new(columns, nodes.iter().map(row));
+    let table = ExportTable::new(columns, shown.nodes.iter().map(row));
     let mut forms = match node {
         Some(node) => {
             let json = state

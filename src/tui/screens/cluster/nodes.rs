@@ -89,12 +89,11 @@ pub(crate) fn height(n_nodes: usize) -> u16 {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, tier, .. } = frame;
     let cluster = &state.cluster;
-    let nodes = cluster.nodes(state.cluster_context());
-    let rows_shown = cluster.node_rows(&nodes);
-    let selected = cluster.row_idx(&nodes, &rows_shown);
+    let listed = cluster.table(state.cluster_context());
+    let (nodes, group) = (&listed.nodes, listed.group());
     let focus = state.is_pane_focused(Pane::Nodes);
     let inside =
-        pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
+        pane::Pane::new("Nodes").info(info(nodes, frame)).focus(focus).draw(area, buf, theme);
     if nodes.is_empty() && cluster.filter.value().is_empty() {
         draw_empty(inside, buf, theme, &empty_lines(frame));
         return;
@@ -108,16 +107,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_search(filter, buf, theme, &cluster.filter, "filter…");
     let rows = draw_failures(rows, buf, frame);
 
-    let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
+    let (mut columns, peer_width) = columns(rows.width, nodes, frame);
     let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
     let order = cluster.orders[Pane::Nodes as usize];
     let table = Table {
-        n_rows: rows_shown.len(),
-        selected: Some(selected).filter(|_| !rows_shown.is_empty()),
+        n_rows: listed.rows.len(),
+        selected: Some(listed.selected).filter(|_| !listed.rows.is_empty()),
         pane: Pane::Nodes.number(),
         ..Table::new(TableName::Nodes, &mut columns, &state.hidden_columns, order.column)
     };
-    table.draw(rows, buf, frame, |row| match rows_shown.get(row) {
+    table.draw(rows, buf, frame, |row| match listed.rows.get(row) {
         Some(NodeRow::Group(group)) => group_cells(group, frame),
         Some(NodeRow::Node(idx)) => {
             let cells = |node| cells(node, frame, peer_width, has_status);
@@ -125,13 +124,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         }
         None => Vec::new(),
     });
-    let title = match rows_shown.get(selected) {
-        Some(NodeRow::Group(group)) => group.title.clone(),
-        Some(NodeRow::Node(idx)) => match nodes.get(*idx) {
-            Some(node) => state.stack.node_name(&node.peer_id).into_owned(),
-            None => return,
-        },
-        None => return,
+    let title = match (group, listed.node()) {
+        (Some(group), _) => group.title.clone(),
+        (None, Some(node)) => state.stack.node_name(&node.peer_id).into_owned(),
+        (None, None) => return,
     };
     let lower = if has_detail {
         let y = lower.y.saturating_sub(area.y);
@@ -140,19 +136,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     } else {
         lower
     };
-    match rows_shown.get(selected) {
-        Some(NodeRow::Group(group)) if has_detail => draw_facts(lower, buf, theme, &facts(group)),
-        Some(NodeRow::Group(group)) => {
+    match (group, listed.node()) {
+        (Some(group), _) if has_detail => draw_facts(lower, buf, theme, &facts(group)),
+        (Some(group), _) => {
             let parts: Vec<String> = facts(group).into_iter().map(|(_, text)| text).collect();
             let text = format!("{} · {}", group.title, parts.join(" · "));
             text_cut(buf, lower, (0, 0), &text, theme.muted);
         }
-        Some(NodeRow::Node(idx)) => {
-            let Some(node) = nodes.get(*idx) else { return };
-            let draw = if has_detail { draw_detail } else { draw_short_detail };
-            draw(lower, buf, frame, node);
-        }
-        None => {}
+        (None, Some(node)) if has_detail => draw_detail(lower, buf, frame, node),
+        (None, Some(node)) => draw_short_detail(lower, buf, frame, node),
+        (None, None) => {}
     }
 }
 

@@ -19,12 +19,10 @@ use crate::widget::format::counted;
 /// Handles an action on the selected node.
 pub(crate) fn act(state: &mut State, action: Action) {
     let context = state.cluster_context();
-    let (group, nodes) = match state.cluster.selected_group(context) {
-        Some((group, nodes)) => (Some(group.title), nodes),
-        None => (None, state.cluster.selected_node(context).into_iter().collect()),
-    };
-    let workers: Vec<Node> = nodes.into_iter().filter(|node| !node.is_head()).collect();
-    let group = group.map(|title| (title, workers.len()));
+    let table = state.cluster.table(context);
+    let workers = table.selected_nodes().iter().filter(|node| !node.is_head());
+    let workers: Vec<Node> = workers.cloned().collect();
+    let group = table.group().map(|group| (group.title.clone(), workers.len()));
     if workers.is_empty() {
         let detail = "select a worker in the table of nodes".to_owned();
         return state.notify_refused("no worker is selected", detail);

@@ -162,61 +162,10 @@ impl State {
         processes
     }
 
-    /// Returns the rows of the table of `nodes`, which are sorted.
-    pub(crate) fn node_rows(&self, nodes: &[Node]) -> Vec<NodeRow> {
-        rows(nodes, self.grouped_by.as_deref(), &self.folds)
-    }
-
-    /// Selects node `peer_id` and clears filters that can hide it.
-    pub(crate) fn show_node(&mut self, peer_id: String) {
-        self.filter.clear();
-        self.folds = Folds::default();
-        self.group = None;
-        self.node = Some(peer_id);
-        self.focus = Pane::Nodes;
-    }
-
-    /// Returns the selected node, or `None` if a group is selected.
-    pub(crate) fn selected_node(&self, known: ClusterContext<'_>) -> Option<Node> {
+    /// Returns the table of the nodes that pass the filter.
+    pub(crate) fn table(&self, known: ClusterContext<'_>) -> NodeTable {
         let nodes = self.nodes(known);
-        let idx = self.node_idx(&nodes)?;
-        nodes.into_iter().nth(idx)
-    }
-
-    /// Returns the index of the selected node in `nodes`, or `None` if a group is selected.
-    pub(crate) fn node_idx(&self, nodes: &[Node]) -> Option<usize> {
-        let rows = self.node_rows(nodes);
-        match rows.get(self.row_idx(nodes, &rows)) {
-            Some(NodeRow::Node(idx)) => Some(*idx),
-            Some(NodeRow::Group(_)) | None => None,
-        }
-    }
-
-    /// Returns the selected group and its nodes.
-    pub(crate) fn selected_group(
-        &self,
-        known: ClusterContext<'_>,
-    ) -> Option<(NodeGroup, Vec<Node>)> {
-        let nodes = self.nodes(known);
-        let mut rows = self.node_rows(&nodes);
-        let idx = self.row_idx(&nodes, &rows);
-        match (idx < rows.len()).then(|| rows.swap_remove(idx)) {
-            Some(NodeRow::Group(group)) => {
-                let nodes = nodes.get(group.nodes.clone()).unwrap_or_default().to_vec();
-                Some((group, nodes))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns true if the nodes have focus and a group is selected.
-    pub(crate) fn is_group_selected(&self, known: ClusterContext<'_>) -> bool {
-        self.focus == Pane::Nodes && self.selected_group(known).is_some()
-    }
-
-    /// Returns the index of the selected row of `nodes`. For a node in a folded group, this is the
-    /// row of the group.
-    pub(crate) fn row_idx(&self, nodes: &[Node], rows: &[NodeRow]) -> usize {
+        let rows = rows(&nodes, self.grouped_by.as_deref(), &self.folds);
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
         let node_idx = nodes.iter().position(is_selected).unwrap_or(0);
         let is_group = |row: &NodeRow| match row {
@@ -228,19 +177,32 @@ impl State {
             NodeRow::Node(idx) => *idx == node_idx,
         };
         let selected = rows.iter().position(is_group);
-        selected.or_else(|| rows.iter().position(holds_node)).unwrap_or(0)
+        let selected = selected.or_else(|| rows.iter().position(holds_node)).unwrap_or(0);
+        NodeTable { nodes, rows, selected }
+    }
+
+    /// Selects node `peer_id` and clears filters that can hide it.
+    pub(crate) fn show_node(&mut self, peer_id: String) {
+        self.filter.clear();
+        self.folds = Folds::default();
+        self.group = None;
+        self.node = Some(peer_id);
+        self.focus = Pane::Nodes;
+    }
+
+    /// Returns true if the nodes have focus and a group is selected.
+    pub(crate) fn is_group_selected(&self, known: ClusterContext<'_>) -> bool {
+        self.focus == Pane::Nodes && self.table(known).group().is_some()
     }
 
     /// Returns the text for the copy action.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
-            Pane::Nodes => match self.selected_group(known) {
-                Some((_, nodes)) => {
-                    let ids: Vec<String> = nodes.into_iter().map(|node| node.peer_id).collect();
-                    Some(ids.join("\n"))
-                }
-                None => self.selected_node(known).map(|node| node.peer_id),
-            },
+            Pane::Nodes => {
+                let table = self.table(known);
+                let ids = table.selected_nodes().iter().map(|node| node.peer_id.as_str());
+                ids.map(str::to_owned).reduce(|ids, id| ids + "\n" + &id)
+            }
             Pane::Runs => Some(self.results.selected(known.runs)?.request.function_id.clone()),
             Pane::Groups => self.results.text(known.runs),
             Pane::Processes => {
@@ -292,6 +254,37 @@ impl State {
 /// Groups start folded if there are more nodes than this, so that their sums remain visible.
 const UNFOLDED_NODES_MAX: usize = 50;
 
+/// The table of nodes.
+#[derive(Debug)]
+pub(crate) struct NodeTable {
+    /// All nodes, also those of folded groups.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) rows: Vec<NodeRow>,
+    /// Index of the selected row. For a node in a folded group, this is the row of the group.
+    pub(crate) selected: usize,
+}
+
+impl NodeTable {
+    /// Returns the selected group, or `None` if a node is selected.
+    pub(crate) fn group(&self) -> Option<&NodeGroup> {
+        match self.rows.get(self.selected) {
+            Some(NodeRow::Group(group)) => Some(group),
+            Some(NodeRow::Node(_)) | None => None,
+        }
+    }
+
+    /// Returns the selected node, or `None` if a group is selected.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        self.selected_nodes().first().filter(|_| self.group().is_none())
+    }
+
+    /// Returns the selected node, or the nodes of the selected group.
+    pub(crate) fn selected_nodes(&self) -> &[Node] {
+        let nodes = self.rows.get(self.selected).map_or(0..0, NodeRow::nodes);
+        self.nodes.get(nodes).unwrap_or_default()
+    }
+}
+
 /// Row of the table of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeRow {
@@ -299,6 +292,16 @@ pub(crate) enum NodeRow {
     Group(NodeGroup),
     /// A node, by index.
     Node(usize),
+}
+
+impl NodeRow {
+    /// Returns the indices of the node, or of the nodes of the group.
+    pub(crate) fn nodes(&self) -> Range<usize> {
+        match self {
+            Self::Group(group) => group.nodes.clone(),
+            Self::Node(idx) => *idx..*idx + 1,
+        }
+    }
 }
 
 /// A group of nodes and its sums.

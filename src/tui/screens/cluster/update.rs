@@ -9,13 +9,12 @@ use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalEvent, LocalFunction};
 use crate::screens::cluster::processes;
 use crate::screens::cluster::state::{
-    ClusterContext, Folds, NodeGroup, NodeRow, Pane, State, next_attribute,
+    ClusterContext, Folds, NodeRow, NodeTable, Pane, State, next_attribute,
 };
 use crate::screens::update::{PROCESS_SCREENS, connect, note};
 use crate::screens::{Screen, execute};
 use crate::state::State as Whole;
 use crate::state::navigation::{Steps as _, moved};
-use crate::state::nodes::Node;
 use crate::state::overlay::Overlay;
 use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, Service};
@@ -41,25 +40,26 @@ impl State {
                 self.grouped_by = next_attribute(&all, self.grouped_by.as_deref());
                 self.group = None;
                 self.folds = Folds::of_nodes(all.len());
-                self.select_shown(known);
+                self.select(self.table(known).selected, known);
             }
             Action::FoldGroup if self.focus == Pane::Nodes => self.fold(known),
             Action::FoldGroups if self.grouped_by.is_some() => {
                 self.focus = Pane::Nodes;
                 self.folds.toggle_all();
-                self.select_shown(known);
+                self.select(self.table(known).selected, known);
             }
             Action::Open if self.is_group_selected(known) => self.fold(known),
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
             Action::NextOutput | Action::Diff | Action::Mark => {
                 self.results.take(action, known.runs, known.page);
             }
-            _ => match self.focus {
-                Pane::Nodes => self.move_node(action, known),
-                Pane::Runs => self.move_run(action, known),
-                Pane::Groups => self.results.take(action, known.runs, known.page),
-                Pane::Processes => self.move_process(action, known),
-            },
+            _ if self.focus == Pane::Groups => self.results.take(action, known.runs, known.page),
+            _ => {
+                let (row, n_rows) = self.selected_row(known);
+                if let Some(row) = moved(action, row, n_rows, known.page) {
+                    self.select(row, known);
+                }
+            }
         }
     }
 
@@ -80,17 +80,8 @@ impl State {
         };
         let Some(pane) = Pane::numbered(number) else { return };
         self.focus = pane;
-        match (pane, row) {
-            (Pane::Nodes, Some(row)) => {
-                let nodes = self.nodes(known);
-                self.select_row(&nodes, self.node_rows(&nodes).get(row));
-            }
-            (Pane::Runs, Some(row)) => {
-                self.show_run(row, known);
-            }
-            (Pane::Groups, Some(row)) => self.results.look.select(row),
-            (Pane::Processes, Some(row)) => self.select_process(row, known),
-            _ => {}
+        if let Some(row) = row {
+            self.select(row, known);
         }
     }
 
@@ -103,70 +94,62 @@ impl State {
         }
     }
 
-    fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
-        let processes = self.processes(known.stack);
-        let idx = self.process_idx(&processes);
-        if let Some(idx) = moved(action, idx, processes.len(), known.page) {
-            self.select_process(idx, known);
+    /// Returns the selected row of the table with focus, and the number of its rows.
+    fn selected_row(&self, known: ClusterContext<'_>) -> (usize, usize) {
+        match self.focus {
+            Pane::Nodes => {
+                let table = self.table(known);
+                (table.selected, table.rows.len())
+            }
+            Pane::Runs => {
+                let runs = self.runs(known.runs);
+                (self.run_idx(&runs, known.runs), runs.len())
+            }
+            Pane::Groups => (0, 0),
+            Pane::Processes => {
+                let processes = self.processes(known.stack);
+                (self.process_idx(&processes), processes.len())
+            }
         }
     }
 
-    fn select_process(&mut self, idx: usize, known: ClusterContext<'_>) {
-        self.process = self.processes(known.stack).get(idx).map(|process| process.name.clone());
-    }
-
-    fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
-        let nodes = self.nodes(known);
-        let rows = self.node_rows(&nodes);
-        let idx = moved(action, self.row_idx(&nodes, &rows), rows.len(), known.page);
-        if let Some(idx) = idx {
-            self.select_row(&nodes, rows.get(idx));
+    /// Selects a row of the table with focus.
+    fn select(&mut self, row: usize, known: ClusterContext<'_>) {
+        match self.focus {
+            Pane::Nodes => {
+                let table = self.table(known);
+                let Some(row) = table.rows.get(row) else { return };
+                self.group = match row {
+                    NodeRow::Group(group) => Some(group.title.clone()),
+                    NodeRow::Node(_) => None,
+                };
+                // The node selected if the group no longer exists.
+                self.node = table.nodes.get(row.nodes().start).map(|node| node.peer_id.clone());
+            }
+            Pane::Runs => {
+                if let Some(run) = self.runs(known.runs).get(row) {
+                    self.results.show(run.id);
+                }
+            }
+            Pane::Groups => self.results.look.select(row),
+            Pane::Processes => {
+                let processes = self.processes(known.stack);
+                self.process = processes.get(row).map(|process| process.name.clone());
+            }
         }
-    }
-
-    /// Selects a row of the table of `nodes`.
-    fn select_row(&mut self, nodes: &[Node], row: Option<&NodeRow>) {
-        let (group, idx) = match row {
-            Some(NodeRow::Group(group)) => (Some(group.title.clone()), group.nodes.start),
-            Some(NodeRow::Node(idx)) => (None, *idx),
-            None => return,
-        };
-        self.group = group;
-        // The node selected if the group no longer exists.
-        self.node = nodes.get(idx).map(|node| node.peer_id.clone());
-    }
-
-    /// Selects the group of the selected node if that group is folded.
-    fn select_shown(&mut self, known: ClusterContext<'_>) {
-        let nodes = self.nodes(known);
-        let rows = self.node_rows(&nodes);
-        self.select_row(&nodes, rows.get(self.row_idx(&nodes, &rows)));
     }
 
     /// Folds or unfolds the selected group or the group of the selected node, and selects that group.
     fn fold(&mut self, known: ClusterContext<'_>) {
-        let nodes = self.nodes(known);
-        let rows = self.node_rows(&nodes);
-        let upto = rows.iter().take(self.row_idx(&nodes, &rows) + 1);
-        let group = upto.rev().find(|row| matches!(row, NodeRow::Group(_)));
-        if let Some(NodeRow::Group(NodeGroup { title, .. })) = group {
+        let NodeTable { rows, selected, .. } = self.table(known);
+        let upto = rows.iter().enumerate().take(selected + 1).rev();
+        let mut groups = upto.filter_map(|(row, it)| match it {
+            NodeRow::Group(group) => Some((row, &group.title)),
+            NodeRow::Node(_) => None,
+        });
+        if let Some((row, title)) = groups.next() {
+            self.select(row, known);
             self.folds.toggle(title);
-        }
-        self.select_row(&nodes, group);
-    }
-
-    fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
-        let runs = self.runs(known.runs);
-        let idx = self.run_idx(&runs, known.runs);
-        if let Some(idx) = moved(action, idx, runs.len(), known.page) {
-            self.show_run(idx, known);
-        }
-    }
-
-    /// Shows the run at `idx` of the table.
-    fn show_run(&mut self, idx: usize, known: ClusterContext<'_>) {
-        if let Some(id) = self.runs(known.runs).get(idx).map(|run| run.id) {
-            self.results.show(id);
         }
     }
 }

@@ -18,7 +18,7 @@ fn many(width: u16, height: u16) -> Harness {
 
 /// Returns the selected node.
 fn selected(screen: &Harness) -> Node {
-    screen.state.cluster.selected_node(screen.state.cluster_context()).unwrap()
+    screen.state.cluster.table(screen.state.cluster_context()).node().unwrap().clone()
 }
 
 fn change(screen: &Harness, peer_id: &str, patch: NodePatch) -> Effect {
@@ -79,8 +79,7 @@ fn groups_show_sums_of_their_nodes() {
     let mut screen = many(160, 45);
     screen.press("b b");
     let cluster = &screen.state.cluster;
-    let nodes = cluster.nodes(screen.state.cluster_context());
-    let rows = cluster.node_rows(&nodes);
+    let rows = cluster.table(screen.state.cluster_context()).rows;
     let heads: Vec<(&str, usize, usize)> = rows
         .iter()
         .filter_map(|row| match row {
@@ -116,10 +115,8 @@ fn groups_of_many_nodes_are_folded_and_show_every_sum() {
 #[test]
 fn keys_fold_a_group_and_all_of_them() {
     let mut screen = many(160, 45);
-    let n_rows = |screen: &Harness| {
-        let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
-        screen.state.cluster.node_rows(&nodes).len()
-    };
+    let n_rows =
+        |screen: &Harness| screen.state.cluster.table(screen.state.cluster_context()).rows.len();
     screen.press("b b home enter");
     assert_eq!((n_rows(&screen), screen.state.is_zoomed), (65, false));
     screen.press("down down");
