@@ -71,12 +71,6 @@ impl RunView {
         *self = Self { run: Some(id), look };
     }
 
-    /// Shows the run at `idx`, counted from the latest. Returns true if it exists.
-    pub(crate) fn show_at(&mut self, idx: usize, runs: &Runs) -> bool {
-        let run = runs.iter().nth(idx);
-        run.inspect(|run| self.show(run.id)).is_some()
-    }
-
     /// Handles an action on the results. A page has `page` rows.
     pub(crate) fn take(&mut self, action: Action, runs: &Runs, page: usize) {
         let response = self.selected(runs).and_then(Run::response);
@@ -100,21 +94,14 @@ impl Output {
 }
 
 impl ResultView {
-    /// Handles an action on `response`, with `page` lines in a page. Returns true if it was
-    /// handled.
-    pub(crate) fn take(
-        &mut self,
-        action: Action,
-        response: Option<&ExecuteResponse>,
-        page: usize,
-    ) -> bool {
+    /// Handles an action on `response`, with `page` lines in a page.
+    pub(crate) fn take(&mut self, action: Action, response: Option<&ExecuteResponse>, page: usize) {
         if action == Action::NextOutput {
             let shown = response.map_or(Output::default(), |response| self.output(response));
-            self.show(shown.cycled(1));
-            return true;
+            return self.show(shown.cycled(1));
         }
         let n_lines = response.map_or(0, |response| self.n_lines(response));
-        self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page)
+        self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page);
     }
 
     /// Returns the number of lines of the visible text or comparison.
@@ -142,8 +129,8 @@ impl ResultView {
     }
 
     /// Handles an action on `n_groups` groups and a text of `n_lines` lines, `page` of them in a
-    /// page. Returns true if it was handled.
-    fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
+    /// page.
+    fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) {
         let last = n_groups.saturating_sub(1);
         match action {
             Action::Mark => {
@@ -160,11 +147,10 @@ impl ResultView {
             Action::First => self.show_start(),
             Action::Last => self.position = Position::FromEnd(0),
             _ => {
-                let Some(by) = rows_down(action, page) else { return false };
+                let Some(by) = rows_down(action, page) else { return };
                 self.position = self.position.moved(by, n_lines, page.max(1));
             }
         }
-        true
     }
 
     /// Selects a group and shows its text from the start.

@@ -44,7 +44,9 @@ pub(crate) fn draw(
     }
     let height = usize::from(area.height.saturating_sub(1));
     let number_width = lines.len().to_string().len() + 1;
-    let room = usize::from(area.width).saturating_sub(number_width + 1).max(1);
+    // The last column is for the scrollbar.
+    let text_area = Rect { width: area.width.saturating_sub(1), ..area };
+    let room = usize::from(text_area.width).saturating_sub(number_width).max(1);
     let rows_of = |line: &str| if look.is_wrapped { cut(line, room).len() } else { 1 };
     let first = first_line(&lines, look, height, rows_of);
     if lines.len() > height {
@@ -76,7 +78,7 @@ pub(crate) fn draw(
             let x = u16::try_from(number_width).unwrap_or(u16::MAX);
             let label = if idx == 0 { label.as_str() } else { "" };
             paint::text(buf, area, (0, y), label, theme.faint);
-            paint::line(buf, area, (x, y), part);
+            paint::line_cut(buf, text_area, (x, y), part);
             if look.found == Some(number - 1) {
                 paint::row_style(buf, area, y, theme.sel);
             }
@@ -182,32 +184,19 @@ fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
     wrapped_line(&Line::raw(printable(shown_part(line))), width, "")
 }
 
-/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with `…` if it is
-/// cut.
+/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with one more letter if
+/// it is cut.
 fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     let mut shown = Line::default();
     let mut column = 0;
     for (letter, style, columns) in letters(line) {
-        let at = column;
-        column += columns;
-        if at < n_hidden {
-            continue;
-        }
-        if column - n_hidden > width {
-            while shown.width() + 1 > width && pop(&mut shown) {}
-            push(&mut shown, '…', style);
+        if column > n_hidden + width {
             break;
         }
-        push(&mut shown, letter, style);
+        if column >= n_hidden {
+            push(&mut shown, letter, style);
+        }
+        column += columns;
     }
     shown
-}
-
-/// Removes the last character of a line. Returns true if there was one.
-fn pop(line: &mut Line<'static>) -> bool {
-    let Some(last) = line.spans.last_mut() else { return false };
-    if last.content.to_mut().pop().is_none() || last.content.is_empty() {
-        line.spans.pop();
-    }
-    true
 }

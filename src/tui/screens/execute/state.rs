@@ -72,7 +72,9 @@ impl State {
             Action::OlderRun | Action::NewerRun => {
                 let by = if action == Action::OlderRun { 1 } else { -1 };
                 let idx = self.results.idx(known.runs).saturating_add_signed(by);
-                self.results.show_at(idx, known.runs);
+                if let Some(run) = known.runs.iter().nth(idx) {
+                    self.results.show(run.id);
+                }
             }
             Action::NextPane | Action::PreviousPane if is_form => self.focus = Pane::Results,
             Action::NextPane | Action::PreviousPane => self.focus_form(),
