@@ -69,7 +69,7 @@ mod tests {
     fn divider_is_dragged_from_where_it_was_grabbed() {
         let (mut mouse, hits) = (Mouse::default(), Hits::default());
         hits.add(Rect::new(0, 0, 80, 24), Target::Pane(1));
-        hits.add_column_divider(Rect::new(0, 0, 40, 24));
+        hits.add_divider(Divider::Columns, Rect::new(0, 0, 40, 24));
         let left = MouseButton::Left;
         let (down, drag) = (MouseEventKind::Down(left), MouseEventKind::Drag(left));
         check(&mut mouse, &hits, down, (20, 5), "Some(Click(Pane(1)))");

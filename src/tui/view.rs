@@ -28,6 +28,7 @@ use ratatui::widgets::Paragraph;
 use crate::keymap::{Action, Layer};
 use crate::pacer::ANIMATION_EVERY;
 use crate::state::State;
+use crate::state::layout::Divider;
 use crate::state::resource::{Failure, Resource};
 use crate::state::services::{Health, Service};
 use crate::theme::Theme;
@@ -120,6 +121,18 @@ impl Frame<'_> {
             None if list.is_loading() => self.draw_loading(area, buf),
             None => draw_empty(area, buf, self.theme, &empty.lines().collect::<Vec<_>>()),
         }
+    }
+
+    /// Splits `area` at `at` of its columns or rows, or where the user has moved the divider. The mouse can
+    /// drag the divider.
+    pub(crate) fn split(&self, divider: Divider, area: Rect, at: u16) -> [Rect; 2] {
+        let nudge = self.state.nudge();
+        let parts = match divider {
+            Divider::Columns => split_columns(area, nudge.place(divider, at, area.width)),
+            _ => split_rows(area, nudge.place(divider, at, area.height)),
+        };
+        self.hits.add_divider(divider, parts[0]);
+        parts
     }
 
     /// Draws a spinner in the middle of `area`.

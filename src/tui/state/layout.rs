@@ -51,29 +51,17 @@ pub(crate) struct Layout {
 type Cell = (u8, u8);
 
 impl Nudge {
-    /// Returns the column of a divider with the default column `at` of `width`.
-    pub(crate) fn column(self, at: u16, width: u16) -> u16 {
-        moved(at, self.0[0], width, COLUMNS_MIN)
+    /// Returns the place of `divider` with the default place `at` of `length` cells, with space for a
+    /// pane on both sides.
+    pub(crate) fn place(self, divider: Divider, at: u16, length: u16) -> u16 {
+        let by = self.0.get(divider as usize).copied().unwrap_or_default();
+        if by == 0 {
+            return at;
+        }
+        let least = if divider == Divider::Columns { COLUMNS_MIN } else { ROWS_MIN };
+        let least = least.min(length / 2);
+        at.saturating_add_signed(by).clamp(least, length - least)
     }
-
-    /// Returns the row of the left divider with the default row `at` of `height`.
-    pub(crate) fn left_row(self, at: u16, height: u16) -> u16 {
-        moved(at, self.0[1], height, ROWS_MIN)
-    }
-
-    /// Returns the row of the right divider with the default row `at` of `height`.
-    pub(crate) fn right_row(self, at: u16, height: u16) -> u16 {
-        moved(at, self.0[2], height, ROWS_MIN)
-    }
-}
-
-/// Returns the place of a divider moved `by` cells from `at`, with space for a pane on both sides.
-fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
-    if by == 0 {
-        return at;
-    }
-    let least = least.min(length / 2);
-    at.saturating_add_signed(by).clamp(least, length - least)
 }
 
 impl Layout {
@@ -253,9 +241,10 @@ mod tests {
 
     #[test]
     fn divider_leaves_space_on_both_sides() {
-        assert_eq!((moved(40, 10, 100, 16), moved(40, 90, 100, 16)), (50, 84));
-        assert_eq!((moved(40, -90, 100, 16), moved(5, -1, 9, 16)), (16, 4));
-        assert_eq!(moved(0, 0, 0, 16), 0);
+        let place = |at, by, width| Nudge([by, 0, 0]).place(Divider::Columns, at, width);
+        assert_eq!((place(40, 10, 100), place(40, 90, 100)), (50, 84));
+        assert_eq!((place(40, -90, 100), place(5, -1, 9)), (16, 4));
+        assert_eq!(place(0, 0, 0), 0);
     }
 
     #[test]

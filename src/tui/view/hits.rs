@@ -33,16 +33,15 @@ impl Hits {
         }
     }
 
-    /// Adds a divider between `left` and the pane on its right.
-    pub(crate) fn add_column_divider(&self, left: Rect) {
-        let x = left.right().saturating_sub(1);
-        self.dividers.borrow_mut().push((Rect { x, width: 2, ..left }, Divider::Columns));
-    }
-
-    /// Adds `divider` between `above` and the pane below it.
-    pub(crate) fn add_row_divider(&self, divider: Divider, above: Rect) {
-        let y = above.bottom().saturating_sub(1);
-        self.dividers.borrow_mut().push((Rect { y, height: 1, ..above }, divider));
+    /// Adds the divider after `first`, a pane on the left or above.
+    pub(crate) fn add_divider(&self, divider: Divider, first: Rect) {
+        let place = match divider {
+            // The border of the pane on the right, too.
+            Divider::Columns => Rect { x: first.right().saturating_sub(1), width: 2, ..first },
+            // The border of the pane below has its title.
+            _ => Rect { y: first.bottom().saturating_sub(1), height: 1, ..first },
+        };
+        self.dividers.borrow_mut().push((place, divider));
     }
 
     /// Sets the times of the columns of the chart in `area`.

@@ -21,9 +21,7 @@ use crate::state::navigation::{ColumnOrder, Steps as _};
 use crate::state::nodes::{Node, PERIOD};
 use crate::state::runs::{Phase, Run};
 use crate::state::stack;
-use crate::view::{
-    Cell, Column, Frame, Side, Table, Tier, draw_empty, results, split_columns, split_rows,
-};
+use crate::view::{Cell, Column, Frame, Side, Table, Tier, draw_empty, results, split_rows};
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
@@ -55,10 +53,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         draw_pane(second, bottom, buf, frame);
         return;
     }
-    let nudge = frame.state.nudge();
     let share = if frame.tier == Tier::Huge { 50 } else { 46 };
-    let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
-    frame.hits.add_column_divider(left);
+    let [left, right] = frame.split(Divider::Columns, area, area.width * share / 100);
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_left(left, buf, frame)
     } else {
@@ -67,20 +63,17 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         } else {
             left.height * 62 / 100
         };
-        split_rows(left, nudge.left_row(top, left.height))
+        frame.split(Divider::LeftRows, left, top)
     };
-    let [top_right, bottom_right] =
-        split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
     draw_pane(Pane::Nodes, top_left, buf, frame);
     draw_pane(Pane::Processes, bottom_left, buf, frame);
-    frame.hits.add_row_divider(Divider::LeftRows, top_left);
     if is_fresh(frame) {
         start::draw(right, buf, frame);
         return;
     }
-    draw_pane(Pane::Runs, top_right, buf, frame);
-    draw_pane(Pane::Groups, bottom_right, buf, frame);
-    frame.hits.add_row_divider(Divider::RightRows, top_right);
+    let [top, bottom] = frame.split(Divider::RightRows, right, right.height * 36 / 100);
+    draw_pane(Pane::Runs, top, buf, frame);
+    draw_pane(Pane::Groups, bottom, buf, frame);
 }
 
 /// Returns the columns of the table in `pane`.
@@ -109,8 +102,7 @@ fn draw_left(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let n_workers = nodes.iter().filter(|node| is_worker(node)).count();
     let nodes_max = if is_remote(frame) { left.height * 2 / 3 } else { left.height / 2 };
     let nodes_height = nodes::height(nodes.len()).min(nodes_max);
-    let nodes_height = state.nudge().left_row(nodes_height, left.height);
-    let [top, rest] = split_rows(left, nodes_height);
+    let [top, rest] = frame.split(Divider::LeftRows, left, nodes_height);
     // An empty pane of processes needs space only for its text.
     let bottom_height = if is_remote(frame) { EMPTY_HEIGHT } else { rest.height / 2 };
     let room = rest.height.saturating_sub(bottom_height);

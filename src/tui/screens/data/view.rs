@@ -57,10 +57,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     draw_list(list, buf, frame);
     chart::draw(chart, buf, frame);
-    if !list.is_empty() && !tape.is_empty() {
-        frame.hits.add_column_divider(list.union(tape));
-        frame.hits.add_row_divider(Divider::LeftRows, list);
-    }
     rows::draw_tape(tape, buf, frame);
     rows::draw_pins(pins, buf, frame);
 }
@@ -68,7 +64,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 impl Places {
     /// Divides `area` by its size: all panes, two, or only the focused one.
     fn new(area: Rect, frame: Frame<'_>) -> Self {
-        let (state, nudge) = (&frame.state.data, frame.state.nudge());
+        let state = &frame.state.data;
         let none = Self::default();
         let is_small = area.width < 76 || area.height < 14;
         if frame.state.is_zoomed || is_small {
@@ -86,14 +82,14 @@ impl Places {
                 Pane::Tape => Self { tape: left, chart, ..none },
             };
         }
-        let at = nudge.column(if area.width < 148 { 40 } else { 58 }, area.width);
-        let [left, chart] = split_columns(area, at);
+        let at = if area.width < 148 { 40 } else { 58 };
+        let [left, chart] = frame.split(Divider::Columns, area, at);
         // The tape gets the rows that a short list does not need.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
         let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
-        let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
-        let [list, tape] = split_rows(left, at);
+        let at = left.height.saturating_sub(tape_height);
+        let [list, tape] = frame.split(Divider::LeftRows, left, at);
         let pins_height = rows::pins_height(state.pins.len(), chart.width).min(chart.height / 2);
         let [chart, pins] = split_rows(chart, chart.height - pins_height);
         Self { list, chart, tape, pins }

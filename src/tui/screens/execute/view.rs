@@ -18,7 +18,7 @@ use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
 use crate::view::{
     Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, results, spinner,
-    split_columns, split_rows, text_cut,
+    split_rows, text_cut,
 };
 use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::format::{self, NONE};
@@ -27,23 +27,13 @@ use crate::widget::{paint, pane};
 /// Draws the Execute screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let is_form = frame.state.execute.focus == Pane::Form;
-    let nudge = frame.state.nudge();
     let [form, results] = match frame.tier {
         tier if frame.state.is_zoomed || tier == Tier::Small => {
             let draw = if is_form { form::draw } else { draw_results };
             return draw(area, buf, frame);
         }
-        Tier::Medium => {
-            let at = nudge.left_row(if is_form { 12 } else { 6 }, area.height);
-            let parts = split_rows(area, at);
-            frame.hits.add_row_divider(Divider::LeftRows, parts[0]);
-            parts
-        }
-        _ => {
-            let parts = split_columns(area, nudge.column(area.width * 2 / 5, area.width));
-            frame.hits.add_column_divider(parts[0]);
-            parts
-        }
+        Tier::Medium => frame.split(Divider::LeftRows, area, if is_form { 12 } else { 6 }),
+        _ => frame.split(Divider::Columns, area, area.width * 2 / 5),
     };
     form::draw(form, buf, frame);
     draw_results(results, buf, frame);

@@ -34,7 +34,7 @@ use crate::screens::data::state::live::PERCENT;
 use crate::screens::data::view::rows::share_scale;
 use crate::screens::inference::state::actors::{Actor, Role};
 use crate::screens::inference::state::{Epoch, History, Pane, State, label_value};
-use crate::state::layout::{Divider, Nudge, TableName};
+use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
 use crate::theme::Theme;
@@ -73,9 +73,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let unit = frame.state.unit_of(state.topic());
     let (now, theme) = (frame.state.now, frame.theme);
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
-    let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
+    let places = Places::new(area, scene);
     actors::draw_summary(places.summary, buf, scene);
-    places.add_dividers(frame);
     for (pane, place) in places.panes {
         frame.hits.add(place, Target::Pane(pane.number()));
         match pane {
@@ -177,27 +176,10 @@ impl Scene<'_> {
 }
 
 impl Places {
-    /// Lets the mouse drag the borders between the panes on the left and on the right.
-    fn add_dividers(&self, frame: Frame<'_>) {
-        let place = |wanted| self.panes.iter().find(|(pane, _)| *pane == wanted).map(|(_, it)| *it);
-        let (Some(actors), Some(losses), Some(topics)) =
-            (place(Pane::Actors), place(Pane::Losses), place(Pane::Topics))
-        else {
-            return;
-        };
-        frame.hits.add_column_divider(actors);
-        // With little space, one of the charts is hidden.
-        let above = [losses, place(Pane::Past).unwrap_or_default()];
-        let above = above.into_iter().find(|it| !it.is_empty() && it.bottom() == topics.y);
-        if let Some(above) = above {
-            frame.hits.add_row_divider(Divider::RightRows, above);
-        }
-    }
-
     /// Divides `area` by its size: all panes, the main panes, or only the focused pane.
-    fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
+    fn new(area: Rect, scene: Scene<'_>) -> Self {
         let pane = scene.state.pane;
-        if is_zoomed {
+        if scene.frame.state.is_zoomed {
             return Self { summary: Rect::default(), panes: vec![(pane, area)] };
         }
         let is_roomy = area.width >= 108 && area.height >= 26;
@@ -214,14 +196,12 @@ impl Places {
             let panes = vec![(Pane::Distribution, distribution), (lower, rest)];
             return Self { summary, panes };
         }
-        let [actors, right] = split_columns(rest, nudge.column(rest.width * 9 / 16, rest.width));
+        let [actors, right] = scene.frame.split(Divider::Columns, rest, rest.width * 9 / 16);
         let n_topics = scene.state.topics.value().map_or(1, |list| list.topics.len());
         let topics_height = u16::try_from(n_topics).unwrap_or(u16::MAX).saturating_add(3);
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
-        let [past, topics] = split_rows(
-            right,
-            nudge.right_row(right.height.saturating_sub(topics_height), right.height),
-        );
+        let at = right.height.saturating_sub(topics_height);
+        let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
         // With little space, the focused chart is shown.
         let at = match pane {
             // There is space for two charts.

@@ -75,8 +75,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         draw_pins(pins, buf, frame);
         return draw_runs(runs, buf, frame);
     }
-    let nudge = frame.state.nudge();
-    let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
+    let [left, right] = frame.split(Divider::Columns, area, area.width * 46 / 100);
     let [cluster, rest] = split_rows(left, cluster_height.min(left.height / 2));
     let n_alerts = frame.state.alerts.firing().count();
     let n_notices = (frame.state.notices.past().len() + n_alerts).clamp(1, NOTICES_MAX);
@@ -84,13 +83,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let has_processes = !frame.state.stack.processes().is_empty();
     // Without processes, the runs get the rows that the notices do not need.
     let at = if has_processes { n_runs + 2 } else { rest.height.saturating_sub(notices_height) };
-    let [runs, notices] = split_rows(rest, nudge.left_row(at, rest.height));
+    let [runs, notices] = frame.split(Divider::LeftRows, rest, at);
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
-    let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
-    let [pins, topics] = split_rows(right, at);
-    frame.hits.add_column_divider(left);
-    frame.hits.add_row_divider(Divider::LeftRows, runs);
-    frame.hits.add_row_divider(Divider::RightRows, pins);
+    let at = right.height.saturating_sub(topics_height);
+    let [pins, topics] = frame.split(Divider::RightRows, right, at);
     draw_cluster(cluster, buf, frame);
     draw_runs(runs, buf, frame);
     let at = if has_processes { notices_height.min(notices.height / 2) } else { notices.height };
