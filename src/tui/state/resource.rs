@@ -34,6 +34,11 @@ impl Failure {
         Self { what, why, next, ..Self::default() }
     }
 
+    /// Returns the text of a pane that shows only this failure.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        vec![format!("✗ failed to {}", self.what), self.why.clone(), self.next.clone()]
+    }
+
     /// If this is a rate limit, returns the wait requested by the service, or `usual` if it requested
     /// none.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {

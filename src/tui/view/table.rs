@@ -34,8 +34,6 @@ pub(crate) type Cell = (String, Style);
 pub(crate) struct Table<'a> {
     /// Columns of the table, left to right.
     pub(crate) columns: &'a [Column],
-    /// Number of rows of the table.
-    pub(crate) n_rows: usize,
     /// Index of the selected row.
     pub(crate) selected: Option<usize>,
     /// Number of the pane that shows the table, for click targets.
@@ -83,16 +81,19 @@ impl<'a> Table<'a> {
 }
 
 impl Table<'_> {
-    /// Draws the titles and as many rows as fit. `row` returns the cells of a row.
-    pub(crate) fn draw(
+    /// Draws the titles and as many of `rows` as fit. Returns the visible rows with their places and those
+    /// of their cells.
+    pub(crate) fn draw<'r, T>(
         &self,
         area: Rect,
         buf: &mut Buffer,
         frame: Frame<'_>,
-        row: impl Fn(usize) -> Vec<Cell>,
-    ) {
+        rows: &'r [T],
+        cells: impl Fn(&'r T) -> Vec<Cell>,
+    ) -> Vec<(&'r T, Rect, Vec<Rect>)> {
         let theme = frame.theme;
-        let places = self.places(split_rows(area, 1)[0]);
+        let [top, body] = split_rows(area, 1);
+        let places = self.places(top);
         let head = theme.muted.add_modifier(Modifier::BOLD);
         let title = |(idx, column): (usize, &Column)| {
             let is_sorted = self.sorted == Some(idx);
@@ -104,12 +105,16 @@ impl Table<'_> {
             (column.title.to_owned(), style)
         };
         let titles: Vec<Cell> = self.columns.iter().enumerate().map(title).collect();
-        let rows = self.rows(area).map(|(number, _)| self.row(row(number), &places));
-        let table = widgets::Table::new(rows, self.widths())
+        let first = first_row(self.selected.unwrap_or(0), rows.len(), body.height.into());
+        let last = rows.len().saturating_sub(body.height.into());
+        let first = first.saturating_add_signed(self.n_scrolled).min(last);
+        let visible = || rows.iter().enumerate().skip(first).zip(body.rows());
+        let drawn = visible().map(|((_, row), _)| self.row(cells(row), &places));
+        let table = widgets::Table::new(drawn, self.widths())
             .header(self.row(titles, &places))
             .column_spacing(self.gap(area.width));
         Widget::render(table, area.intersection(buf.area), buf);
-        for (number, place) in self.rows(area) {
+        for ((number, _), place) in visible() {
             // Includes the margins up to the borders.
             let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };
             if self.selected == Some(number) {
@@ -117,19 +122,11 @@ impl Table<'_> {
             }
             frame.hits.add(whole, Target::Row { pane: self.pane, row: number });
         }
-    }
-
-    /// Returns the visible rows and their places.
-    pub(crate) fn rows(&self, area: Rect) -> impl Iterator<Item = (usize, Rect)> + use<> {
-        let [_, body] = split_rows(area, 1);
-        let first = first_row(self.selected.unwrap_or(0), self.n_rows, body.height.into());
-        let last = self.n_rows.saturating_sub(body.height.into());
-        let first = first.saturating_add_signed(self.n_scrolled).min(last);
-        (first..self.n_rows).zip(body.rows())
+        visible().map(|((_, row), place)| (row, place, self.places(place))).collect()
     }
 
     /// Returns the place of each cell of `row`, which is empty for an omitted column.
-    pub(crate) fn places(&self, row: Rect) -> Vec<Rect> {
+    fn places(&self, row: Rect) -> Vec<Rect> {
         let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
         let mut shown = layout.iter().copied();
         let place = |column: &Column| if column.width > 0 { shown.next() } else { None };

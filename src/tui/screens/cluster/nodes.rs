@@ -111,18 +111,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
     let order = cluster.orders[Pane::Nodes as usize];
     let table = Table {
-        n_rows: listed.rows.len(),
         selected: Some(listed.selected).filter(|_| !listed.rows.is_empty()),
         pane: Pane::Nodes.number(),
         ..Table::new(TableName::Nodes, &mut columns, &state.hidden_columns, order.column)
     };
-    table.draw(rows, buf, frame, |row| match listed.rows.get(row) {
-        Some(NodeRow::Group(group)) => group_cells(group, frame),
-        Some(NodeRow::Node(idx)) => {
+    table.draw(rows, buf, frame, &listed.rows, |row| match row {
+        NodeRow::Group(group) => group_cells(group, frame),
+        NodeRow::Node(idx) => {
             let cells = |node| cells(node, frame, peer_width, has_status);
             nodes.get(*idx).map(cells).unwrap_or_default()
         }
-        None => Vec::new(),
     });
     let title = match (group, listed.node()) {
         (Some(group), _) => group.title.clone(),
@@ -445,12 +443,10 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
         (stack::Phase::Starting, _) => {
             vec![format!("{picture} starting {}", state.stack.step().unwrap_or_default())]
         }
-        (_, Some(failure)) => vec![
-            format!("✗ failed to {}", failure.what),
-            failure.why.clone(),
-            failure.next.clone(),
-            format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
-        ],
+        (_, Some(failure)) => {
+            let again = format!("{} tries again", frame.key(Layer::Global, Action::Refresh));
+            [failure.lines(), vec![again]].concat()
+        }
         (stack::Phase::Failed(_), _) => processes::empty_lines(frame),
         _ if state.nodes.best_list().is_loading() => {
             vec![format!("{picture} loading from the head")]

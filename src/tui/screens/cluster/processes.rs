@@ -183,14 +183,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let order = state.cluster.orders[Pane::Processes as usize].column;
     let table = Table {
-        n_rows: processes.len(),
         selected: is_here.then_some(selected),
         pane: Pane::Processes.number(),
         ..Table::new(TableName::Processes, &mut columns, &state.hidden_columns, order)
     };
-    table.draw(table_area, buf, frame, |row| {
-        processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()
-    });
+    table.draw(table_area, buf, frame, &processes, |process| cells(process, frame));
     // If the pane has focus, the log is that of the selected process.
     let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
     logs::view::draw_tail(
@@ -227,9 +224,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             lines
         }
         Phase::Ready => vec!["No log lines yet.".to_owned()],
-        Phase::Failed(failure) => {
-            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
-        }
+        Phase::Failed(failure) => failure.lines(),
     }
 }
 

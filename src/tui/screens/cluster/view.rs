@@ -214,14 +214,11 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         columns[FUNCTION].width = 0;
     }
     let table = Table {
-        n_rows: runs.len(),
         selected: Some(selected).filter(|_| !runs.is_empty()),
         pane: Pane::Runs.number(),
         ..Table::new(TableName::Runs, &mut columns, &state.hidden_columns, order.column)
     };
-    table.draw(inside, buf, frame, |row| {
-        runs.get(row).map(|run| run_cells(run, frame)).unwrap_or_default()
-    });
+    table.draw(inside, buf, frame, &runs, |run| run_cells(run, frame));
 }
 
 /// Formats a frequency so that the points of all frequencies are aligned.

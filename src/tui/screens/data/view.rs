@@ -209,19 +209,17 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut columns = list_columns(area.width, longest_name);
     let hidden = &frame.state.hidden_columns;
     let table = Table {
-        n_rows: list.len(),
         selected: list.iter().position(|dataset| Some(dataset.id) == state.selected),
         pane: Pane::List.number(),
         n_scrolled: state.n_list_scrolled,
         ..Table::new(TableName::Datasets, &mut columns, hidden, state.order.column)
     };
-    let row = |row| list.get(row).map(|dataset| cells(dataset, frame)).unwrap_or_default();
-    table.draw(area, buf, frame, row);
-    for (row, dataset) in table.rows(area).filter_map(|(idx, row)| Some((row, list.get(idx)?))) {
+    let visible = table.draw(area, buf, frame, list, |dataset| cells(dataset, frame));
+    for (dataset, row, places) in visible {
         if state.is_pinned(dataset.id) {
             paint::put(buf, row, (1, 0), '★', theme.key);
         }
-        if let (Some(spark), [.., trend, _]) = (state.sparkline(dataset.id), &*table.places(row)) {
+        if let (Some(spark), [.., trend, _]) = (state.sparkline(dataset.id), &*places) {
             let values: Vec<_> = spark.values().map(Some).collect();
             let shown = &values[values.len().saturating_sub(SPARK_VALUES)..];
             let is_selected = Some(dataset.id) == state.selected;

@@ -225,12 +225,12 @@ pub(crate) fn draw_presets(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
         return draw_empty(inside, buf, theme, &lines);
     }
     let selected = Some(selected);
-    let table = Table { columns: &PRESET_COLUMNS, n_rows, selected, ..Table::default() };
-    table.draw(inside, buf, frame, |row| {
-        let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
+    let table = Table { columns: &PRESET_COLUMNS, selected, ..Table::default() };
+    let presets: Vec<_> = presets.iter().collect();
+    table.draw(inside, buf, frame, &presets, |(name, preset)| {
         let request = &preset.request;
         vec![
-            (name.clone(), theme.text),
+            (String::clone(name), theme.text),
             (format::short_cid(&request.function_id).into_owned(), theme.muted),
             (request.method.clone(), theme.focus),
             (request.config.number_of_nodes.to_string(), theme.text),
@@ -286,17 +286,16 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
         // Working peers are first.
         shown.sort_by_key(|part| part.stage.is_over());
+        shown.truncate(n_fit);
     }
     let mut columns = PEER_COLUMNS;
     if area.width < WIDE_FROM {
         columns[MEMORY].width = 0;
     }
-    let table = Table { columns: &columns, n_rows: shown.len().min(n_fit), ..Table::default() };
+    let table = Table { columns: &columns, ..Table::default() };
     let [_, place] = split_rows(area, 1);
     let frame = Frame { hits: &Hits::default(), ..frame };
-    table.draw(place, buf, frame, |row| {
-        shown.get(row).map(|part| peer_cells(part, run, frame)).unwrap_or_default()
-    });
+    table.draw(place, buf, frame, &shown, |part| peer_cells(part, run, frame));
 }
 
 fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {

@@ -284,18 +284,17 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let mut columns = topic_columns(body.width);
     let hidden = &scene.frame.state.hidden_columns;
-    let selected =
-        topics.iter().position(|it| Some(it.topic_id) == state.selected.map(TopicId::get));
+    let is_selected =
+        |topic: &&TopicSummary| Some(topic.topic_id) == state.selected.map(TopicId::get);
+    let selected = topics.iter().position(|topic| is_selected(&topic));
     let has_epoch = !hidden.is_hidden(TableName::Topics, "EPOCH");
     let table = Table {
-        n_rows: topics.len(),
         selected,
         pane: Pane::Topics.number(),
         ..Table::new(TableName::Topics, &mut columns, hidden, state.topic_order.column)
     };
-    table.draw(body, buf, scene.frame, |row| {
-        let Some(topic) = topics.get(row) else { return Vec::new() };
-        let style = if selected == Some(row) { theme.text.bold() } else { theme.text };
+    let visible = table.draw(body, buf, scene.frame, topics, |topic| {
+        let style = if is_selected(&topic) { theme.text.bold() } else { theme.text };
         vec![
             (topic.topic_id.to_string(), theme.focus),
             (topic.name.clone(), style),
@@ -305,7 +304,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         ]
     });
     if has_epoch {
-        for (topic, (_, place)) in table.rows(body).filter_map(|it| Some((topics.get(it.0)?, it))) {
+        for (topic, place, _) in visible {
             draw_epoch(place, buf, topic, scene);
         }
     }

@@ -84,20 +84,15 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let mut columns = columns(body.width, state.detail);
     let hidden = &scene.frame.state.hidden_columns;
     let table = Table {
-        n_rows: scene.actors.len(),
         selected: scene.chosen_idx(),
         pane: Pane::Actors.number(),
         ..Table::new(TableName::Actors, &mut columns, hidden, Some(state.sorted_by()))
     };
-    let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
-    table.draw(body, buf, scene.frame, row);
+    let visible = table.draw(body, buf, scene.frame, scene.actors, |actor| cells(actor, scene));
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta).filter(|it| it.is_finite());
     let extreme = deltas.fold(0.0, |far: f64, delta| far.max(delta.abs()));
-    for (row, place) in table.rows(body) {
-        let (Some(actor), [.., bars, _, _, past]) = (scene.actors.get(row), &*table.places(place))
-        else {
-            continue;
-        };
+    for (actor, _, places) in visible {
+        let [.., bars, _, _, past] = &*places else { continue };
         let bar = match actor.role {
             Role::Forecaster => theme.series(3),
             Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
