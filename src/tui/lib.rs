@@ -18,7 +18,6 @@ pub mod app;
 mod effects;
 mod event;
 pub mod keymap;
-mod mouse;
 mod overlay;
 mod pacer;
 pub mod profiles;

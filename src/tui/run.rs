@@ -17,7 +17,6 @@ use crate::effects::{Runner, UserFiles, write_private};
 use crate::event::{Effect, Event, Timer};
 use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
-use crate::mouse::Mouse;
 use crate::pacer::Pacer;
 use crate::profiles::{ProfileStore, Profiles};
 use crate::replies::Replies;
@@ -29,7 +28,7 @@ use crate::terminal::{self, Signal, Tui};
 use crate::theme::depth::Depth;
 use crate::theme::{self, Theme};
 use crate::time_zone::TimeZone;
-use crate::view::Hits;
+use crate::view::{Hits, Mouse};
 use crate::widget::symbols::Symbols;
 
 /// Maximum time to wait for local processes to stop before the program exits.

@@ -18,9 +18,9 @@ mod table;
 mod wrap;
 
 pub(crate) use self::field::{LabelledField, draw_field, draw_search};
-pub(crate) use self::hits::Hits;
+pub(crate) use self::hits::{Hits, Mouse};
 pub(crate) use self::table::{Cell, Column, Side, Table, draw_facts, first_row};
-pub(crate) use self::wrap::{wrapped, wrapped_line};
+pub(crate) use self::wrap::{highlighted, wrapped, wrapped_line};
 use model::timestamp::Timestamp;
 use ratatui::prelude::*;
 use ratatui::widgets::Paragraph;
@@ -33,9 +33,6 @@ use crate::state::resource::{Failure, Resource};
 use crate::state::services::{Health, Service};
 use crate::theme::Theme;
 use crate::widget::{format, paint};
-
-/// Rows by which a turn of the wheel scrolls.
-pub(crate) const WHEEL_ROWS: i32 = 3;
 
 /// Minimum width and height of the terminal.
 pub(crate) const SIZE_MIN: (u16, u16) = (60, 16);

@@ -9,7 +9,7 @@ use strum::VariantArray as _;
 use wire::functions::ExecuteResponse;
 
 use super::field::draw_search;
-use super::wrap::{letters, push, wrapped_line};
+use super::wrap::{highlighted, letters, push, wrapped_line};
 use super::{Frame, strip};
 use crate::event::Target;
 use crate::state::pattern::Pattern;
@@ -159,18 +159,9 @@ pub(crate) fn printable(text: &str) -> String {
 /// Returns a line with highlighted search hits.
 fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     let theme = frame.theme;
-    let line = shown_part(line);
     let found = theme.warn.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-    let mut spans = Vec::new();
-    let mut from = 0;
-    while let Some((start, length)) = wanted.find_at(line, from) {
-        let part = |range: Range<usize>| printable(line.get(range).unwrap_or_default());
-        spans.push(Span::styled(part(from..start), theme.text));
-        spans.push(Span::styled(part(start..start + length), found));
-        from = start + length;
-    }
-    spans.push(Span::styled(printable(line.get(from..).unwrap_or_default()), theme.text));
-    Line::from(spans)
+    let spans = highlighted(shown_part(line), theme.text, wanted, found).into_iter();
+    spans.map(|span| Span::styled(printable(&span.content), span.style)).collect()
 }
 
 /// Returns the first [`LINE_CHARS_MAX`] characters of a line.

@@ -1,7 +1,11 @@
-//! Wraps long texts into lines.
+//! Wraps long texts into lines, and highlights search hits.
+
+use std::ops::Range;
 
 use ratatui::prelude::*;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::state::pattern::Pattern;
 
 /// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer
 /// than a line.
@@ -28,6 +32,26 @@ pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// Returns the spans of `text`, in which all hits of `wanted` have the style `hit`.
+pub(crate) fn highlighted(
+    text: &str,
+    style: Style,
+    wanted: &Pattern,
+    hit: Style,
+) -> Vec<Span<'static>> {
+    let part = |range: Range<usize>, style| {
+        Span::styled(text.get(range).unwrap_or_default().to_owned(), style)
+    };
+    let mut spans = Vec::new();
+    let mut from = 0;
+    while let Some((start, length)) = wanted.find_at(text, from) {
+        spans.extend([part(from..start, style), part(start..start + length, hit)]);
+        from = start + length;
+    }
+    spans.push(part(from..text.len(), style));
+    spans
 }
 
 /// Returns the characters of a line with their styles and widths.

@@ -7,9 +7,10 @@ use super::state::{Edge, Line as LogLine, OWN_SOURCE};
 use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalLog};
 use crate::state::State;
-use crate::state::pattern::Pattern;
 use crate::theme::Theme;
-use crate::view::{Frame, draw_empty, draw_search, split_columns, split_rows, wrapped_line};
+use crate::view::{
+    Frame, draw_empty, draw_search, highlighted, split_columns, split_rows, wrapped_line,
+};
 use crate::widget::{format, paint, pane};
 
 /// Width of a source's name.
@@ -129,12 +130,14 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         return draw_empty(area, buf, theme, &[text]);
     }
-    let wanted = state.logs.search_query();
+    let (wanted, hit) = (state.logs.search_query(), theme.focus.bold());
     let mut rows: Vec<Line<'_>> = Vec::new();
     // Rows of the selected line.
     let mut marked = 0..0;
     for (idx, drawn) in window.lines.iter().enumerate() {
-        let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), &wanted, theme);
+        let spans = line(&drawn.log, state, theme, LineLook::Whole).spans.into_iter();
+        let spans = spans.flat_map(|it| highlighted(&it.content, it.style, &wanted, hit));
+        let whole: Line<'_> = spans.collect();
         let first = rows.len();
         if state.logs.is_wrapped {
             rows.extend(broken(&whole, area.width));
@@ -171,24 +174,6 @@ pub(crate) fn draw_tail(
     for (y, log) in (0..area.height).zip(lines) {
         paint::line_cut(buf, area, (0, y), &line(&log.log, frame.state, frame.theme, look));
     }
-}
-
-/// Highlights the first match of the search in each part of `line`.
-fn lit<'a>(line: Line<'a>, wanted: &Pattern, theme: &Theme) -> Line<'a> {
-    let parts = line.spans.into_iter().flat_map(|span| {
-        let parts = wanted.find(&span.content).and_then(|(start, length)| {
-            let (before, rest) = span.content.split_at_checked(start)?;
-            let (word, after) = rest.split_at_checked(length)?;
-            Some([before, word, after].map(str::to_owned))
-        });
-        let Some([before, word, after]) = parts else { return vec![span] };
-        vec![
-            Span::styled(before, span.style),
-            Span::styled(word, theme.focus.bold()),
-            Span::styled(after, span.style),
-        ]
-    });
-    parts.collect()
 }
 
 /// Wraps `line` to `width`. Lines after the first one are indented.
