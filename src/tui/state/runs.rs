@@ -427,16 +427,8 @@ impl Window {
 
 /// Parses a span of time such as `90m`, `24h` or `5 minutes`.
 pub(crate) fn span(text: &str) -> Option<Duration> {
-    let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(n_digits)?;
-    let seconds = match unit.trim() {
-        "s" | "sec" | "second" | "seconds" => 1,
-        "m" | "min" | "minute" | "minutes" => 60,
-        "h" | "hour" | "hours" => 3_600,
-        "d" | "day" | "days" => 86_400,
-        _ => return None,
-    };
-    Some(Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(seconds)?))
+    let span: jiff::Span = text.parse().ok()?;
+    span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
 #[cfg(test)]
