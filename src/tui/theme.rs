@@ -7,7 +7,6 @@ pub mod custom;
 pub mod depth;
 mod palette;
 
-use std::fmt;
 use std::str::FromStr;
 
 use ratatui::buffer::Cell;
@@ -18,7 +17,8 @@ use self::depth::Depth;
 use self::palette::Palette;
 
 /// Name of a theme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Name {
     /// Light on dark blue-gray.
     Dark,
@@ -33,6 +33,7 @@ pub enum Name {
     /// The 16 colors of the terminal's palette, on its background.
     Ansi16,
     /// A user-defined theme, which lives as long as the program.
+    #[strum(to_string = "{0}")]
     Custom(&'static CustomTheme),
 }
 
@@ -126,20 +127,6 @@ impl Name {
         /// Luminance at which black and white text are equally legible.
         const EVEN: f64 = 0.179;
         if depth::luminance(rgb) > EVEN { Self::Light } else { Self::Dark }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Dark => "dark",
-            Self::Light => "light",
-            Self::Cvd => "cvd",
-            Self::HighContrast => "high-contrast",
-            Self::Mono => "mono",
-            Self::Ansi16 => "ansi16",
-            Self::Custom(own) => &own.name,
-        })
     }
 }
 

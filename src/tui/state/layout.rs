@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::keymap::Action;
 use crate::screens::Screen;
@@ -164,7 +164,7 @@ impl State {
 }
 
 /// A table with columns that can be hidden. The names are part of the session file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum TableName {
     Nodes,
@@ -202,8 +202,7 @@ impl HiddenColumns {
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;
-            let mut tables = TableName::VARIANTS.iter().copied();
-            Some((tables.find(|it| <&str>::from(*it) == table)?, title.to_owned()))
+            Some((table.parse().ok()?, title.to_owned()))
         };
         Self(texts.filter_map(column).collect())
     }

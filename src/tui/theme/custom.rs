@@ -1,5 +1,7 @@
 //! User-defined themes: colors of tokens, on top of a built-in theme.
 
+use std::fmt;
+
 use super::Name;
 use super::palette::Palette;
 use crate::user_file::{Fault, Setting};
@@ -10,6 +12,12 @@ pub struct CustomTheme {
     /// Display name of the theme.
     pub name: String,
     pub(super) palette: Palette,
+}
+
+impl fmt::Display for CustomTheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// Key of the built-in theme for tokens that are left out.
