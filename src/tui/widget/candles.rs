@@ -179,8 +179,7 @@ impl Candles<'_> {
 
     /// Returns the part of `area` that shows candles and their volumes.
     pub(crate) fn place(&self, area: Rect) -> Rect {
-        let Layout { plot, volume, .. } = self.layout(area);
-        Rect { height: plot.height + volume.height, ..plot }
+        self.layout(area).chart()
     }
 
     /// Returns the middle column of each candle of [`Self::place`] and its time.

@@ -124,8 +124,7 @@ impl<'a> Lines<'a> {
 
     /// Returns the part of `area` with the lines and their volumes.
     pub(crate) fn place(&self, area: Rect) -> Rect {
-        let Layout { plot, volume, .. } = self.layout(area);
-        Rect { height: plot.height + volume.height, ..plot }
+        self.layout(area).chart()
     }
 
     /// Returns the columns of the front line's points in [`Self::place`] with their times.

@@ -79,6 +79,11 @@ impl Layout {
             Rect { x: area.right() - values_width, width: values_width, height: above, ..area };
         Self { plot, volume, axis, values }
     }
+
+    /// Returns the area of the plot and the volumes.
+    pub(crate) fn chart(&self) -> Rect {
+        Rect { height: self.plot.height + self.volume.height, ..self.plot }
+    }
 }
 
 /// Returns the distance of `value` from the top of `height` rows, unbounded.
@@ -176,10 +181,8 @@ pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, t
 
 /// Draws a crosshair in column `x` of the plot and the volumes.
 pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
-    let Layout { plot, volume, .. } = *layout;
-    let both = Rect { height: plot.height + volume.height, ..plot };
-    for row in 0..both.height {
-        paint::put(buf, both, (x, row), CROSSHAIR, theme.focus);
+    for row in 0..layout.chart().height {
+        paint::put(buf, layout.chart(), (x, row), CROSSHAIR, theme.focus);
     }
 }
 
