@@ -267,35 +267,32 @@ impl State {
     /// started, or below it.
     pub(crate) fn edited(&mut self) {
         self.selected = self.searched_from;
-        let (wanted, searched) = (self.query(), self.search_query());
-        if searched.is_empty() {
-            return;
-        }
         let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
-        let fits = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
-        let above = self.lines.range(..n_above).rev().find(fits);
-        let found = above.or_else(|| self.lines.range(n_above..).find(fits));
-        if let Some(number) = found.map(|line| line.number) {
+        let above = self.lines.range(..n_above).rev();
+        if let Some(number) = self.first_hit(above.chain(self.lines.range(n_above..))) {
             self.select(number);
         }
     }
 
+    /// Returns the number of the first line of `lines` that passes the filters and matches the search.
+    fn first_hit<'a>(&self, mut lines: impl Iterator<Item = &'a Line>) -> Option<u64> {
+        let (wanted, searched) = (self.query(), self.search_query());
+        let is_hit = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
+        lines.find(|line| !searched.is_empty() && is_hit(line)).map(|line| line.number)
+    }
+
     /// Selects the next hit below or above the selected line. Records if there is no hit.
     fn find(&mut self, is_down: bool) {
-        let (wanted, searched) = (self.query(), self.search_query());
-        if searched.is_empty() {
-            return;
-        }
-        let fits = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
         let here = self.place();
         let found = if is_down {
             let below = here.map_or(self.lines.len(), |here| here + 1);
-            self.lines.range(below..).find(fits)
+            self.first_hit(self.lines.range(below..))
         } else {
-            self.lines.range(..here.unwrap_or(self.lines.len())).rev().find(fits)
+            self.first_hit(self.lines.range(..here.unwrap_or(self.lines.len())).rev())
         };
-        match found.map(|line| line.number) {
+        match found {
             Some(number) => self.select(number),
+            None if self.search_query().is_empty() => {}
             None => self.edge = Some(if is_down { Edge::Below } else { Edge::Above }),
         }
     }
