@@ -267,20 +267,6 @@ const LOST_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum size of standard input. Heads refuse more than some 3 MiB.
 const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
-/// Executes `order`, sends events of its progress, and returns its result.
-async fn execute(
-    clients: Clients,
-    id: RunId,
-    order: Box<RunOrder>,
-    events: mpsc::Sender<Event>,
-) -> Event {
-    let result = match clients.head(order.head) {
-        Some(head) => send_order(&head, clients.datasets, id, *order, &events).await,
-        None => Err(absent("run the function")),
-    };
-    Event::Executed(id, result.map(Box::new))
-}
-
 /// Sends `order` and waits for its result.
 async fn send_order(
     head: &Functions,

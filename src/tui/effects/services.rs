@@ -19,7 +19,7 @@ use client::stream::resume::{self, Repeats, ResumeFrom};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::effects::{self, Clients, Runner, absent, failure, machine, unwritten};
+use crate::effects::{Clients, Runner, absent, failure, machine, send_order, unwritten};
 use crate::event::{
     DataEvent, DatasetSearch, Effect, Event, ExportNews, ExportSize, InferenceEvent,
 };
@@ -73,8 +73,16 @@ impl Runner {
                 self.call("new function", async move { Event::FunctionAdded(id, adding.await) });
             }
             Effect::Execute(id, order) => {
-                let run = effects::execute(self.clients.clone(), id, order, self.events.clone());
-                self.call(format!("run {}", id.0), run);
+                let (head, datasets) =
+                    (self.clients.head(order.head), self.clients.datasets.clone());
+                let events = self.events.clone();
+                self.call(format!("run {}", id.0), async move {
+                    let result = match head {
+                        Some(head) => send_order(&head, datasets, id, *order, &events).await,
+                        None => Err(absent("run the function")),
+                    };
+                    Event::Executed(id, result.map(Box::new))
+                });
             }
             effect => return Some(effect),
         }

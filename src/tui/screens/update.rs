@@ -220,23 +220,9 @@ fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
 }
 
 fn note_health(state: &mut State, service: Service, health: Health) {
-    let is_bad = |health: &Health| health.is_away() || matches!(health, Health::Refused { .. });
-    let is_silent = health == Health::Silent;
-    let was_bad = is_bad(state.services.health(service));
-    let failure = match &health {
-        Health::Refused { why } => {
-            let key = state.keys.key_text(Layer::Global, Action::Profiles);
-            let next = match service {
-                Service::Head(_) => why.next.clone(),
-                Service::Data | Service::Inference => format!("press {key} to enter a key"),
-            };
-            Some(Failure { next, ..why.clone() })
-        }
-        Health::Down { why } => Some(why.clone()),
-        _ => None,
-    };
-    let is_up = health.is_up();
-    let is_news = state.services.note(service, health, state.now);
+    let before = state.services.health(service);
+    let was_bad = before.is_away() || matches!(before, Health::Refused { .. });
+    let is_news = state.services.note(service, health.clone(), state.now);
     if let Service::Head(head) = service {
         let is_away = state.services.health(service).is_away();
         state.nodes.set_away(head, is_away);
@@ -244,31 +230,30 @@ fn note_health(state: &mut State, service: Service, health: Health) {
     if !is_news {
         return;
     }
-    match failure {
-        None if is_silent => {
+    let title = state.services.title(service);
+    let failure = match (service, health) {
+        (_, Health::Silent) => {
             let away_for = state.services.away_for(service, state.now).unwrap_or_default();
-            let text = format!("{} is not responding", state.services.title(service));
             let heard_at = format::clock(state.now - away_for);
-            state.report(
-                &[],
-                Level::Error,
-                text,
-                format!("last heard at {heard_at}; older values stay"),
-            );
+            let detail = format!("last heard at {heard_at}; older values stay");
+            return state.report(&[], Level::Error, format!("{title} is not responding"), detail);
         }
-        Some(failure) => {
-            let failure = match service {
-                Service::Head(head) => state.services.named(head, failure),
-                _ => failure,
-            };
-            state.notify_failure_unless_on(screens_that_say(state, service), &failure);
+        (Service::Head(head), Health::Refused { why } | Health::Down { why }) => {
+            state.services.named(head, why)
         }
-        None if was_bad && is_up => {
-            let title = state.services.title(service);
-            state.notify(format!("{title} is reachable again"), String::new());
+        (_, Health::Refused { why }) => {
+            let key = state.keys.key_text(Layer::Global, Action::Profiles);
+            Failure { next: format!("press {key} to enter a key"), ..why }
         }
-        None => {}
-    }
+        (_, Health::Down { why }) => why,
+        (_, health) => {
+            if was_bad && health.is_up() {
+                state.notify(format!("{title} is reachable again"), String::new());
+            }
+            return;
+        }
+    };
+    state.notify_failure_unless_on(screens_that_say(state, service), &failure);
 }
 
 /// Handles an event of the dataset service: records its health, notifies, and updates the screen.
