@@ -32,7 +32,7 @@ const UNCHECKED_FOR: Duration = Duration::from_secs(30);
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
 /// Schedules frames by their reasons.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,
     last_frame: Option<Instant>,
@@ -47,16 +47,9 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// Returns a pacer for a local terminal, or for a remote one if `is_far` is true.
-    pub(crate) const fn new(is_far: bool) -> Self {
+    pub(crate) fn new(is_far: bool) -> Self {
         let data_every = if is_far { DATA_EVERY_FAR } else { DATA_EVERY };
-        Self {
-            dirty: Dirty::Clean,
-            last_frame: None,
-            last_data: None,
-            last_check: None,
-            changed_at: None,
-            data_every,
-        }
+        Self { data_every, ..Self::default() }
     }
 
     /// Requests a frame for this reason.

@@ -89,9 +89,4 @@ impl Screen {
     pub(crate) const fn short_name(self) -> &'static str {
         Self::NAMES[self as usize][2]
     }
-
-    /// Returns the index in [`Self::ALL`].
-    pub(crate) const fn number(self) -> usize {
-        self as usize
-    }
 }

@@ -67,12 +67,12 @@ impl Nudge {
 impl Layout {
     /// Returns the offsets of the dividers of `screen`.
     pub(crate) fn nudge(&self, screen: Screen) -> Nudge {
-        self.nudges.get(screen.number()).copied().unwrap_or_default()
+        self.nudges.get(screen as usize).copied().unwrap_or_default()
     }
 
     /// Sets the offsets of the dividers of `screen`.
     pub(crate) fn set(&mut self, screen: Screen, nudge: Nudge) {
-        if let Some(place) = self.nudges.get_mut(screen.number()) {
+        if let Some(place) = self.nudges.get_mut(screen as usize) {
             *place = Nudge(nudge.0.map(|by| by.clamp(-NUDGE_MAX, NUDGE_MAX)));
         }
     }

@@ -33,7 +33,7 @@ pub(crate) enum Indicators {
 }
 
 /// A step of the zoom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) struct Zoom {
     pub(crate) resolution: Resolution,
     pub(crate) density: Density,
@@ -86,12 +86,12 @@ impl Zoom {
 
     /// Returns the next step that shows a longer period, of a line or of candles.
     pub(crate) fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
-        Self::steps(served, is_line).find(|step| step.key() > self.key()).unwrap_or(self)
+        Self::steps(served, is_line).find(|step| *step > self).unwrap_or(self)
     }
 
     /// Returns the next step that shows a shorter period, of a line or of candles.
     pub(crate) fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
-        Self::steps(served, is_line).rfind(|step| step.key() < self.key()).unwrap_or(self)
+        Self::steps(served, is_line).rfind(|step| *step < self).unwrap_or(self)
     }
 
     /// Returns the next coarser resolution of `served`, with this density.
@@ -104,10 +104,6 @@ impl Zoom {
     pub(crate) fn finer(self, served: &[Resolution]) -> Self {
         let finer = served.iter().rfind(|other| **other < self.resolution);
         Self { resolution: finer.copied().unwrap_or(self.resolution), ..self }
-    }
-
-    const fn key(self) -> (Resolution, Density) {
-        (self.resolution, self.density)
     }
 }
 
