@@ -218,23 +218,18 @@ impl Runs {
         }
     }
 
-    /// Handles an event of the head. Returns true if it belongs to a run of this session.
-    pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
-        let Some(request_id) = event.kind.request_id() else { return false };
-        if let Some(run) = self.called(request_id) {
-            run.live.take(&event.kind, now);
-            return true;
-        }
-        // Our runs are accepted before they start. So if no run is pending, an execution that ends is of
-        // another client and will not be claimed.
+    /// Handles an event of the head.
+    pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) {
+        let Some(request_id) = event.kind.request_id() else { return };
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
-        if is_end && self.n_waiting() == 0 {
-            self.early.forget(request_id);
-        } else {
-            self.early.progress_of(request_id).take(&event.kind, now);
+        let is_ours = self.list.iter().any(|run| run.request_id.as_deref() == Some(request_id));
+        // Our runs are accepted before they start. So if no run is pending, an execution that ends is of
+        // another client and will not be claimed.
+        if is_end && !is_ours && self.n_waiting() == 0 {
+            return self.early.forget(request_id);
         }
-        false
+        self.progress_of(request_id).take(&event.kind, now);
     }
 
     /// Records the head's final report of a run.
@@ -246,10 +241,7 @@ impl Runs {
 
     /// Records that a local worker fetches the function of execution `request_id`.
     pub(crate) fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
-        match self.called(request_id) {
-            Some(run) => run.live.fetching(peer_id, now),
-            None => self.early.progress_of(request_id).fetching(peer_id, now),
-        }
+        self.progress_of(request_id).fetching(peer_id, now);
     }
 
     /// Records that the head is unreachable, or reachable again. Returns true if that changed.
@@ -261,8 +253,13 @@ impl Runs {
         is_news
     }
 
-    fn called(&mut self, request_id: &str) -> Option<&mut Run> {
-        self.list.iter_mut().find(|run| run.request_id.as_deref() == Some(request_id))
+    /// Returns the progress of execution `request_id`: of its run, or for a run that can still claim it.
+    fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
+        let is_it = |run: &&mut Run| run.request_id.as_deref() == Some(request_id);
+        match self.list.iter_mut().find(is_it) {
+            Some(run) => &mut run.live,
+            None => self.early.progress_of(request_id),
+        }
     }
 
     /// Records the response of a run. Returns true if the run was pending.
