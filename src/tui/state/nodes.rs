@@ -111,10 +111,8 @@ pub(crate) struct HeadNodes {
     id: HeadId,
     address: String,
     pub(crate) listed: Resource<Vec<NodeBody>>,
-    /// Recent activity of each listed node in executions of this head.
-    activity: BTreeMap<String, Activity>,
-    /// Round trips of each listed node.
-    latencies: BTreeMap<String, Latency>,
+    /// Recent activity of each listed node in executions of this head, and its smoothed round trip.
+    tracks: BTreeMap<String, (Activity, Latency)>,
     /// True if the head does not respond, which makes its last list stale.
     is_away: bool,
     /// True if the event stream of the head is open.
@@ -186,27 +184,16 @@ impl Node {
 impl HeadNodes {
     fn settle(&mut self, mut result: Outcome<Vec<NodeBody>>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
-            self.keep_latencies(bodies);
             // Unlisted nodes are dropped. The response size bounds the list itself.
-            let mut before = std::mem::take(&mut self.activity);
-            for body in bodies.iter() {
-                let mut activity = before.remove(&body.peer_id).unwrap_or_default();
+            let mut before = std::mem::take(&mut self.tracks);
+            for body in bodies {
+                let (mut activity, mut latency) = before.remove(&body.peer_id).unwrap_or_default();
                 activity.take(body.runs, now);
-                self.activity.insert(body.peer_id.clone(), activity);
+                body.latency_ms = body.latency_ms.map(|sample_ms| latency.add(sample_ms));
+                self.tracks.insert(body.peer_id.clone(), (activity, latency));
             }
         }
         self.listed.settle(result, now);
-    }
-
-    /// Replaces the last round trip of each node by its smoothed one.
-    fn keep_latencies(&mut self, bodies: &mut [NodeBody]) {
-        let mut before = std::mem::take(&mut self.latencies);
-        for body in bodies {
-            let Some(sample_ms) = body.latency_ms else { continue };
-            let mut latency = before.remove(&body.peer_id).unwrap_or_default();
-            body.latency_ms = Some(latency.add(sample_ms));
-            self.latencies.insert(body.peer_id.clone(), latency);
-        }
     }
 
     /// Returns true if the last list is outdated: a later request failed, or the head is away.
@@ -330,7 +317,7 @@ impl Nodes {
     }
 
     fn activities(&self, peer_id: &str) -> impl Iterator<Item = &Activity> {
-        self.heads.iter().filter_map(move |head| head.activity.get(peer_id))
+        self.heads.iter().filter_map(move |head| Some(&head.tracks.get(peer_id)?.0))
     }
 
     /// Counts the peers in the results of an execution.
@@ -391,7 +378,8 @@ impl Nodes {
     }
 }
 
-/// Length of a period of activity. It exceeds the longest wait between two lists, so that every period has a list.
+/// Length of a period of activity. It exceeds the longest wait between two lists, so that every period
+/// has a list.
 pub(crate) const PERIOD: Duration = Duration::from_secs(20);
 
 /// Number of periods of activity in a minute.
