@@ -151,9 +151,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Opt
         return;
     }
     let selected = frame.state.alerts.row(selected);
-    let list = List { n_rows: rules.len(), selected, pitch: 1 };
-    list.draw(split_rows(inside, inside.height)[0], buf, frame, |buf, place, row| {
-        let Some(rule) = rules.get(row) else { return };
+    let list = List { items: rules, selected, pitch: 1 };
+    list.draw(split_rows(inside, inside.height)[0], buf, frame, |buf, place, rule| {
         let (glyph, style, word) = mark(rule, theme);
         paint::put(buf, place, (2, 0), glyph, style);
         let x = paint::text(buf, place, (4, 0), word, style);

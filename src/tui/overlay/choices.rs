@@ -60,9 +60,8 @@ pub(crate) fn draw_columns(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
     let of = Pane::new(format!("Columns of {}", <&str>::from(table)))
         .footer(frame.hints(Layer::Choice, &hints));
     let inside = raise(place, buf, frame, of);
-    let list = List { n_rows: titles.len(), selected, pitch: 1 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
-        let Some(title) = titles.get(row) else { return };
+    let list = List { items: &titles, selected, pitch: 1 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, title| {
         let is_hidden = frame.state.hidden_columns.is_hidden(table, title);
         let (mark, style) = if is_hidden { ("[ ]", theme.muted) } else { ("[x]", theme.text) };
         paint::text(buf, place, (2, 0), &format!("{mark} {title}"), style);
@@ -73,8 +72,9 @@ pub(crate) fn draw_columns(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
 pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
     /// Rows for the full text of the selected notice.
     const DETAIL_ROWS: u16 = 4;
-    let (theme, past) = (frame.theme, &frame.state.notices);
-    let n_rows = past.past().len();
+    let theme = frame.theme;
+    let past: Vec<_> = frame.state.notices.past().collect();
+    let n_rows = past.len();
     let height = u16::try_from(n_rows).unwrap_or(u16::MAX).max(1);
     let height = height.saturating_add(DETAIL_ROWS + 3).min(area.height.saturating_sub(2));
     let place = centered(area, area.width.saturating_sub(4).min(110), height);
@@ -85,16 +85,15 @@ pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
         return;
     }
     let [upper, below] = split_rows(inside, inside.height.saturating_sub(DETAIL_ROWS + 1));
-    let list = List { n_rows, selected, pitch: 1 };
-    list.draw(upper, buf, frame, |buf, place, row| {
-        let Some(notice) = past.past().nth(row) else { return };
+    let list = List { items: &past, selected, pitch: 1 };
+    list.draw(upper, buf, frame, |buf, place, notice| {
         let (glyph, style) = footer::notice_mark(notice.level, theme);
         paint::text(buf, place, (2, 0), &format::clock(notice.at), theme.muted);
         paint::put(buf, place, (11, 0), glyph, style);
         let x = paint::text(buf, place, (13, 0), &notice.text, theme.text);
         paint::text(buf, place, (x.saturating_add(2), 0), &notice.detail, theme.muted);
     });
-    let Some(notice) = past.past().nth(selected) else { return };
+    let Some(notice) = past.get(selected) else { return };
     let whole = format!("{} · {}", notice.text, notice.detail);
     for (y, line) in (1..below.height).zip(wrapped(&whole, below.width)) {
         paint::text(buf, below, (0, y), &line, theme.text);
@@ -104,8 +103,8 @@ pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
 /// Draws the themes at the right of the screen, which shows a preview of the selected one.
 pub(crate) fn draw_themes(area: Rect, buf: &mut Buffer, frame: Frame<'_>, themes: Themes) {
     let theme = frame.theme;
-    let own = frame.state.custom_themes.as_slice();
-    let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
+    let names: Vec<_> = Themes::rows(&frame.state.custom_themes).collect();
+    let n_rows = u16::try_from(names.len()).unwrap_or(u16::MAX);
     let place = centered(area, 46, n_rows.saturating_add(6));
     let x = area.right().saturating_sub(place.width.saturating_add(2)).max(area.x);
     let place = Rect { x, y: area.y + (area.height - place.height).min(2), ..place };
@@ -113,12 +112,11 @@ pub(crate) fn draw_themes(area: Rect, buf: &mut Buffer, frame: Frame<'_>, themes
         frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
     );
     let inside = raise(place, buf, frame, of);
-    let list = List { n_rows: n_rows.into(), selected: themes.row, pitch: 1 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
-        let Some(name) = Themes::rows(own).nth(row) else { return };
+    let list = List { items: &names, selected: themes.row, pitch: 1 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, name| {
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, place, (2, 0), &text, theme.text);
-        paint::text(buf, place, (17, 0), describe_theme(name), theme.muted);
+        paint::text(buf, place, (17, 0), describe_theme(*name), theme.muted);
     });
     let swatches = [
         ("focus ", theme.focus),

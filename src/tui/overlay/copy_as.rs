@@ -230,9 +230,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, copy_as: &Cop
         frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
     );
     let inside = raise(place, buf, frame, of);
-    let list = List { n_rows: copy_as.forms.len(), selected: copy_as.row, pitch: 1 };
-    list.draw(inside, buf, frame, |buf, place, row| {
-        let Some((name, text)) = copy_as.forms.get(row) else { return };
+    let list = List { items: &copy_as.forms, selected: copy_as.row, pitch: 1 };
+    list.draw(inside, buf, frame, |buf, place, (name, text)| {
         paint::text(buf, place, (2, 0), name, theme.text);
         text_cut(buf, place, (TEXT_FROM, 0), &gist(text), theme.muted);
     });

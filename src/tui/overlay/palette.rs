@@ -164,11 +164,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Pal
     if palette.matches.is_empty() {
         paint::text(buf, list, (2, 0), "no matches", theme.muted);
     }
-    let rows = List { n_rows: palette.matches.len(), selected: palette.row, pitch: 1 };
-    rows.draw(list, buf, frame, |buf, place, row| {
-        let found = palette.matches.get(row);
-        let entry = found.and_then(|found| palette.entries.get(found.entry_idx));
-        if let (Some(found), Some(entry)) = (found, entry) {
+    let rows = List { items: &palette.matches, selected: palette.row, pitch: 1 };
+    rows.draw(list, buf, frame, |buf, place, found| {
+        if let Some(entry) = palette.entries.get(found.entry_idx) {
             draw_entry(place, buf, frame, entry, found);
         }
     });

@@ -200,9 +200,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usi
         ],
     ));
     let inside = raise(place, buf, frame, of);
-    let list = List { n_rows: choices.len(), selected, pitch: 2 };
-    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, row| {
-        let Some(choice) = choices.get(row) else { return };
+    let list = List { items: &choices, selected, pitch: 2 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, |buf, place, choice| {
         let (name, words) = words(*choice);
         let is_current = profiles.is_in_use(*choice, &frame.state.services.addresses)
             && (*choice != Choice::Local || frame.state.stack.summary().is_some());

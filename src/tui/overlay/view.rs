@@ -19,29 +19,30 @@ pub(crate) fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_
 
 /// A list in an overlay.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct List {
-    pub(crate) n_rows: usize,
+pub(crate) struct List<'a, T> {
+    pub(crate) items: &'a [T],
     pub(crate) selected: usize,
     /// Distance between two rows of the list.
     pub(crate) pitch: u16,
 }
 
-impl List {
-    /// Draws as many rows as fit, including the selected one. `draw_row` draws each row at its
+impl<T> List<'_, T> {
+    /// Draws as many items as fit, including the selected one. `draw_item` draws each item at its
     /// place.
     pub(crate) fn draw(
         self,
         area: Rect,
         buf: &mut Buffer,
         frame: Frame<'_>,
-        draw_row: impl Fn(&mut Buffer, Rect, usize),
+        draw_item: impl Fn(&mut Buffer, Rect, &T),
     ) {
         let n_fit = usize::from(area.height.div_ceil(self.pitch));
         let first = self.selected.saturating_sub(n_fit.saturating_sub(1));
-        let shown = first.min(self.n_rows.saturating_sub(n_fit))..self.n_rows;
-        for (y, row) in (0..area.height).step_by(self.pitch.into()).zip(shown) {
+        let first = first.min(self.items.len().saturating_sub(n_fit));
+        let shown = self.items.iter().enumerate().skip(first);
+        for (y, (row, item)) in (0..area.height).step_by(self.pitch.into()).zip(shown) {
             let place = Rect { y: area.y.saturating_add(y), height: 1, ..area };
-            draw_row(buf, place, row);
+            draw_item(buf, place, item);
             if row == self.selected {
                 paint::row_style(buf, place, 0, frame.theme.sel);
                 paint::put(buf, place, (0, 0), '▌', frame.theme.focus);
