@@ -8,8 +8,8 @@ use super::output::{self, printable};
 use super::wrap::wrapped;
 use super::{Frame, spinner, split_rows, strip, text_cut};
 use crate::event::Target;
+use crate::keymap::{Action, Layer};
 use crate::screens::{Screen, cluster, execute};
-use crate::state::State;
 use crate::state::navigation::Steps as _;
 use crate::state::resource::Failure;
 use crate::state::results::{self, DIFF_LINES_MAX, Position};
@@ -61,11 +61,24 @@ pub(crate) fn height(run: &Run) -> u16 {
     u16::try_from(n_rows).unwrap_or(u16::MAX)
 }
 
-/// Returns ` · at 10.0.0.5:8080` for the head of `run`, if there are several heads.
-pub(crate) fn at_head(run: &Run, state: &State) -> String {
-    match run.head.address.as_deref().filter(|_| state.services.has_several_heads()) {
-        Some(address) => format!(" · at {}", host_of(address)),
-        None => String::new(),
+/// Returns the progress of `run` for the title of its pane. `time` is the time of a response, and `end`
+/// describes a run without one.
+pub(crate) fn info(run: &Run, frame: Frame<'_>, time: &str, end: &str) -> String {
+    let text = match &run.phase {
+        Phase::Waiting => {
+            let cancel = frame.key(Layer::Always, Action::Interrupt);
+            let took = format::elapsed(run.elapsed(frame.state.now));
+            format!("running {took} · {cancel} cancels")
+        }
+        Phase::Done(response) => {
+            format!("request {} · {time}", format::shorten(&response.request_id, 4, 4))
+        }
+        Phase::Failed(_) | Phase::Cancelled => end.to_owned(),
+    };
+    let has_several = frame.state.services.has_several_heads();
+    match run.head.address.as_deref().filter(|_| has_several) {
+        Some(address) => format!("{text} · at {}", host_of(address)),
+        None => text,
     }
 }
 

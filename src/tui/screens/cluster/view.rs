@@ -12,7 +12,6 @@
 use ratatui::prelude::*;
 
 use crate::event::Target;
-use crate::keymap::{Action, Layer};
 use crate::screens::cluster::state::{NODE_ORDERS, Pane};
 use crate::screens::cluster::{nodes, processes, start};
 use crate::screens::execute::view;
@@ -142,25 +141,10 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let run = state.cluster.results.selected(&state.runs);
-    let info = match run {
-        None => String::new(),
-        Some(run) => {
-            let sent_at = format::clock(run.sent_at);
-            let text = match &run.phase {
-                Phase::Done(response) => {
-                    let id = format::shorten(&response.request_id, 4, 4);
-                    format!("request {id} · {sent_at}")
-                }
-                Phase::Waiting => {
-                    let cancel = frame.key(Layer::Always, Action::Interrupt);
-                    let took = format::elapsed(run.elapsed(state.now));
-                    format!("running {took} · {cancel} cancels")
-                }
-                _ => format!("run {} · {sent_at}", run.id.0),
-            };
-            text + &results::at_head(run, state)
-        }
-    };
+    let info = run.map_or_else(String::new, |run| {
+        let sent_at = format::clock(run.sent_at);
+        results::info(run, frame, &sent_at, &format!("run {} · {sent_at}", run.id.0))
+    });
     let frame_of_pane =
         pane::Pane::new(results::title_with_workers("Result groups".to_owned(), run))
             .info(info)

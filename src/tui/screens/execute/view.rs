@@ -109,17 +109,8 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
 
 fn run_info(run: &Run, frame: Frame<'_>) -> String {
     let took = format::elapsed(run.elapsed(frame.state.now));
-    let text = match &run.phase {
-        Phase::Waiting => {
-            format!("running {took} · {} cancels", frame.key(Layer::Always, Action::Interrupt))
-        }
-        Phase::Done(response) => {
-            format!("request {} · {took}", format::shorten(&response.request_id, 4, 4))
-        }
-        Phase::Failed(_) => format!("failed after {took}"),
-        Phase::Cancelled => format!("cancelled after {took}"),
-    };
-    text + &results::at_head(run, frame.state)
+    let how = if run.phase == Phase::Cancelled { "cancelled" } else { "failed" };
+    results::info(run, frame, &took, &format!("{how} after {took}"))
 }
 
 /// Draws log lines of local processes since the request was sent.
