@@ -453,9 +453,9 @@ mod tests {
         peers.note(&Event::Disconnected(lost.clone()));
         let (author, bytes) = (id(2), bytes::Bytes::new());
         peers.note(&Event::Gossip { author, topic: GENERAL_TOPIC.into(), bytes });
-        assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip adds no peer");
+        assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip does not add a peer");
         peers.note(&Event::Connected(id(1)));
         assert_eq!(peers.list().len(), peers.n_max());
-        assert!(!peers.list().iter().any(|(id, _)| *id == lost), "it was evicted");
+        assert!(!peers.list().iter().any(|(id, _)| *id == lost), "the lost peer was evicted");
     }
 }

@@ -63,13 +63,13 @@ mod tests {
         let mut file = DownloadFile::create(&path).await.unwrap();
         file.write(b"half").await.unwrap();
         drop(file);
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing is left of it");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the temporary file is removed");
         let mut file = DownloadFile::create(&path).await.unwrap();
         file.write(b"whole").await.unwrap();
         assert!(!path.exists());
         file.finish().await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        assert!(DownloadFile::create(&folder).await.is_err(), "a folder is no file");
+        assert!(DownloadFile::create(&folder).await.is_err(), "a directory is not a file");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -65,7 +65,7 @@ async fn nodes_and_functions_are_listed() {
 #[tokio::test]
 async fn changed_node_is_returned_with_its_work_orders() {
     let change = |Path(id): Path<String>, RawQuery(query): RawQuery, Json(patch): Json<Value>| async move {
-        assert_eq!(patch, json!({ "cordoned": true }), "what is unchanged is left out");
+        assert_eq!(patch, json!({ "cordoned": true }), "unchanged fields are omitted");
         let orders =
             json!([{ "request_id": query.unwrap(), "function_id": "bafy", "elapsed_ms": 1.5 }]);
         Json(json!({

@@ -163,5 +163,5 @@ async fn stream_ends_when_receiver_is_dropped() {
     let Watch { events, group, _fake } =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0)])).await;
     drop(events);
-    timeout(SOON, group.shutdown()).await.expect("the task to end");
+    timeout(SOON, group.shutdown()).await.expect("the task stops");
 }

@@ -344,7 +344,7 @@ mod tests {
         roster.note(id(3), Readiness::Ready);
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(2)]));
         roster.note(id(1), Readiness::Ready);
-        assert_eq!(roster.ready, [id(3)], "a chosen worker is no spare");
+        assert_eq!(roster.ready, [id(3)], "a chosen worker is not a spare");
     }
 
     #[test]
@@ -370,13 +370,13 @@ mod tests {
         roster.note(id(2), Readiness::Fetching);
         assert!(roster.is_short_of(|| vec![id(1), id(2)]));
         assert!(!roster.is_short_of(|| vec![id(1), id(2), id(3)]));
-        assert!(!exactly(3).is_short_of(Vec::new), "workers may be about to connect");
+        assert!(!exactly(3).is_short_of(Vec::new), "workers might be about to connect");
     }
 
     #[test]
     fn order_for_all_nodes_waits_for_every_listening_worker() {
         let mut roster = Roster::new(NodeCount::Everyone);
-        assert!(!roster.is_complete(Vec::new), "a worker may still come");
+        assert!(!roster.is_complete(Vec::new), "a worker might still connect");
         roster.note(id(1), Readiness::Ready);
         roster.note(id(2), Readiness::Refused("full".into()));
         assert!(!roster.is_complete(|| vec![id(1), id(2), id(3)]));

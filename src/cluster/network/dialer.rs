@@ -366,7 +366,10 @@ mod tests {
         assert!((5..20).contains(&n_reports), "{n_reports} in an hour");
         dialer.note_connected(peer, None, Instant::now());
         dialer.note_lost(peer, Instant::now());
-        assert!(dialer.take_report(peer, Instant::now()).is_some(), "it had been connected");
+        assert!(
+            dialer.take_report(peer, Instant::now()).is_some(),
+            "the peer was connected before"
+        );
         assert_eq!(dialer.take_report(PeerId::random(), Instant::now()), None);
     }
 
@@ -399,7 +402,7 @@ mod tests {
             assert_eq!(due(&mut dialer), 1);
             dialer.note_failed(peer, Instant::now());
             pass(LONGEST_WAIT).await;
-            assert_eq!(due(&mut dialer), 0, "less often now");
+            assert_eq!(due(&mut dialer), 0, "dialed less often");
             pass(LONGEST_WAIT_LATER).await;
         }
         dialer.note_connected(peer, None, Instant::now());
@@ -417,8 +420,8 @@ mod tests {
             let lost = Instant::now() + lasted;
             dialer.note_lost(peer, lost)
         };
-        assert!(!end_after(full, Duration::ZERO), "it may have restarted");
-        assert!(!end_after(full, BRIEF), "it had room");
+        assert!(!end_after(full, Duration::ZERO), "the peer might have restarted");
+        assert!(!end_after(full, BRIEF), "the connection lasted long enough");
         assert!(!end_after(full, Duration::ZERO));
         assert!(end_after(full, Duration::ZERO));
         for _ in 0..10 {
@@ -426,7 +429,7 @@ mod tests {
         }
         dialer.forget(full, Instant::now());
         pass(LONGEST_WAIT / 4).await;
-        assert_eq!(due(&mut dialer), 0, "it has no room just now");
+        assert_eq!(due(&mut dialer), 0, "the peer closes each connection");
         pass(LONGEST_WAIT).await;
         assert_eq!(due(&mut dialer), 1);
     }

@@ -451,7 +451,11 @@ mod budget_tests {
         let mut honest = budget.share(PeerId::random());
         assert_eq!(honest.grow_to(4 * STEP), Ok(()));
         let mut named = budget.share(friend);
-        assert_eq!(named.grow_to(60 * STEP), Ok(()), "a part is reserved for it");
+        assert_eq!(
+            named.grow_to(60 * STEP),
+            Ok(()),
+            "a part of the memory is reserved for named peers"
+        );
         drop((held, honest, named));
         assert_eq!(budget.bytes.total(), 0);
     }

@@ -338,7 +338,7 @@ mod tests {
         rendezvous.join("general");
         rendezvous.join("general");
         let mut due = |n_peers, n_routed| rendezvous.due(Instant::now(), n_peers, || n_routed);
-        assert_eq!(due(0, 0), [], "no peer to ask");
+        assert_eq!(due(0, 0), [], "no peer can be queried");
         assert_eq!(
             due(1, 1),
             [TableAction::Provide(key("general")), TableAction::Look(key("general"))]

@@ -251,7 +251,7 @@ mod tests {
             limited(&permits, async {}).await;
         };
         select! {
-            _ = stalled => panic!("a stalled send ended"),
+            _ = stalled => panic!("a stalled send completed"),
             () = prompt => {}
         }
         assert_eq!(permits.available_permits(), 2);
@@ -261,6 +261,10 @@ mod tests {
     fn unchanged_offers_to_many_workers_are_repeated_rarely() {
         assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
         assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
-        assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");
+        assert_eq!(
+            wait_before(10_000, false, true),
+            AGAIN_AFTER,
+            "a head considers the offer valid for this time"
+        );
     }
 }

@@ -53,7 +53,11 @@ async fn equal_results_of_three_workers_are_one_group() {
     );
     assert_eq!(answer["cluster"], json!({"peers": ids}));
     for worker in &cluster.workers {
-        assert_eq!(worker.functions().list(), std::slice::from_ref(&hello), "it was fetched");
+        assert_eq!(
+            worker.functions().list(),
+            std::slice::from_ref(&hello),
+            "the function was fetched"
+        );
     }
     let mut long = request(&hello, 3);
     long["config"]["stdin"] = json!("\"".repeat(1024 * 1024));
@@ -212,7 +216,7 @@ async fn restarted_head_has_its_workers_again() {
     let options = head_options(dir.path().to_owned(), identity, port);
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
     let answer = cluster.execute(request(&hello, 1)).await;
-    assert_eq!(answer["code"], "200", "within the roll call, without waiting first: {answer}");
+    assert_eq!(answer["code"], "200", "within the roll call, without a wait before it: {answer}");
     group.shutdown().await;
     cluster.group.shutdown().await;
 }
@@ -233,7 +237,7 @@ async fn disconnected_client_stops_the_wait() {
     .await
     .unwrap();
     drop(stream);
-    assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s has ended");
+    assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s was canceled");
     cluster.group.shutdown().await;
 }
 
@@ -323,7 +327,7 @@ async fn content_that_does_not_match_its_id_is_rejected_and_fetched_from_the_nex
         functions.obtain(hello.id, &Requester::Unknown, &from(&peers)).await.unwrap(),
         hello
     );
-    assert_eq!(lies.recv().await, Some(()), "the liar was asked first again");
+    assert_eq!(lies.recv().await, Some(()), "the lying peer was asked first again");
     cluster.group.shutdown().await;
 }
 

@@ -63,8 +63,8 @@ fn peers_are_limited_and_reached_peers_are_kept_longest() {
     }
     let listed = db.addresses();
     assert_eq!((listed.len(), db.records.lock().by_peer.len()), (PEERS_MAX, PEERS_MAX));
-    assert!(listed[0].ends_with(id(0).as_str()), "it was reached");
-    assert!(listed[1].ends_with(id(PEERS_MAX + 5).as_str()), "then the latest");
+    assert!(listed[0].ends_with(id(0).as_str()), "a reached peer is kept");
+    assert!(listed[1].ends_with(id(PEERS_MAX + 5).as_str()), "then the latest peers are kept");
     assert!(!listed.iter().any(|address| address.ends_with(&format!("/{}", id(3)))));
 }
 

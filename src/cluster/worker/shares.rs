@@ -282,7 +282,7 @@ mod tests {
             shares.forget(stranger);
         }
         drop(shares.try_take(&head(0), Standing::Named));
-        assert_eq!(shares.0.table.lock().heads.len(), 1, "disconnected heads leave nothing");
+        assert_eq!(shares.0.table.lock().heads.len(), 1, "disconnected heads are forgotten");
     }
 
     #[tokio::test]
@@ -337,12 +337,12 @@ mod tests {
         let greedy = take_n(&shares, &head(2), 8);
         assert_eq!([share(1), share(2)], [5, 8]);
         drop(modest);
-        assert_eq!(share(2), 9, "one is kept for a head that used some recently");
+        assert_eq!(share(2), 9, "one place is reserved for a head that used some recently");
         advance(KEPT_FOR).await;
         assert_eq!([share(1), share(2)], [5, 10]);
         drop(greedy);
         shares.forget(&head(2));
-        assert_eq!(share(1), 10, "a disconnected head claims nothing");
+        assert_eq!(share(1), 10, "a disconnected head claims no place");
         assert!(!shares.are_in_use());
     }
 

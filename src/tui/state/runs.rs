@@ -468,7 +468,7 @@ mod input_tests {
         let input = Input::Rows { dataset: dataset.to_owned(), window };
         assert_eq!(got.as_ref(), Ok(&input));
         let (source, text) = input.text().unwrap();
-        assert_eq!(Input::read(source, &text), got, "its text means the same");
+        assert_eq!(Input::read(source, &text), got, "its text parses as the same window");
     }
 
     #[test]

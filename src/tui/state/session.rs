@@ -149,7 +149,10 @@ mod tests {
         assert_eq!(state.theme, Some(Name::Mono));
         assert!(text(&state).contains("\"theme\": \"light\""), "{}", text(&state));
         state.theme = Some(Name::Cvd);
-        assert!(text(&state).contains("\"theme\": \"cvd\""), "it was chosen on the screen");
+        assert!(
+            text(&state).contains("\"theme\": \"cvd\""),
+            "a theme chosen on the screen is saved"
+        );
         state.initial_theme = InitialTheme::Given(None);
         state.theme = None;
         assert!(text(&state).contains("\"theme\": \"light\""), "--theme auto");

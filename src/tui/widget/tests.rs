@@ -165,7 +165,7 @@ fn area_below_a_line_is_tinted_if_colors_can_be_mixed() {
         let tinted: Vec<u16> =
             area.positions().filter(|at| buf[*at].bg != bg).map(|at| at.y).collect();
         assert_eq!(tinted.len(), n_tinted, "{depth:?}");
-        assert!(tinted.iter().all(|y| *y > 1), "only what is below");
+        assert!(tinted.iter().all(|y| *y > 1), "only the area below the line is tinted");
     }
 }
 
@@ -243,11 +243,7 @@ fn zero_is_drawn_as_a_line_and_sparklines_can_share_a_top() {
     assert_eq!(harness::framed_text(&buf), "│ ▁▁│", "a line on the floor");
     buf.reset();
     Sparkline { top_min: 4.0, ..bars(&[Some(2.0), Some(2.0)]) }.render(buf.area, &mut buf);
-    assert_eq!(
-        harness::framed_text(&buf),
-        "│ ▄▄│",
-        "half of what another sparkline has at its top"
-    );
+    assert_eq!(harness::framed_text(&buf), "│ ▄▄│", "half of the top of the other sparkline");
 }
 
 #[test]
@@ -435,7 +431,7 @@ fn distant_average_does_not_affect_the_scale() {
     let other = line::Series::new(&far, theme.muted);
     let alone = lines(&[series]);
     assert_eq!(lines(&[line::Series { is_guide: true, ..other }, series]), alone);
-    assert_ne!(lines(&[other, series]), alone, "a series that is no guide does");
+    assert_ne!(lines(&[other, series]), alone, "a series that is not a guide affects the scale");
     // Candles preserve almost all of their height, too.
     let plain = plain_chart(&candles, Density::Dense, &theme);
     let values = far.iter().map(|point| Some(point.value)).collect();

@@ -121,7 +121,7 @@ fn known_host_is_an_address_localhost_or_configured() {
     ] {
         check_known(host, false);
     }
-    assert!(names().is_known(&request("10.0.0.9:1", "/", &[])), "no browser leaves it out");
+    assert!(names().is_known(&request("10.0.0.9:1", "/", &[])), "every browser sends the header");
     let evil = request("10.0.0.9:1", "/", &[("host", "evil.example")]);
     assert!(HostNames::any().is_known(&evil));
 }

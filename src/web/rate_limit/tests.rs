@@ -11,14 +11,14 @@ async fn burst_is_available_immediately_and_then_one_per_interval() {
     assert_eq!([n_left(), n_left(), n_left()], [Ok(2), Ok(1), Ok(0)]);
     assert_eq!(n_left(), Err(Duration::from_millis(100)));
     assert_eq!(limiter.wait(&"a"), Some(Duration::from_millis(100)));
-    assert_eq!(limiter.take("b").map(|taken| taken.n_left), Ok(2), "each has its own");
+    assert_eq!(limiter.take("b").map(|taken| taken.n_left), Ok(2), "each key has its own burst");
     tokio::time::advance(Duration::from_millis(60)).await;
     assert_eq!(n_left(), Err(Duration::from_millis(40)));
     tokio::time::advance(Duration::from_millis(40)).await;
     assert_eq!(limiter.wait(&"a"), None);
     assert_eq!(n_left(), Ok(0));
     tokio::time::advance(Duration::from_secs(10)).await;
-    assert_eq!(n_left(), Ok(2), "no more than the burst is saved up");
+    assert_eq!(n_left(), Ok(2), "at most a whole burst accumulates");
     limiter.reset(&"a");
     assert_eq!(n_left(), Ok(2));
 }
@@ -48,7 +48,7 @@ async fn memory_is_bounded_and_the_least_recently_used_key_is_forgotten() {
         assert!(limiter.take(key).is_ok());
     }
     assert!(limiter.take(n_keys - 1).is_err());
-    assert!(limiter.take(0).is_ok(), "forgotten by now");
+    assert!(limiter.take(0).is_ok(), "the key is forgotten");
 }
 
 #[test]

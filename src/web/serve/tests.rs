@@ -81,7 +81,7 @@ async fn connection_beyond_the_global_limit_waits() {
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (first, _) = listener.take().await;
     let second = tokio::time::timeout(Duration::from_millis(20), listener.take()).await;
-    assert!(second.is_err(), "there is no place");
+    assert!(second.is_err(), "no permit is free");
     drop(first);
     listener.take().await;
 }
@@ -165,7 +165,7 @@ async fn connection_beyond_its_networks_limit_is_closed() {
     }
     let (first, _) = listener.take().await;
     let more = tokio::time::timeout(Duration::from_millis(20), listener.take()).await;
-    assert!(more.is_err(), "the others are of the same network");
+    assert!(more.is_err(), "the other connections are from the same network");
     for client in clients.iter_mut().skip(1) {
         assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0, "closed");
     }

@@ -219,7 +219,10 @@ fn token_of_a_head_is_read_from_the_environment() {
     owner.run_ok(&["function", "remove", id.trim()]);
     let near = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let why = near.run_err(&["function", "list"]);
-    assert!(why.contains("set TRIPTYCH_REST_TOKEN"), "programs of this machine bear it too: {why}");
+    assert!(
+        why.contains("set TRIPTYCH_REST_TOKEN"),
+        "programs on this machine need the token, too: {why}"
+    );
     near.with("TRIPTYCH_REST_TOKEN", token).run_ok(&["nodes"]);
     let trusting = Node::head(&["--rest-token", token, "--trust-loopback"]);
     Home::new().with("TRIPTYCH_HEAD", &trusting.rest_api()).run_ok(&["nodes"]);

@@ -16,7 +16,7 @@ async fn execute(up: &Up, name: &str, more: Value) -> Value {
     };
     request_members.extend(more);
     let (status, body) = up.head().post("/api/v1/functions/execute", &request).await;
-    assert_eq!(status, StatusCode::OK, "an accepted execution is answered with 200: {body}");
+    assert_eq!(status, StatusCode::OK, "an accepted execution has status 200: {body}");
     body
 }
 

@@ -123,7 +123,7 @@ async fn external_runtime_returns_the_same_results_as_the_worker_itself() {
     peers.sort_unstable();
     assert_eq!(reply["cluster"]["peers"], serde_json::json!(peers));
     let calls = std::fs::read_to_string(home.path("calls")).unwrap();
-    assert_eq!(calls.lines().count(), 1, "the one ran it with the program: {calls}");
+    assert_eq!(calls.lines().count(), 1, "the external runtime was called: {calls}");
     assert!(calls.contains("--run-time 10000") && calls.contains("-- one --help"), "{calls}");
 
     // The exit codes are equal, too.

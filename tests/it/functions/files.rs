@@ -94,5 +94,5 @@ fn function_can_read_its_own_files_without_a_head() {
     let id = home.run_ok(&["function", "add", "words"]);
     wants(id.split_whitespace().next().unwrap());
     let runs = std::path::Path::new(&cache).join("triptych/runs");
-    assert!(runs.read_dir().unwrap().next().is_none(), "nothing is left of the runs");
+    assert!(runs.read_dir().unwrap().next().is_none(), "the runs leave no files");
 }

@@ -54,5 +54,5 @@ async fn nodes_that_require_a_cid_reject_other_ids() {
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let why = home.run_err(&["function", "install", &manifest]);
     assert!(why.contains("is not a CID, which this node requires"), "{why}");
-    assert_eq!(home.run(&["function", "list"]).out, "", "nothing was kept");
+    assert_eq!(home.run(&["function", "list"]).out, "", "no function was stored");
 }

@@ -42,9 +42,9 @@ async fn nodes_and_events_are_printed_as_text_and_json() {
     });
     let lines = lines.expect("events of one of the runs");
     assert!(lines.iter().all(|line| line.contains("\"event\"")), "{lines:?}");
-    assert_eq!(following.interrupt(), Some(0), "it goes on until it is interrupted");
+    assert_eq!(following.interrupt(), Some(0), "the command runs until it is interrupted");
 
     let every = home.start_in_background(&["nodes", "--every", "1", "--json"]);
-    assert_eq!(every.wait_lines(2).len(), 2, "it lists the nodes again");
+    assert_eq!(every.wait_lines(2).len(), 2, "the command lists the nodes again");
     assert_eq!(every.interrupt(), Some(0));
 }

@@ -496,7 +496,7 @@ fn terminal_replies_to_queries_and_shows_output() {
     let session = Session::start("sh", &["-c", script], (60, 10));
     session.wait_text("in", Duration::from_secs(10));
     let n_written = session.n_written();
-    assert_eq!(session.wrote_past(n_written, Duration::ZERO), None, "it waits for a key");
+    assert_eq!(session.wrote_past(n_written, Duration::ZERO), None, "the program waits for a key");
     session.press("enter");
     assert!(session.wrote_past(n_written, Duration::from_secs(10)).is_some());
     assert!(session.wait_exit(Duration::from_secs(10)).success());

@@ -49,11 +49,15 @@ fn newcomer_gets_few_orders() {
     let share = share_of(3, &[trusted[0], trusted[1], trusted[2], newcomer], 1);
     assert!(share < 10, "{share} of 10 000");
     let many = [free(2, 40), free(2, 9), free(2, 9), free(2, 9)];
-    assert!((1..1000).contains(&share_of(1, &many, 1)), "newcomers may earn trust");
+    assert!((1..1000).contains(&share_of(1, &many, 1)), "newcomers can earn trust");
     let taken = [busy(4, 200), busy(4, 200), busy(4, 200), newcomer];
-    assert_eq!(choose(&taken, 1, numbers(1)), None, "trusted workers are soon free");
+    assert_eq!(choose(&taken, 1, numbers(1)), None, "trusted workers will soon be free");
     let jammed = [busy(2000, 200), busy(2000, 200), busy(2000, 200), newcomer];
-    assert_eq!(choose(&jammed, 1, numbers(1)), Some(vec![3]), "nobody waits that long");
+    assert_eq!(
+        choose(&jammed, 1, numbers(1)),
+        Some(vec![3]),
+        "waiting for trusted workers takes too long"
+    );
     let all_new = [free(2, 1), free(2, 1)];
     assert!(share_of(0, &all_new, 1) > 4000);
 }
@@ -83,7 +87,10 @@ fn faster_run_than_usual_does_not_lower_expected_completion() {
     assert_eq!(expect_completion(load(300, 0), usual), Duration::from_millis(300));
     assert_eq!(expect_completion(load(100, 5), usual), Duration::from_millis(150));
     let stalled = Load { oldest: Duration::from_secs(9), ..load(1, 1) };
-    assert!(expect_completion(stalled, usual) >= Duration::from_secs(9), "it answers nothing");
+    assert!(
+        expect_completion(stalled, usual) >= Duration::from_secs(9),
+        "it has not responded for 9 s"
+    );
 }
 
 #[test]

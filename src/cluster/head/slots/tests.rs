@@ -54,7 +54,7 @@ fn peers(taken: &[Lease]) -> Vec<PeerId> {
 
 #[track_caller]
 fn granted(taken: SlotGrant) -> Vec<Lease> {
-    let SlotGrant::Now(leases) = taken else { panic!("not at once: {taken:?}") };
+    let SlotGrant::Now(leases) = taken else { panic!("not granted immediately: {taken:?}") };
     leases
 }
 
@@ -149,7 +149,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
     assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
     // The offer does not count the runs of this head.
     slots.note_offer(&id(1), offer(2, 2));
-    assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other run has ended");
+    assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other run is complete");
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,12 +179,12 @@ async fn disconnected_or_refusing_worker_is_not_chosen() {
     slots.note_full(&id(2));
     let SlotGrant::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
     let granted = queued.granted().await.unwrap();
-    assert_eq!(peers(&granted), [id(2)], "once it was left alone for {FULL_FOR:?}");
+    assert_eq!(peers(&granted), [id(2)], "after a pause of {FULL_FOR:?}");
     drop(granted);
     let lease = slots.take_of(&id(3), function());
     drop(lease);
     assert!(slots.0.lock().workers.contains_key(&id(2)));
-    assert!(!slots.0.lock().workers.contains_key(&id(3)), "nothing is kept of it");
+    assert!(!slots.0.lock().workers.contains_key(&id(3)), "its state is discarded");
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn pause_of_silent_worker_doubles_and_ends_with_a_single_order() {
     assert_eq!(slots.weight_of(&id(1)), None);
     advance(SILENT_FOR).await;
     let tried = granted(take(&slots, want(1)));
-    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "one order tries it");
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "one order tests the worker");
     drop(tried);
     slots.note_silent(&id(1));
     advance(SILENT_FOR).await;
@@ -214,10 +214,14 @@ async fn worker_that_misses_two_pings_gets_no_work_until_it_responds() {
     advance(Duration::from_secs(2)).await;
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)]);
     let missed: Vec<bool> = (0..4).map(|_| slots.note_ping(&id(1))).collect();
-    assert_eq!(missed, [false, false, true, false], "the third is sent after two were missed");
+    assert_eq!(
+        missed,
+        [false, false, true, false],
+        "the third ping is sent after two missed pings"
+    );
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
     drop(running);
-    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it answers");
+    assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it responds");
     slots.note_pong(&id(1));
     assert_eq!(granted(take(&slots, want(1))).len(), 1);
 }
@@ -245,7 +249,7 @@ async fn waiting_clients_take_turns() {
     let SlotGrant::Later(mut modest) = slots.take(&network("10.0.0.2"), want(1)) else { panic!() };
     drop(first);
     drop(greedy[0].granted.try_recv().unwrap());
-    assert!(modest.granted.try_recv().is_ok(), "the second turn is the other client's");
+    assert!(modest.granted.try_recv().is_ok(), "the second slot is granted to the other client");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +268,7 @@ async fn request_for_two_workers_is_overtaken_a_limited_number_of_times() {
         }
         drop(running.pop_front());
         if both.granted.try_recv().is_ok() {
-            assert!(n_overtaken > OVERTAKEN_MAX / 2, "others had their turns: {n_overtaken}");
+            assert!(n_overtaken > OVERTAKEN_MAX / 2, "overtaken {n_overtaken} times");
             return;
         }
         waiting.retain_mut(|queued| match queued.granted.try_recv() {
@@ -275,5 +279,5 @@ async fn request_for_two_workers_is_overtaken_a_limited_number_of_times() {
             Err(_) => true,
         });
     }
-    panic!("it waits as long as others want one worker each");
+    panic!("the request for two workers still waits");
 }

@@ -41,7 +41,7 @@ async fn allowance_of_each_peer_is_used_up_and_refills() {
     let (guard, peer) = (guard(None), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
-    assert!(guard.admits_stream(PeerId::random()), "it has its own");
+    assert!(guard.admits_stream(PeerId::random()), "each peer has its own allowance");
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(admitted(3), 2);
 }
@@ -74,7 +74,7 @@ async fn published_and_relayed_gossip_of_all_authors_is_limited() {
             *sum += n;
         }
     }
-    assert_eq!(entered, [5, 15, 0], "all are read, few are passed on");
+    assert_eq!(entered, [5, 15, 0], "all are read, few are forwarded");
     assert_eq!(passed, [7, 0, 13]);
 }
 
@@ -83,7 +83,11 @@ async fn author_that_publishes_too_much_is_banned() {
     let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
     assert_eq!((guard.is_banned(author), guard.take_changes().0), (true, vec![author]));
-    assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
+    assert_eq!(
+        verdicts(&guard, author, PeerId::random(), 1),
+        [0, 0, 1],
+        "nor if others relay them"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,6 +163,6 @@ async fn accounts_are_limited_and_the_least_recently_used_one_is_dropped() {
     }
     let (fresh, over) = guard.take_changes();
     assert_eq!((fresh.len(), over.len()), (BANNED_MAX.get() + 10, 10));
-    assert_eq!(over, fresh[..10], "the first are let in again");
+    assert_eq!(over, fresh[..10], "the oldest bans are lifted");
     assert_eq!(guard.state.lock().banned.len(), BANNED_MAX.get());
 }

@@ -63,7 +63,9 @@ async fn head_that_relays_gossip_of_strangers_is_not_banned() {
     while n_heard < 8 {
         match timeout(WITHIN, at_worker.recv()).await.unwrap().unwrap() {
             Event::Gossip { author, .. } if author == *head.peer_id() => n_heard += 1,
-            Event::Disconnected(peer) => assert_ne!(peer, *head.peer_id(), "it was cut off"),
+            Event::Disconnected(peer) => {
+                assert_ne!(peer, *head.peer_id(), "the head was disconnected")
+            }
             _ => {}
         }
     }
@@ -107,7 +109,7 @@ async fn oldest_silent_peers_of_one_host_are_disconnected() {
         match timeout(WITHIN, at_head.recv()).await.unwrap().unwrap() {
             Event::Connected(_) => n_connected += 1,
             Event::Disconnected(peer) => {
-                assert_ne!(peer, *worker.peer_id(), "it is of use");
+                assert_ne!(peer, *worker.peer_id(), "it sent a valid message");
                 n_disconnected += 1;
             }
             _ => {}
@@ -261,9 +263,9 @@ async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
     while timeout(patience, victim.accept()).await.is_ok() {
         n_dials += 1;
         patience = Duration::from_secs(1);
-        assert!(n_dials <= 100, "it is dialed again and again");
+        assert!(n_dials <= 100, "dials do not stop");
     }
-    assert!(n_dials > 0, "the liar was asked");
+    assert!(n_dials > 0, "the lying peer was queried");
     // A well-behaved peer is served.
     let (good, _at_good) = node(&group, vec![boot_node(&worker)]).await;
     connected(&mut at_worker, good.peer_id()).await;

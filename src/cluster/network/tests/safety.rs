@@ -57,7 +57,7 @@ async fn peer_that_opens_too_many_streams_is_banned() {
     let guarded = Guarded::start(FEW).await;
     let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"{}"));
     let n_sent = join_all(sends).await.into_iter().flatten().count();
-    assert!(n_sent < 100, "some were not taken");
+    assert!(n_sent < 100, "some streams were refused");
     guarded.ends_with_bad_cut_off().await;
 }
 
@@ -241,6 +241,6 @@ async fn too_long_or_unsigned_gossip_is_dropped_and_others_are_served() {
         // The attack continues for a while, without effect.
         tokio::select! { () = attack => {}, () = good => {} }
         guarded.ends_with_good_heard().await;
-        assert_eq!(n_published, 1, "it was sent");
+        assert_eq!(n_published, 1, "the message was sent");
     }
 }

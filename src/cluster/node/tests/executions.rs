@@ -203,7 +203,7 @@ async fn slots_offered_during_a_roll_call_are_taken() {
         "{answer}"
     );
     let execution = known(&cluster, &answer["request_id"]).await;
-    assert_eq!(execution["warm"], false, "a roll call was held");
+    assert_eq!(execution["warm"], false, "there was a roll call");
     cluster.group.shutdown().await;
 }
 
@@ -247,10 +247,14 @@ async fn quorum_of_equal_results_ends_the_execution() {
     let mut request = request(&hello, 3);
     request["config"]["quorum"] = json!(2);
     let answer =
-        timeout(WITHIN, cluster.execute(request)).await.expect("nobody waits for the third");
+        timeout(WITHIN, cluster.execute(request)).await.expect("the third worker is not awaited");
     assert_eq!(answer["code"], "200", "{answer}");
     assert_eq!(answer["results"][0]["peers"], texts(&cluster.ids()));
-    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()), "the third has not answered");
+    assert_eq!(
+        answer["cluster"]["peers"],
+        texts(&cluster.ids()),
+        "the third worker has not responded"
+    );
     let execution = known(&cluster, &answer["request_id"]).await;
     let parts = execution["peers"].as_array().unwrap();
     let part = parts.iter().find(|part| part["peer_id"] == silent.as_str()).unwrap();
@@ -276,7 +280,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
         busy(&cluster.workers[0]).await;
         let NodeRole::Worker(worker) = &cluster.workers[0].role else { panic!("it is a worker") };
         let slots = worker.slots_for(cluster.head.peer_id());
-        assert_eq!(slots, (1, 1), "its own run is no offer less");
+        assert_eq!(slots, (1, 1), "the head's own run does not reduce the offer");
         let (_, list) = get(address, "/api/v1/executions").await;
         let execution = &list["executions"][0];
         assert!(["compiling", "running"].contains(&execution["state"].as_str().unwrap()));

@@ -74,7 +74,11 @@ async fn stranger_that_fills_the_store_does_not_prevent_new_functions() {
     fill(&cluster, worker).await;
     let held = worker.functions();
     let strange = |n: &u32| held.get(FunctionId::from_module(&module(*n))).is_some();
-    assert_eq!((0..N_FUNCTIONS).filter(strange).count(), SMALL.functions / 8, "its quota");
+    assert_eq!(
+        (0..N_FUNCTIONS).filter(strange).count(),
+        SMALL.functions / 8,
+        "number of functions within the quota"
+    );
     assert!(held.get(hello.id).is_some() && held.get(installed.id).is_some());
     let new = cluster.add("new.wasm", &HELLO.replace("hello", "howdy")).await;
     let answer = cluster.execute(request(&new, 1)).await;
@@ -119,7 +123,11 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     assert!(!has(&show));
     assert_eq!(evict(json!({})).await.0, 400);
     assert_eq!(evict(json!({"cid": cid, "all": true})).await.0, 400);
-    assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200", "it is fetched again");
+    assert_eq!(
+        cluster.execute(request(&hello, 1)).await["code"],
+        "200",
+        "the function is fetched again"
+    );
     cluster.group.shutdown().await;
 }
 
@@ -173,6 +181,6 @@ async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
         let answer = cluster.execute(request(&new, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
     }
-    assert_eq!(asked.0.load(Relaxed), 4, "none of them was given up yet, or got more turns");
+    assert_eq!(asked.0.load(Relaxed), 4, "no fetch was given up, and no stranger got more turns");
     cluster.group.shutdown().await;
 }

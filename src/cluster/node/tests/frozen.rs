@@ -144,7 +144,10 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
     }
     let frozen = worker.role.worker().unwrap().peers();
     let frozen = frozen.iter().find(|(id, _)| *id == *others[1].peer_id());
-    assert!(frozen.is_some_and(|(_, peer)| peer.is_connected), "nothing waited for its end");
+    assert!(
+        frozen.is_some_and(|(_, peer)| peer.is_connected),
+        "no send waited for another to complete"
+    );
     cluster.group.shutdown().await;
 }
 

@@ -48,7 +48,7 @@ async fn directory_of_the_head_runs_on_its_workers_at_the_first_call() {
     let Upload { function, car } = Functions::pack_path(&path).await.unwrap();
     let names = NameHints { name: Some(function.name), method: Some(function.method) };
     let folder = cluster.head.functions().add_car(names, car).await.unwrap();
-    assert!(folder.kept_bytes > 256 * 1024, "one of its files is of several blocks");
+    assert!(folder.kept_bytes > 256 * 1024, "one of its files has several blocks");
     for (method, want) in [("howdy.wasm", "howdy\n"), ("hello.wasm", "hello\n")] {
         let answer = run(&cluster, &folder, method, 2).await;
         assert_eq!(answer["code"], "200", "{answer}");
@@ -218,7 +218,7 @@ async fn function_is_installed_if_a_b7s_worker_installed_it() {
     };
     let installed = tokio::select! {
         installed = install(&cluster, json!({"cid": cid})) => installed,
-        () = answering => unreachable!("the network goes on"),
+        () = answering => unreachable!("the network still runs"),
     };
     assert_eq!(installed, (200, json!({"code": "200"})));
     cluster.group.shutdown().await;

@@ -97,7 +97,7 @@ async fn silent_strangers_delay_few_requests_and_fail_none() {
             let execution = known(&cluster, &answer["request_id"]).await;
             n_delayed += usize::from(execution["peers"].as_array().unwrap().len() > 1);
         }
-        assert!(n_delayed <= 20, "a stranger was asked for {n_delayed} of 40");
+        assert!(n_delayed <= 20, "{n_delayed} of 40 requests were delayed by a stranger");
         cluster.group.shutdown().await;
     }
 }

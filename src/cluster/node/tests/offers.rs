@@ -102,7 +102,11 @@ async fn worker_offers_slots_to_heads_and_functions_to_workers() {
             return serde_json::from_slice::<Offer>(&bytes).unwrap();
         }
     };
-    assert_eq!(offer().await.slots, 5, "it may be a head, and was not named: half are for it");
+    assert_eq!(
+        offer().await.slots,
+        5,
+        "half of the slots are offered to an unnamed peer that might be a head"
+    );
     let hello = cluster.workers[0].functions();
     let hello = hello.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
     let own = Offer { role: "worker".into(), ..Offer::default() };

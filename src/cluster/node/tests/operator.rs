@@ -89,7 +89,7 @@ async fn drained_worker_completes_its_orders() {
         assert_eq!((&answer["running"], &answer["orders"]), (&Value::Null, &json!([])));
     };
     let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), draining);
-    assert_eq!(answer["code"], "200", "what it ran was not ended: {answer}");
+    assert_eq!(answer["code"], "200", "its running orders were not canceled: {answer}");
     cluster.group.shutdown().await;
 }
 

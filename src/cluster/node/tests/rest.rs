@@ -82,7 +82,7 @@ async fn event_stream_contains_an_execution() {
     cluster.workers[0].shutdown().await;
     assert_eq!(next().await.unwrap()["event"], "peer_left");
     cluster.head.shutdown().await;
-    assert!(next().await.is_none(), "a head that stops ends the stream");
+    assert!(next().await.is_none(), "a stopping head closes the stream");
     cluster.group.shutdown().await;
 }
 
@@ -218,7 +218,7 @@ async fn api_with_a_certificate_is_served_only_over_tls() {
     let answer = asked("https").send().await.unwrap().bytes().await.unwrap();
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["code"], "200", "{answer}");
-    assert!(asked("http").send().await.is_err(), "plain HTTP is not understood");
+    assert!(asked("http").send().await.is_err(), "plain HTTP is rejected");
     cluster.group.shutdown().await;
 
     let dir = tempfile::tempdir().unwrap();
@@ -248,7 +248,7 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
         {
             ids.push(id);
         }
-        assert_eq!(ids.len() - n_before, n_let_in, "a client leaves room for others");
+        assert_eq!(ids.len() - n_before, n_let_in, "one client cannot use all executions");
     }
     let (status, answer) = post(address, &asked.to_string()).await;
     let busy = "too many executions are in progress; try again later";
@@ -260,7 +260,7 @@ async fn executions_in_progress_are_limited_listed_and_canceled() {
         .iter()
         .map(|execution| execution["request_id"].as_str().unwrap())
         .collect();
-    assert_eq!(listed, [ids[510].as_str(), ids[509].as_str()], "the newest first");
+    assert_eq!(listed, [ids[510].as_str(), ids[509].as_str()], "the latest first");
     assert_eq!(list["executions"][0]["state"], "waiting");
     assert_eq!(get(address, "/api/v1/executions?limit=x").await.0, 400);
     for id in &ids {

@@ -31,7 +31,7 @@ async fn failed_worker_is_replaced_by_a_spare() {
         last.working.shutdown().await;
     };
     let (answer, ()) = tokio::join!(cluster.execute(again), killing);
-    assert_eq!(answer["code"], "204", "nobody is left: {answer}");
+    assert_eq!(answer["code"], "204", "no worker is left: {answer}");
     let want = format!("0 of 1 node returned a result: {spare} was lost");
     assert_eq!((&answer["message"], &answer["cluster"]), (&json!(want), &json!({})));
     cluster.group.shutdown().await;
@@ -226,7 +226,11 @@ async fn code_206_means_fewer_results_than_the_threshold() {
         assert_eq!(answer["code"], code, "{answer}");
         assert_eq!(answer["results"][0]["peers"], json!([worker.as_str()]));
         assert_eq!(answer["results"][0]["frequency"], 100.0);
-        assert_eq!(answer["cluster"]["peers"], json!([worker.as_str()]), "who answered");
+        assert_eq!(
+            answer["cluster"]["peers"],
+            json!([worker.as_str()]),
+            "peers that returned a result"
+        );
         let want = format!("1 of 2 nodes returned a result: {silent} did not respond in time");
         assert_eq!(answer["message"], json!(want));
     };

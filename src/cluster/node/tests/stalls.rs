@@ -102,7 +102,7 @@ async fn stalled_worker_causes_no_failure_and_no_time_out() {
             let answer = cluster.execute(some.clone()).await;
             assert_eq!(answer["code"], "200", "{answer}");
             let peers = answer["results"][0]["peers"].as_array().unwrap();
-            assert_eq!(peers.len(), 3, "none is short, and none counts twice: {answer}");
+            assert_eq!(peers.len(), 3, "three results, each counted once: {answer}");
             assert_eq!(answer["cluster"]["peers"], answer["results"][0]["peers"]);
         }
     });
@@ -110,7 +110,7 @@ async fn stalled_worker_causes_no_failure_and_no_time_out() {
     for part in parts_of(&cluster, &stalled) {
         let is_in_time =
             part.state == "answered" || part.state == "canceled" || is_overtaken(&part);
-        assert!(is_in_time, "nobody waited for it: {part:?}");
+        assert!(is_in_time, "the stalled worker was not awaited: {part:?}");
     }
     cluster.group.shutdown().await;
 }

@@ -48,7 +48,7 @@ async fn client_with_thirty_long_calls_does_not_delay_others() {
     let (answers, (answer, n_first)) = tokio::join!(futures::future::join_all(greedy), modest);
     assert_eq!(answer["code"], "200", "{answer}");
     // Two calls are running. The next slots alternate between the clients.
-    assert!(n_first <= 10, "{n_first} calls of the other client came first");
+    assert!(n_first <= 10, "{n_first} calls of the other client were served first");
     for answer in answers {
         assert_eq!(answer["code"], "200", "each waits longer than 5 s: {answer}");
     }
@@ -79,7 +79,7 @@ async fn refusal_by_all_workers_ends_the_execution_immediately() {
     let cid = FunctionId::from_module(b"nowhere").to_string();
     let mut asked = json!({"function_id": cid, "method": "m.wasm"});
     asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});
-    let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");
+    let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("does not wait for a minute");
     assert_eq!(answer["code"], "408", "{answer}");
     assert!(
         answer["message"].as_str().unwrap().contains("no node or gateway provided the function"),

@@ -151,7 +151,7 @@ fn file_without_execute_permission_is_rejected() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
     let refused =
         External::new(allowing(&program, &[]), &root.path().join("work"), None).unwrap_err();
-    assert_eq!(refused.to_string(), "it is not executable");
+    assert_eq!(refused.to_string(), "the file is not executable");
 }
 
 /// Prints its directory, its environment and the content of the directory.
@@ -285,7 +285,7 @@ async fn run_is_killed_when_its_future_is_dropped() {
     let script = Script::new("echo $$ > \"${0%/*}/self\"; sleep 1000");
     let path = script.root.path().join("self");
     tokio::select! {
-        outcome = script.external.run(run(LIMITS)) => panic!("it ended: {outcome:?}"),
+        outcome = script.external.run(run(LIMITS)) => panic!("the run completed: {outcome:?}"),
         seen = until(WITHIN, || {
             let is_there = fs::read_to_string(&path).is_ok_and(|number| number.ends_with('\n'));
             async move { if is_there { Ok(()) } else { Err("no process") } }

@@ -384,7 +384,7 @@ mod tests {
         filter.text.set(" ticker = BTC ");
         assert!(filter.apply() && !filter.text.is_edited());
         assert_eq!(filter.active(), Some(&("ticker".to_owned(), "BTC".to_owned())));
-        assert!(!filter.apply(), "the same again");
+        assert!(!filter.apply(), "an unchanged filter is not applied again");
         assert!(filter.clear() && filter.active().is_none());
     }
 

@@ -396,9 +396,9 @@ mod tests {
         let names = ["a match", "b", "c", "d match", "e"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         state.act(Action::NextMatch, 10);
-        assert_eq!(state.selected, None, "nothing was searched for");
+        assert_eq!(state.selected, None, "there was no search");
         state.filter.set("match");
-        assert!(state.back(), "the text is cleared, and can be searched for again");
+        assert!(state.back(), "the cleared text is searched for again");
         for (action, first, edge) in [
             (Action::NextMatch, "e", Some(Edge::Below)),
             (Action::PreviousMatch, "d match", None),
@@ -412,7 +412,10 @@ mod tests {
             assert_eq!(state.edge, edge, "{action:?}");
             check(&state, &["e", "d match", "c", "b", "a match"]);
         }
-        assert!(state.back() && state.back() && !state.back(), "the place, then the search");
+        assert!(
+            state.back() && state.back() && !state.back(),
+            "first the position is reset, then the search"
+        );
     }
 
     #[test]
@@ -444,7 +447,7 @@ mod tests {
         assert!(state.is_open);
         check(&state, &["b", "a"]);
         assert!(state.back() && !state.is_open);
-        assert!(state.back(), "then the newest is followed again");
+        assert!(state.back(), "then the latest line is followed again");
         check(&state, &["c", "b", "a"]);
     }
 

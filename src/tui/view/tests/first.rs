@@ -35,7 +35,7 @@ fn first_screen_contains_advice_and_is_not_half_empty() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("1");
-    assert!(!screen.text().contains("Start here"), "after a run its results stand there");
+    assert!(!screen.text().contains("Start here"), "after a run, its results are shown instead");
 }
 
 #[test]
@@ -199,9 +199,9 @@ fn notice_does_not_cover_panes() {
 #[test]
 fn visible_pane_replaces_its_notice() {
     let screen = Harness::ready(160, 45);
-    assert!(!screen.text().contains("✓ local stack"), "the processes say what runs");
+    assert!(!screen.text().contains("✓ local stack"), "the pane of processes shows what runs");
     let n_past = screen.state.notices.past().len();
-    assert!(n_past > 0, "it is kept to be read");
+    assert!(n_past > 0, "the notice is stored to be read later");
     let failure = Failure::new("list the nodes", "connection refused", "");
     for (key, n_notices) in [("1", 0), ("3", 1)] {
         let mut screen = Harness::starting(160, 45);

@@ -100,18 +100,22 @@ fn decision_goes_to_each_head_that_sees_the_node() {
     let heads = [0, 1].map(|idx| screen.head_at(idx));
     let asked = |peer, cordoned| heads.map(|head| Effect::ChangeNode(head, change(peer, cordoned)));
     screen.press("down down down c y");
-    assert_eq!(screen.take_effects(), asked(PEERS[2], true), "though one has it cordoned");
+    assert_eq!(
+        screen.take_effects(),
+        asked(PEERS[2], true),
+        "even though one head has cordoned it"
+    );
     let node = NodeBody { cordoned: true, ..harness::nodes().swap_remove(2) };
     screen.take(Event::NodeChanged(heads[0], Ok(NodeDetail { node, orders: Vec::new() })));
     let why = Failure::new("change the node", "the token is wrong", "set TRIPTYCH_REST_TOKEN");
     screen.take(Event::NodeChanged(heads[1], Err(why)));
     screen.shows(&["failed to change the node at http://10.0.0.6:8080  the token is wrong"]);
     let is_told = screen.state.notices.past().any(|notice| notice.text.ends_with("is cordoned"));
-    assert!(is_told, "of the other head");
+    assert!(is_told, "the change at the first head is reported");
     screen.take_effects();
     screen.press("down c y");
     let only = Effect::ChangeNode(heads[0], change(PEERS[3], true));
-    assert_eq!(screen.take_effects(), [only], "the other does not list it");
+    assert_eq!(screen.take_effects(), [only], "the other head does not list the node");
 }
 
 #[test]

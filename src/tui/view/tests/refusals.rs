@@ -51,7 +51,7 @@ fn refusals_contain_reason_and_advice() {
             &["429 · retry 8s"],
         ),
         (
-            "a rate limit of what stands beside a bundle",
+            "a rate limit of the weights of a bundle",
             |screen| {
                 let retry_after = Some(Duration::from_secs(8));
                 let why = Failure { retry_after, ..refused("read the leaderboard", 429) };

@@ -129,13 +129,17 @@ fn keys_fold_a_group_and_all_of_them() {
     screen.press("B");
     assert_eq!(n_rows(&screen), 5);
     screen.press("B home down enter");
-    assert_eq!((n_rows(&screen), screen.state.is_zoomed), (306, true), "of a node it zooms");
+    assert_eq!(
+        (n_rows(&screen), screen.state.is_zoomed),
+        (306, true),
+        "with a node selected, the key zooms"
+    );
     screen.press("z B :");
     screen.type_text("12D3KooWManyzz1W");
     screen.press("enter");
-    assert!(selected(&screen).peer_id.contains("zz1W"), "the palette finds what was folded");
+    assert!(selected(&screen).peer_id.contains("zz1W"), "the palette finds nodes in folded groups");
     screen.take(Event::Nodes(screen.head(), Ok(harness::nodes()), Duration::ZERO));
-    assert_eq!(n_rows(&screen), 5, "four nodes of no zone below their head");
+    assert_eq!(n_rows(&screen), 5, "four nodes without a zone follow the row of their group");
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn group_decision_applies_to_its_workers_after_confirmation() {
     ] {
         let mut screen = ask(keys);
         assert!(screen.text().contains(question), "{}", screen.text());
-        assert_eq!(screen.take_effects(), [], "it asks first");
+        assert_eq!(screen.take_effects(), [], "a question is shown first");
         screen.press("n");
         assert_eq!(screen.take_effects(), []);
         screen.press(keys);

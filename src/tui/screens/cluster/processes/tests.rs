@@ -97,7 +97,10 @@ fn stopping_a_process_asks_first() {
     screen.press("D");
     let names: Vec<String> =
         screen.state.stack.processes().into_iter().map(|process| process.name).collect();
-    assert!(!names.contains(&"worker-1".to_owned()), "it is forgotten: {names:?}");
+    assert!(
+        !names.contains(&"worker-1".to_owned()),
+        "the stopped process is still listed: {names:?}"
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn quitting_asks_whether_to_detach_added_nodes() {
     screen.take(Event::Local(exited));
     screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.take_effects(), [Effect::Quit], "it is gone");
+    assert_eq!(screen.take_effects(), [Effect::Quit], "the stopped process is no longer listed");
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn detached_node_is_listed_and_can_be_stopped() {
     assert!(shown.contains("kept-worker-4 still runs, pid 7"), "{shown}");
     screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.take_effects(), [Effect::Quit], "it goes on");
+    assert_eq!(screen.take_effects(), [Effect::Quit], "the node keeps running");
     let exited = |name: &str| LocalEvent::Exited { process: name.to_owned(), code: Some(0) };
     for name in ["head", "worker-1", "worker-2", "worker-3", "datasets", "inference"] {
         screen.take(Event::Local(exited(name)));

@@ -406,9 +406,13 @@ mod past_tests {
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
         let next = next_query(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
-        assert_eq!(next.end, Some(timestamp(172_800) - STEP), "the whole of that day");
+        assert_eq!(next.end, Some(timestamp(172_800) - STEP), "the whole day is read");
         let next = next_query(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
-        assert_eq!(next.end, Some(searched.start.unwrap() - STEP), "what was not searched of it");
+        assert_eq!(
+            next.end,
+            Some(searched.start.unwrap() - STEP),
+            "the rest of the day that was not searched is read"
+        );
         assert_eq!(next_query(&searched, &Rows::Buckets(Vec::new())), None);
     }
 

@@ -71,7 +71,7 @@ fn rows_query(effects: &[Effect]) -> RowsQuery {
         Effect::LoadRows(query) => Some(*query),
         _ => None,
     });
-    query.expect("rows were asked for")
+    query.expect("rows were requested")
 }
 
 fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
@@ -195,11 +195,14 @@ fn lost_stream_shows_its_age_and_attempts_and_reconnects() {
     assert_eq!(
         take(&mut state, news(StreamEvent::Connected), 47),
         [],
-        "the stream brings what was missed"
+        "the stream repeats missed rows"
     );
-    assert_eq!(state.live.note(at(49)), "live", "no row tells how old the data is");
+    assert_eq!(state.live.note(at(49)), "live", "without rows, the age of the data is unknown");
     let asked = take(&mut state, news(StreamEvent::Reset), 50);
-    assert!(matches!(asked[..], [Effect::LoadRows(_)]), "what it cannot bring is read");
+    assert!(
+        matches!(asked[..], [Effect::LoadRows(_)]),
+        "rows that the stream cannot repeat are read"
+    );
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn replayed_old_rows_are_not_live() {
     let year = 365 * 86_400;
     assert_eq!(hear(StreamEvent::Connected, year), "live");
     let rows = |second| StreamEvent::Item(vec![row(second, 1.0)]);
-    assert_eq!(hear(rows(0), year), "rows of 2023-11-14", "what was there before");
+    assert_eq!(hear(rows(0), year), "rows of 2023-11-14", "rows of the replay");
     assert_eq!(hear(rows(600), year + 3), "rows of 2023-11-14 · came now", "no pace yet");
     assert_eq!(hear(rows(900), year + 8), "replay 60× · 2023-11-14");
     assert_eq!(hear(rows(year + 9), year + 9), "live · now");
@@ -244,7 +247,7 @@ fn unsupported_resolution_is_dropped() {
     let asked = take(&mut state, DataEvent::Rows { query: *query, result: Err(refused) }, 0);
     assert!(
         matches!(asked[..], [Effect::LoadRows(query)] if query.resolution == Resolution::Hour),
-        "no error is seen: {asked:?}"
+        "the failure is not shown: {asked:?}"
     );
     state.act(Action::Finer, at(0));
     assert_eq!(state.chart.resolution(), Resolution::FiveMinutes);
@@ -259,7 +262,7 @@ fn list_is_filtered_by_one_field_until_that_is_cleared() {
     let want = Effect::LoadDatasets(search.clone());
     assert_eq!(effects_of(&mut state, State::confirm_input), std::slice::from_ref(&want));
     found(&mut state, &[dataset(7, "late")]);
-    assert_eq!(state.list().len(), 2, "an answer to what is no longer asked");
+    assert_eq!(state.list().len(), 2, "a response to an obsolete request");
     let result = Ok(page(&[dataset(2, "market")]));
     state.on(DataEvent::Datasets { search, result }, at(1));
     assert_eq!(state.list().len(), 1);
@@ -292,7 +295,7 @@ fn export_shows_its_path_range_and_progress() {
 fn zooming_out_of_raw_asks_for_buckets() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
-    assert!(state.is_line(), "one value has no candles");
+    assert!(state.is_line(), "single values have no candles");
     let mut asked = Vec::new();
     while asked.is_empty() {
         asked = act(&mut state, Action::ZoomOut, 0);
@@ -351,9 +354,9 @@ fn older_rows_are_loaded_near_the_oldest_one() {
     let [Effect::LoadRows(query)] = asked[..] else { panic!("{asked:?}") };
     let (start, end) = (query.start.unwrap(), query.end.unwrap());
     assert!(end < at(0) && end.since(start) <= Resolution::Raw.span_max().unwrap());
-    assert_eq!(act(&mut state, Action::Earlier, 0), [], "one answer is awaited");
+    assert_eq!(act(&mut state, Action::Earlier, 0), [], "one request is pending");
     answered(&mut state, &asked, Rows::Raw(Vec::new()));
-    assert_eq!(act(&mut state, Action::Earlier, 0), [], "there is nothing older");
+    assert_eq!(act(&mut state, Action::Earlier, 0), [], "there are no older rows");
 }
 
 #[test]
@@ -365,7 +368,7 @@ fn listed_datasets_are_read_in_turn_for_sparklines() {
     assert!(matches!(asked[1], Effect::SetTimer(Timer::Rows, _)));
     answered(&mut state, &asked, Rows::Raw(vec![row(2, 8.0), row(1, 7.0)]));
     assert_eq!(state.sparklines[&id(2)].values().collect::<Vec<_>>(), [7.0, 8.0]);
-    assert_eq!(closes(&state), [1.0], "the chart is of another one");
+    assert_eq!(closes(&state), [1.0], "another dataset is charted");
 }
 
 #[test]
@@ -390,7 +393,7 @@ fn search_runs_on_each_edit_and_drops_older_responses() {
     );
     let result = Ok(page(&[dataset(1, "cpu")]));
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result }, at(0));
-    assert_eq!(state.list().len(), 2, "an answer to another search");
+    assert_eq!(state.list().len(), 2, "a response to another search");
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.list().len(), 1);
     assert!(state.back());
@@ -470,7 +473,11 @@ fn list_and_chart_show_the_same_column() {
     assert_eq!(closes(&state), [2.5]);
     let asked = act(&mut state, Action::NextColumn, 5);
     answered(&mut state, &asked, Rows::Raw(vec![two()]));
-    assert_eq!((closes(&state), last(&state)), (vec![7.0], 7.0), "the user's choice, everywhere");
+    assert_eq!(
+        (closes(&state), last(&state)),
+        (vec![7.0], 7.0),
+        "the chosen column is shown everywhere"
+    );
 }
 
 #[test]
@@ -529,7 +536,7 @@ fn dataset_beyond_a_search_is_found_by_its_number() {
     let (mut state, _) = opened();
     state.search.set("mar");
     found(&mut state, &[dataset(2, "market")]);
-    assert_eq!(state.all.len(), 2, "the palette offers all of them");
+    assert_eq!(state.all.len(), 2, "the palette lists all datasets");
     let asked = effects_of(&mut state, |state| state.find_dataset(id(1), at(1)));
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)), "{asked:?}");
     found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);

@@ -109,7 +109,7 @@ fn query(effects: &[Effect]) -> crate::event::RowsQuery {
         Effect::LoadRows(query) => Some(*query),
         _ => None,
     });
-    rows.expect("rows are asked for")
+    rows.expect("rows are requested")
 }
 
 fn give(state: &mut state::State, effects: &[Effect], rows: Rows) {
@@ -511,7 +511,7 @@ fn gap_between_raw_rows_is_marked_with_its_length() {
 fn chart_of_percent_is_scaled_from_0_to_100() {
     let mut state = opened("cpu");
     let Some(page) = state.data.datasets.value_mut() else {
-        panic!("the list is there");
+        panic!("the list is visible");
     };
     let unit = ("unit".to_owned(), "percent".to_owned());
     page.datasets.iter_mut().find(|it| it.name == "cpu").unwrap().metadata.extend([unit]);
@@ -530,7 +530,11 @@ fn another_column_is_charted_with_its_name() {
     let shown = text(&state, 160, 43);
     assert!(shown.contains("n_cores 2 "), "a constant has no decimals:\n{shown}");
     state.data.act(Action::Coarser, now());
-    assert_eq!(state.data.chart.resolution(), Resolution::Raw, "buckets are of the usual column");
+    assert_eq!(
+        state.data.chart.resolution(),
+        Resolution::Raw,
+        "buckets contain the default column"
+    );
     state.data.act(Action::NextColumn, now());
     assert!(state.data.shape().unwrap().value_column() == Some("load_percent"));
 }
@@ -557,8 +561,8 @@ fn new_column_is_read_as_soon_as_a_row_has_it() {
     assert_eq!(
         asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row]), now()))),
         0,
-        "they are being read"
+        "columns are being read"
     );
     let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
-    assert_eq!(asked(&effects), 1, "or when a person asks");
+    assert_eq!(asked(&effects), 1, "or after a manual refresh");
 }

@@ -189,7 +189,7 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
         actors: actors.clone(),
     };
     state.on(InferenceEvent::Leaderboard { topic: id(2), result: Ok(board(2)) }, at(0));
-    assert_eq!(state.leaderboard, None, "another topic's");
+    assert_eq!(state.leaderboard, None, "a leaderboard of another topic is ignored");
     state.on(InferenceEvent::Leaderboard { topic: id(1), result: Ok(board(1)) }, at(0));
     let shown: Vec<_> = state.actors().iter().map(|a| (a.worker.to_string(), a.rank)).collect();
     let want =
@@ -197,7 +197,11 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
     assert_eq!(shown, want.map(|(worker, rank)| (worker.to_owned(), rank)));
     let actors = state.actors();
     assert_eq!(actors[2].mean_loss, Some(3.0));
-    assert_eq!((actors[3].mean_loss, actors[3].unranked), (None, Some((2, 10))), "one lucky epoch");
+    assert_eq!(
+        (actors[3].mean_loss, actors[3].unranked),
+        (None, Some((2, 10))),
+        "too few epochs for a rank"
+    );
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn selected_actor_stays_selected_when_sorted() {
     state.act(Action::Sort, at(0));
     assert_eq!(state.selection().as_deref(), Some("allo1aaa"));
     assert!(state.back());
-    assert_eq!(state.selection().as_deref(), Some("10"), "the value as it was written");
+    assert_eq!(state.selection().as_deref(), Some("10"), "the value with all its digits");
 }
 
 #[test]
@@ -286,7 +290,7 @@ fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
     let asked = act(&mut state, Action::Resistant, 1);
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1), is_resistant: true });
     state.on(latest(1, 100, "99"), at(2));
-    assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "what is no longer asked for");
+    assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "obsolete responses are ignored");
     let result = Ok(bundle(1, 90, "9.5"));
     state.on(InferenceEvent::Latest { topic: id(1), is_resistant: true, result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
@@ -295,7 +299,7 @@ fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
     assert_eq!(
         asked[0],
         Effect::LoadLatest { topic: id(1), is_resistant: true },
-        "a stream has the plain ones"
+        "streamed bundles include outliers"
     );
     assert_eq!(act(&mut state, Action::Resistant, 4)[0], load_latest(1));
 }
@@ -339,7 +343,7 @@ fn poll_interval_can_be_changed() {
         ..Failure::default()
     };
     state.on(InferenceEvent::Topics(Err(limited)), at(0));
-    assert_eq!(act(&mut state, Action::AskMore, 1), [], "a limit is not gone around");
+    assert_eq!(act(&mut state, Action::AskMore, 1), [], "a rate limit is respected");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn only(heads: &[HeadNodes]) -> Node {
 #[test]
 fn slots_of_a_peer_listed_by_two_heads_count_once() {
     let node = only(&[head_of(0, vec![worker(40, 7)]), head_of(1, vec![worker(2, 6)])]);
-    assert_eq!(node.slots, Some((10, Some(6))), "as the head says that knows of more work");
+    assert_eq!(node.slots, Some((10, Some(6))), "the lower number of free slots applies");
     assert_eq!((node.n_runs, node.n_agreed), (42, 42), "each head counts its own executions");
     assert_eq!((node.n_seen_by(), node.withheld_text()), (2, None));
 }

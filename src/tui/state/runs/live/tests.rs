@@ -99,7 +99,7 @@ fn events_before_their_run_are_kept() {
         early.progress_of(&format!("other {number}"));
     }
     assert_eq!(early.claim("a").parts.len(), 1);
-    assert_eq!(early.claim("a").parts.len(), 0, "it is taken out");
+    assert_eq!(early.claim("a").parts.len(), 0, "claimed progress is removed");
     for number in 0..2 * EARLY_MAX {
         early.progress_of(&format!("more {number}"));
     }
@@ -128,5 +128,5 @@ fn unneeded_peer_does_not_stay_fetching() {
         part.map(|part| part.stage.clone())
     };
     assert_eq!(stage("two"), Some(Stage::Spare));
-    assert_eq!(stage("three"), Some(Stage::Spare), "who is heard of later came too late");
+    assert_eq!(stage("three"), Some(Stage::Spare), "a peer that reports after the end is spare");
 }

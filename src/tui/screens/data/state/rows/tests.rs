@@ -48,7 +48,10 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     }
     let end = query.end.unwrap_or(now);
     let start = query.start.unwrap_or(end - Duration::from_hours(24));
-    assert!(end.since(start) <= Resolution::Raw.span_max().unwrap(), "a span that is served");
+    assert!(
+        end.since(start) <= Resolution::Raw.span_max().unwrap(),
+        "the span exceeds the limit of the service"
+    );
     let within = rows.iter().filter(|second| (start..=end).contains(&at(**second)));
     let mut found: Vec<_> = within.map(|second| row(*second)).collect();
     if query.order == Order::Descending {
@@ -116,14 +119,14 @@ fn newest_rows_are_dropped_far_down_and_loaded_again() {
     assert!(table.has_newer);
     let here = table.chosen;
     table.add_live_rows(&[row(20_000)]);
-    assert_eq!(table.chosen, here, "what is read does not move");
+    assert_eq!(table.chosen, here, "visible rows do not move");
     for _ in 0..120 {
         let query = table.move_by(-100, newest());
         served(&mut table, query, &rows, at(20_000));
     }
     let kept = seconds(&table);
     assert_eq!((kept.first(), table.chosen.is_none()), (Some(&19_999), true));
-    assert!(kept.windows(2).all(|pair| pair[0] == pair[1] + 1), "no gap, no repeat");
+    assert!(kept.windows(2).all(|pair| pair[0] == pair[1] + 1), "no row is missing or repeated");
 }
 
 #[test]
@@ -136,5 +139,5 @@ fn live_rows_are_prepended_and_corrections_replace() {
     table.add_live_rows(&[row(4), corrected]);
     assert_eq!(seconds(&table), [4, 3, 2, 1]);
     assert_eq!(table.rows[2].values["value"], Value::Integer(99));
-    assert_eq!(table.selected_idx(), 2, "the chosen row is another one by its place only");
+    assert_eq!(table.selected_idx(), 2, "the selected row has the same timestamp at another index");
 }

@@ -13,13 +13,17 @@ fn pinned_dataset_is_followed_while_others_are_charted() {
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
     assert_eq!(state.pins[0].live.note(at(5)), "live · 3s ago");
     let known = state.sparkline(id(1)).and_then(RecentValues::newest);
-    assert_eq!(known.map(|(_, value)| value), Some(6.0), "the list tells what the card does");
+    assert_eq!(
+        known.map(|(_, value)| value),
+        Some(6.0),
+        "the list and the card show the same value"
+    );
     let effects = effects_of(&mut state, State::hide);
     assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
     assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }));
     state.show();
     state.act(Action::Up, at(6));
-    assert_eq!(act(&mut state, Action::Pin, 6), [], "the chart still needs it");
+    assert_eq!(act(&mut state, Action::Pin, 6), [], "the chart still needs the stream");
     assert!(state.pins.is_empty());
 }
 
@@ -29,7 +33,7 @@ fn next_read(effects: &[Effect]) -> Duration {
         Effect::SetTimer(Timer::Rows, wait) => Some(*wait),
         _ => None,
     });
-    wait.expect("the next read is set")
+    wait.expect("the next read is scheduled")
 }
 
 #[test]
@@ -73,7 +77,7 @@ fn latest_values_are_read_for_the_overview() {
     assert_eq!(
         effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(10))),
         [],
-        "nobody looks"
+        "the Overview is hidden"
     );
     assert_eq!(effects_of(&mut state, |state| state.set_in_overview(true)).len(), 2);
     let names: Vec<_> = state.watched().iter().map(|one| one.name.to_owned()).collect();

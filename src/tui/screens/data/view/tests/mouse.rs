@@ -73,7 +73,7 @@ fn wheel_zooms_the_chart_and_scrolls_the_tape_and_keeps_the_dataset() {
     assert_eq!(state.data.n_tape_above(), 3);
     assert!(text(&state).contains("3 rows above · f newest"), "{}", text(&state));
     wheel(&mut state, Pane::Tape, -9);
-    assert_eq!(state.data.tape_top, None, "the newest rows again");
+    assert_eq!(state.data.tape_top, None, "the latest rows again");
     wheel(&mut state, Pane::List, 3);
     assert_eq!(state.data.selected, selected);
 }

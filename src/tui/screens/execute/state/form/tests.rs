@@ -197,7 +197,7 @@ fn tab_moves_on_while_a_file_is_uploaded() {
         (vec![], FormField::Method)
     );
     screen.press("shift-tab shift-tab tab");
-    assert_eq!(screen.take_effects(), [], "it is under way");
+    assert_eq!(screen.take_effects(), [], "the upload is in progress");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn selector_is_checked_sent_and_filled_in_again() {
     screen.take_effects();
     screen.press("ctrl-r");
     assert!(screen.text().contains("`zone=a,gpu=(` is not a selector"), "{}", screen.text());
-    assert_eq!(screen.take_effects(), [], "it is not sent");
+    assert_eq!(screen.take_effects(), [], "the request is not sent");
     screen.press("ctrl-u");
     screen.type_text("zone=a,gpu=a100");
     assert!(screen.text().contains("15 of 300 known workers"), "{}", screen.text());
