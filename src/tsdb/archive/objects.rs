@@ -11,10 +11,11 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::slice::from_ref;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -24,6 +25,7 @@ use object_store::{
     RetryConfig, UpdateVersion, WriteMultipart, coalesce_ranges,
 };
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 pub use self::error::ObjectError;
@@ -167,13 +169,10 @@ impl Objects {
 
     /// Reads ranges of an object. Blocks.
     pub(crate) fn read_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let (store, path, ranges) = (Arc::clone(&self.store), path(key)?, ranges.to_vec());
-        let wanted: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
-        let read = async move {
-            let fetch = |range: Range<u64>| store.get_range(&path, range);
-            coalesce_ranges(&ranges, fetch, GAP_BYTES).await
-        };
-        let read = self.wait(key, READ_WITHIN, read)?;
+        let path = path(key)?;
+        let fetch = |range: Range<u64>| self.store.get_range(&path, range);
+        let read = self.wait(key, READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES))?;
+        let wanted = ranges.iter().map(|range| range.end - range.start);
         if read.iter().map(|bytes| bytes.len() as u64).eq(wanted) {
             return Ok(read);
         }
@@ -188,8 +187,7 @@ impl Objects {
 
     /// Returns the version and the length of an object, or `None` if it does not exist. Blocks.
     pub(crate) fn find(&self, key: &str) -> Result<Option<ObjectMeta>> {
-        let (store, path) = (Arc::clone(&self.store), path(key)?);
-        match self.wait(key, READ_WITHIN, async move { store.head(&path).await }) {
+        match self.wait(key, READ_WITHIN, self.store.head(&path(key)?)) {
             Ok(meta) => Ok(Some(meta)),
             Err(ObjectError::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -206,12 +204,12 @@ impl Objects {
         mut file: File,
         n_bytes: u64,
     ) -> Result<()> {
-        let (store, path) = (Arc::clone(&self.store), path(key)?);
+        let (store, path) = (&self.store, path(key)?);
         let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
         let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
         let lock = self.lock.as_ref().map(|path| lock(path)).transpose();
         let lock = lock.map_err(|error| ObjectError::Prepare(error.into()))?;
-        let write = async move {
+        let write = async {
             let io = |source: std::io::Error| object_store::Error::Generic {
                 store: "archive",
                 source: source.into(),
@@ -252,17 +250,14 @@ impl Objects {
                 let (path, source) = (path.to_string(), "another version".into());
                 return Err(object_store::Error::Precondition { path, source });
             }
-            let done = upload.finish().await.map(drop);
-            drop(lock);
-            done
+            upload.finish().await.map(drop)
         };
         self.wait(key, within, write)
     }
 
     /// Deletes an object. A missing object is not an error. Blocks.
     pub(crate) fn delete(&self, key: &str) -> Result<()> {
-        let (store, path) = (Arc::clone(&self.store), path(key)?);
-        match self.wait(key, READ_WITHIN, async move { store.delete(&path).await }) {
+        match self.wait(key, READ_WITHIN, self.store.delete(&path(key)?)) {
             Ok(()) | Err(ObjectError::Missing { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -276,21 +271,15 @@ impl Objects {
         self.runtime.as_ref()?.spawn_blocking(work).await.ok()
     }
 
-    /// Runs a request on the runtime and blocks until it completes.
-    fn wait<T: Send + 'static>(
+    /// Blocks until a request completes. Can be called on any thread. The connections use the runtime.
+    fn wait<T>(
         &self,
         key: &str,
         limit: Duration,
-        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+        request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T> {
-        let closed = || ObjectError::Unreachable("the program is stopping".into());
-        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
-        let (reply, done) = mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            // The caller blocks until it receives the reply.
-            reply.send(timeout(limit, request).await).ok();
-        });
-        match done.recv().map_err(|_| closed())? {
+        let _context = self.runtime.as_ref().map(Runtime::enter);
+        match block_on(unconstrained(timeout(limit, request))) {
             Ok(done) => done.map_err(|error| ObjectError::classify(key, error)),
             Err(late) => Err(ObjectError::Unreachable(late.into())),
         }
