@@ -97,7 +97,7 @@ struct Shared {
     /// Permits for writing.
     writers: Arc<Semaphore>,
     /// True once a pooler was found between this service and the server.
-    is_pooled: Arc<AtomicBool>,
+    is_pooled: AtomicBool,
     /// Statements that are appended to the start of a transaction behind a pooler. They apply the
     /// settings and disable prepared statements.
     local_settings: String,
@@ -159,8 +159,6 @@ pub struct Transaction {
     shared: Arc<Shared>,
     /// False if a single statement runs without an explicit transaction.
     is_open: bool,
-    /// True if the transaction only reads.
-    is_read: bool,
     is_clean: bool,
     /// Permit to write, if this transaction writes.
     writer: Option<OwnedSemaphorePermit>,
@@ -194,7 +192,7 @@ impl Connections {
             url: url.clone(),
             options,
             writers: Arc::new(Semaphore::new(options.n_writers)),
-            is_pooled: Arc::default(),
+            is_pooled: AtomicBool::default(),
             local_settings,
             known: OnceLock::new(),
             is_full: AtomicBool::default(),
@@ -203,7 +201,8 @@ impl Connections {
             n_timed_out: AtomicU64::default(),
             runtime,
         };
-        let is_pooled = Arc::clone(&shared.is_pooled);
+        let shared = Arc::new(shared);
+        let found = Arc::clone(&shared);
         let context = shared.runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
@@ -214,11 +213,11 @@ impl Connections {
             // A lost connection is detected by its first statement, which saves a round trip.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
-                let is_pooled = Arc::clone(&is_pooled);
+                let shared = Arc::clone(&found);
                 async move {
-                    if !is_pooled.load(Ordering::Relaxed) {
+                    if !shared.is_pooled() {
                         let row = sqlx::raw_sql(IS_DIRECT).fetch_one(connection).await?;
-                        is_pooled.fetch_or(!row.try_get::<bool, _>(0)?, Ordering::Relaxed);
+                        shared.is_pooled.fetch_or(!row.try_get::<bool, _>(0)?, Ordering::Relaxed);
                     }
                     Ok(())
                 }
@@ -226,7 +225,7 @@ impl Connections {
             })
             .connect_lazy_with(shared.connect_options());
         drop(context);
-        Self { pool, shared: Arc::new(shared) }
+        Self { pool, shared }
     }
 
     /// Returns true once a pooler has been found, which sends each transaction to another connection of
@@ -322,14 +321,9 @@ impl Connections {
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
             let mut transaction = self.begin(Some(BEGIN_WRITE), None).await?;
-            let statements = if was_full { &[TRY_SPACE, sql][..] } else { &[sql] };
-            let mut result = Ok(());
-            for statement in statements {
-                if result.is_ok() {
-                    result = sqlx::raw_sql(*statement).execute(&mut *transaction).await.map(drop);
-                }
-            }
-            transaction.finish(result.map_err(E::from)).await
+            let sql = if was_full { format!("{TRY_SPACE}; {sql}") } else { sql.to_owned() };
+            let result = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await;
+            transaction.finish(result.map(drop).map_err(E::from)).await
         };
         self.within(CHECKED_WITHIN, check).await?;
         if was_full && self.shared.is_full.swap(false, Ordering::Relaxed) {
@@ -382,7 +376,6 @@ impl Connections {
                     connection: Some(connection),
                     shared: Arc::clone(&self.shared),
                     is_open: sql.is_some() || is_pooled,
-                    is_read: sql == Some(BEGIN_READ),
                     is_clean: false,
                     writer: writer.take(),
                 };
@@ -525,7 +518,6 @@ impl Transaction {
     /// The error of `result` or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
-            Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
             // The connection is not used again even if the server only stopped accepting writes, since
             // the next connection may reach another server.
