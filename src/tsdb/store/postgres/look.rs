@@ -13,12 +13,11 @@ const MAJOR_MIN: i32 = 15;
 /// Properties of the server.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
-     to_regclass('datasets.format') IS NOT NULL,
      current_setting('server_encoding'),
      (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'datasets')";
 
 /// Columns of [`LOOK`].
-type Look = (String, i32, bool, bool, String, Option<bool>);
+type Look = (String, i32, bool, String, Option<bool>);
 
 /// Lowest of the connection limits for unprivileged roles, for this role, and for this database.
 const LIMIT: &str = "SELECT least(
@@ -72,21 +71,18 @@ impl ServerSeen {
 pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
     let mut connection = postgres::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
-    let (version, major, is_standby, has_tables, encoding, may_use): Look =
+    let (version, major, is_standby, encoding, may_use): Look =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
-    let may_use_schema = may_use.unwrap_or(true);
-    let has_tables = has_tables && may_use_schema;
     let limit: i64 = sqlx::query_scalar(LIMIT).fetch_one(&mut *c).await?;
     let n_connections = u64::try_from(limit).unwrap_or(0);
-    let format: Option<i32> = if has_tables {
-        sqlx::query_scalar("SELECT version FROM datasets.format").fetch_optional(&mut *c).await?
+    let (format, rights) = if may_use == Some(false) {
+        (None, UserRights::NoUsage)
     } else {
-        None
-    };
-    let rights = match SCHEMA.look(c).await? {
-        _ if !may_use_schema => UserRights::NoUsage,
-        SchemaSeen::Missing { can_create: false } => UserRights::NoCreate,
-        _ => UserRights::Enough,
+        match SCHEMA.look(c).await? {
+            SchemaSeen::Format(format) => (Some(format), UserRights::Enough),
+            SchemaSeen::Missing { can_create: true } => (None, UserRights::Enough),
+            SchemaSeen::Missing { can_create: false } => (None, UserRights::NoCreate),
+        }
     };
     let is_too_old = major < MAJOR_MIN;
     Ok(ServerSeen { version, is_too_old, is_standby, format, n_connections, rights, encoding })
