@@ -83,7 +83,7 @@ impl Datasets {
         });
         let began = Instant::now();
         let span = info_span!(target: traces::TARGET, "AppendRows", %dataset, n_rows = block.len());
-        let append = Append { mode, rows: block, now: self.clock.now(), batches };
+        let append = Append { mode, rows: block, now: self.clock.now(), batches, beneath: None };
         let append = self.store.append(dataset, append, on_commit);
         let appended = append.instrument(span).await?;
         self.metrics.observe(metrics::COMMIT, &[], began.elapsed());

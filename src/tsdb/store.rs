@@ -38,6 +38,7 @@ use model::key::KeyId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
+use self::archived::{ArchivedDeletion, Beneath};
 use self::batch::{Batch, StoredBatch};
 use self::row_batch::VisitBatch;
 use crate::archive::month::Month;
@@ -154,6 +155,26 @@ pub struct Append {
     pub now: Timestamp,
     /// Named batches that the rows consist of, with distinct names.
     pub batches: Vec<Batch>,
+    /// Archived rows in the changed buckets. Only set by the archive, for rows in archived months.
+    pub beneath: Option<Beneath>,
+}
+
+/// Rows to be deleted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowDeletion {
+    /// Timestamps of the rows.
+    pub span: Span,
+    /// Time of the deletion.
+    pub now: Timestamp,
+    /// Archived rows in the span. Only set by the archive.
+    pub archived: Option<ArchivedDeletion>,
+}
+
+impl RowDeletion {
+    /// Creates the deletion of the rows of `span` at the time `now`.
+    pub const fn new(span: Span, now: Timestamp) -> Self {
+        Self { span, now, archived: None }
+    }
 }
 
 /// Result of an append.
@@ -466,15 +487,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Deletes the rows of `span` at `now` and updates the buckets, in one commit. Returns the
-    /// number of deleted rows.
+    /// Deletes the rows of a span and updates the buckets, in one commit. Returns the number of deleted
+    /// rows, including archived rows.
     ///
     /// Buckets without rows are deleted. Buckets of pruned rows remain unless the span covers them.
     fn delete_rows(
         &self,
         dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
+        deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 

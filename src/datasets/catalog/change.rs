@@ -6,7 +6,7 @@ use model::resolution::Resolution;
 use tokio::sync::oneshot;
 use tsdb::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal};
 use tsdb::span::{Order, Span};
-use tsdb::store::{Count, OnRemoval, PageRead, Removed, StoreError};
+use tsdb::store::{Count, OnRemoval, PageRead, Removed, RowDeletion, StoreError};
 
 use super::{check_columns, check_metadata, check_name, check_text};
 use crate::Datasets;
@@ -99,7 +99,8 @@ impl Datasets {
             // The caller may have been cancelled.
             drop(reply.send(removed.clone()));
         });
-        self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?;
+        let deletion = RowDeletion::new(span, self.clock.now());
+        self.store.delete_rows(dataset, deletion, on_commit).await?;
         let removed = removed.await.map_err(|_| StoreError::Closed)?;
         let n_after = self.count_buckets(dataset, span).await?;
         Ok((removed, n_before.saturating_sub(n_after)))

@@ -326,8 +326,8 @@ impl Copy<'_> {
         let (mut pending, mut done) = (Block::new(&dtypes), Ok(()));
         let mut put = |rows: Block| {
             n_rows += rows.len() as u64;
-            let (mode, batches) = (AppendMode::Copy, Vec::new());
-            let append = Append { mode, rows, now: updated_at, batches };
+            let (mode, now) = (AppendMode::Copy, updated_at);
+            let append = Append { mode, rows, now, batches: Vec::new(), beneath: None };
             let appended = self.to.append(id, append, Box::new(|_, _| {}));
             block_on(appended).map_err(CopyError::Write)?;
             report(on_progress, CopyProgress::Rows { n_rows, n_all })

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use super::months::{TRIES, stamps};
 use super::{Archive, ArchivedStore, random};
 use crate::span::{Order, Span, just_before};
-use crate::store::archived::{ArchivedMonth, Beneath, RowDeletion};
+use crate::store::archived::{ArchivedDeletion, ArchivedMonth, Beneath};
 use crate::store::row_batch::{VisitBatch, lowest_rows};
 use crate::store::series::bucket_end;
 use crate::store::{
-    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Since,
-    Store, StoreError,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    RowDeletion, Since, Store, StoreError,
 };
 
 /// Maximum number of archived rows that are searched for rows above a certain number. A reader that is
@@ -52,12 +52,7 @@ impl Archive {
     }
 
     /// Prepares the deletion of the rows in a span. Returns `None` if the dataset has no archived rows.
-    fn deletion(
-        &self,
-        dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
-    ) -> Result<Option<RowDeletion>> {
+    fn deletion(&self, dataset: DatasetId, span: Span) -> Result<Option<ArchivedDeletion>> {
         self.retry(dataset, Span::ALL, |all| {
             if all.is_empty() || span.first > span.last {
                 return Ok(None);
@@ -87,16 +82,7 @@ impl Archive {
             let newest_archived = self.newest_archived(dataset, all, span)?;
             let beneath = Beneath { span: Span::ALL, stamps: stamps(all), rows };
             let (stored, stamp) = (counts, random());
-            Ok(Some(RowDeletion {
-                span,
-                now,
-                newest_archived,
-                beneath,
-                n_rows,
-                revision,
-                stored,
-                stamp,
-            }))
+            Ok(Some(ArchivedDeletion { newest_archived, beneath, n_rows, revision, stored, stamp }))
         })
     }
 
@@ -209,7 +195,8 @@ impl Store for ArchivedStore {
             repeat(|| async {
                 let rows = append.rows.clone();
                 let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
-                store.append_over(dataset, append.clone(), beneath, report()).await
+                let append = Append { beneath: Some(beneath), ..append.clone() };
+                store.append(dataset, append, report()).await
             })
             .await
         }
@@ -219,26 +206,22 @@ impl Store for ArchivedStore {
     fn delete_rows(
         &self,
         dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
+        RowDeletion { span, now, .. }: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
         async move {
             let store = &self.archive.store;
             let on_commit = Arc::new(Mutex::new(Some(on_commit)));
             repeat(|| async {
-                let prepare = move |archive: &Archive| archive.deletion(dataset, span, now);
-                let deletion = self.blocking(prepare).await?;
+                let prepare = move |archive: &Archive| archive.deletion(dataset, span);
+                let archived = self.blocking(prepare).await?;
                 let on_commit = Arc::clone(&on_commit);
                 let report: OnRemoval = Box::new(move |removed| {
                     if let Some(on_commit) = on_commit.lock().take() {
                         on_commit(removed);
                     }
                 });
-                match deletion {
-                    None => store.delete_rows(dataset, span, now, report).await,
-                    Some(deletion) => store.delete_over(dataset, deletion, report).await,
-                }
+                store.delete_rows(dataset, RowDeletion { span, now, archived }, report).await
             })
             .await
         }

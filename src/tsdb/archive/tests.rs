@@ -35,7 +35,7 @@ use crate::store::engine::Engine;
 use crate::store::row_batch::RowBatch;
 use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{create, new_dataset};
-use crate::store::{Append, AppendMode, Count, PageRead, Store, StoreError};
+use crate::store::{Append, AppendMode, Count, PageRead, RowDeletion, Store, StoreError};
 
 /// Seconds between the rows of a test. A hundred days have 2 400 rows.
 const STEP: i64 = 3_600;
@@ -89,13 +89,13 @@ fn rows(steps: &[(i64, u8)]) -> Block {
 
 fn append(store: &dyn Store, dataset: DatasetId, mode: AppendMode, steps: &[(i64, u8)]) {
     let now = Timestamp::from_seconds(1);
-    let append = Append { mode, rows: rows(steps), now, batches: Vec::new() };
+    let append = Append { mode, rows: rows(steps), now, batches: Vec::new(), beneath: None };
     block_on(store.append(dataset, append, Box::new(|_, _| ()))).unwrap();
 }
 
 fn delete(store: &dyn Store, dataset: DatasetId, first: i64, last: i64) -> u64 {
     let span = Span { first: at(first), last: at(last) };
-    block_on(store.delete_rows(dataset, span, at(0), Box::new(|_| ()))).unwrap()
+    block_on(store.delete_rows(dataset, RowDeletion::new(span, at(0)), Box::new(|_| ()))).unwrap()
 }
 
 fn new_pair(store: &dyn Store) -> DatasetId {
@@ -259,6 +259,7 @@ fn check_lost(folder: &Path, id: DatasetId) {
         rows: rows(&[(800, 1)]),
         now: at(0),
         batches: Vec::new(),
+        beneath: None,
     };
     let late = block_on(store.append(id, rows, Box::new(|_, _| ())));
     assert!(matches!(late, Err(StoreError::Archive { .. })), "{late:?}");
@@ -448,8 +449,13 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
             block.columns[0].push_missing(1);
             block.columns[1].push(Value::String(text.to_owned())).unwrap();
         }
-        let append =
-            Append { mode: AppendMode::Replace, rows: block, now: at(0), batches: Vec::new() };
+        let append = Append {
+            mode: AppendMode::Replace,
+            rows: block,
+            now: at(0),
+            batches: Vec::new(),
+            beneath: None,
+        };
         block_on(store.append(id, append, Box::new(|_, _| ()))).unwrap();
     };
     texts(0..5_000, &"long".repeat(1_024));
@@ -517,7 +523,13 @@ fn bars_need_at_most_30_bytes_per_row() {
             series.push(Value::Float(number)).unwrap();
         }
     }
-    let rows = Append { mode: AppendMode::Replace, rows: block, now: at(0), batches: Vec::new() };
+    let rows = Append {
+        mode: AppendMode::Replace,
+        rows: block,
+        now: at(0),
+        batches: Vec::new(),
+        beneath: None,
+    };
     block_on(store.append(id, rows, Box::new(|_, _| ()))).unwrap();
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 44_640);
     let file = folder.path().join(format!("archive/dataset={id}/month=1970-01/part-0.parquet"));

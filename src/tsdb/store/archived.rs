@@ -99,13 +99,9 @@ pub struct Beneath {
     pub rows: Block,
 }
 
-/// Deletion of a span of a dataset with archived rows.
+/// Deletion of archived rows in a span.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RowDeletion {
-    /// Timestamps of the rows.
-    pub span: Span,
-    /// Time of the deletion.
-    pub now: Timestamp,
+pub struct ArchivedDeletion {
     /// Timestamp of the latest archived row that remains.
     pub newest_archived: Option<Timestamp>,
     /// Archived rows that remain in the buckets at both ends of the deleted span. Its `span` is all of

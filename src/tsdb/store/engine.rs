@@ -8,8 +8,8 @@ use model::key::KeyId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
-use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
-use super::{Append, Appended, Catalog, OnCommit, OnRemoval, Result, Sight, Store};
+use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
+use super::{Catalog, Result, Sight, Store};
 use crate::catalog::{DatasetRef, NewDataset, Tag, TagFilter};
 use crate::span::Span;
 
@@ -49,7 +49,7 @@ impl CatalogEntry {
 ///
 /// [`append`](Store::append) fails with
 /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
-/// rows. [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows.
+/// rows, unless they are given. [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows.
 /// [`prune`](Catalog::prune) prunes archived months only as a whole, and no stored rows in archived months
 /// that remain.
 ///
@@ -68,25 +68,6 @@ pub trait Engine: Catalog + Store {
         buckets: Vec<Bucket>,
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
-
-    /// Does the same as [`append`](super::Store::append) for rows in archived months. `beneath` has the
-    /// archived rows.
-    fn append_over(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Beneath,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>>;
-
-    /// Does the same as [`delete_rows`](super::Store::delete_rows), also in the records of archived
-    /// months. The result includes deleted archived rows.
-    fn delete_over(
-        &self,
-        dataset: DatasetId,
-        deletion: RowDeletion,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
 
     /// Returns the archived months that overlap `span`, in order, from one snapshot.
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;

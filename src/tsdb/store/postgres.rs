@@ -48,13 +48,12 @@ use self::head::Head;
 use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
-use super::archived::Beneath;
 use super::batch::StoredBatch;
 use super::changes::{self, CatalogSession as _};
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
-    Result, SharedStore, Sight, Since, Store, StoreError, tags, time,
+    Result, RowDeletion, SharedStore, Sight, Since, Store, StoreError, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -239,22 +238,6 @@ impl PostgresStore {
         self.within(|| self.group.spawn(name, async move { drop(reply.send(work.await)) }));
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
-
-    /// Appends rows. `beneath` has the archived rows in the changed buckets.
-    fn append_rows(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Option<Beneath>,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        let write = self.write_and_report(
-            Some(dataset),
-            move |c| append::append(c, dataset, append, beneath).boxed(),
-            move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
-        );
-        async move { Ok(write.await?.0) }.boxed()
-    }
 }
 
 impl Drop for PostgresStore {
@@ -413,19 +396,23 @@ impl Store for PostgresStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, None, on_commit)
+        let write = self.write_and_report(
+            Some(dataset),
+            move |c| append::append(c, dataset, append).boxed(),
+            move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
+        );
+        async move { Ok(write.await?.0) }.boxed()
     }
 
     fn delete_rows(
         &self,
         dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
+        deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
         let write = self.write_and_report(
             Some(dataset),
-            move |c| append::delete_rows(c, dataset, span, now).boxed(),
+            move |c| append::delete_rows(c, dataset, deletion).boxed(),
             on_commit,
         );
         async move { Ok(write.await?.n_rows) }.boxed()

@@ -7,7 +7,7 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
 use super::archived::{
-    ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, FileState, RowDeletion,
+    ArchiveCommit, ArchivedDeletion, ArchivedFile, ArchivedMonth, Beneath, FileState,
 };
 use super::session::{Row, Session};
 use super::state::State;
@@ -120,12 +120,13 @@ async fn check_stamps<S: Session>(s: &mut S, dataset: DatasetId, beneath: &Benea
 pub(super) async fn cut<S: Session>(
     s: &mut S,
     dataset: DatasetId,
-    RowDeletion { span, stamp, beneath, newest_archived, .. }: &RowDeletion,
+    span: Span,
+    ArchivedDeletion { stamp, beneath, newest_archived, .. }: &ArchivedDeletion,
     state: &mut State,
 ) -> Result<()> {
     check_stamps(s, dataset, beneath).await?;
     state.newest_archived = *newest_archived;
-    let (first, last) = months_of(*span);
+    let (first, last) = months_of(span);
     let sql = "UPDATE datasets.archived SET stamp = ?4
          WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state = 1";
     s.run(sql, &[&dataset.get(), &first, &last, stamp]).await?;

@@ -50,15 +50,14 @@ use self::bucket_reader::Page;
 use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
-use super::archived::Beneath;
 use super::batch::StoredBatch;
 use super::changes;
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
 use super::session::ready;
 use super::{
-    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
-    Since, Store, StoreError,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    RowDeletion, Sight, Since, Store, StoreError,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -106,25 +105,6 @@ impl SqliteStore {
         let maintenance = maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
         Ok(Self { writer, readers, _maintenance: maintenance, chunk_indexes, era, _in_use: in_use })
-    }
-
-    /// Appends rows. `beneath` has the archived rows in the changed buckets.
-    fn append_rows(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Option<Beneath>,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        let Append { mode, mut rows, now, batches } = append;
-        let work = move |connection: &Connection| {
-            let beneath = beneath.as_ref();
-            let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
-            batches::put(connection, dataset, &batches, appended.revision)?;
-            Ok((appended, rows))
-        };
-        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
-        async move { Ok(self.writer.run(work, on_commit).await?.0) }.boxed()
     }
 
     /// Runs `work` in a transaction. Returns its result once the transaction is durable.
@@ -324,17 +304,24 @@ impl Store for SqliteStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, None, on_commit)
+        let Append { mode, mut rows, now, batches, beneath } = append;
+        let work = move |connection: &Connection| {
+            let beneath = beneath.as_ref();
+            let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
+            batches::put(connection, dataset, &batches, appended.revision)?;
+            Ok((appended, rows))
+        };
+        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
+        async move { Ok(self.writer.run(work, on_commit).await?.0) }.boxed()
     }
 
     fn delete_rows(
         &self,
         dataset: DatasetId,
-        span: Span,
-        now: Timestamp,
+        deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
+        let work = move |connection: &Connection| delete::rows(connection, dataset, &deletion);
         async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 

@@ -107,7 +107,7 @@ pub(crate) async fn try_append(
 
 /// Returns an append of rows that replace stored rows.
 pub(crate) fn replace(rows: Block) -> Append {
-    Append { mode: AppendMode::Replace, rows, now: now(), batches: Vec::new() }
+    Append { mode: AppendMode::Replace, rows, now: now(), batches: Vec::new(), beneath: None }
 }
 
 fn values(rows: &Block) -> Vec<(i64, f64)> {
@@ -283,7 +283,7 @@ async fn following(open: Open<'_>) {
     append(&*store, id, block([(60, 2.0), (61, 2.0), (100_000, 2.0)])).await;
     append(&*store, id, block([(61, 3.0), (300_000, 3.0)])).await;
     let span = Span { first: at_second(200_060), last: at_second(200_060) };
-    store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
+    store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap();
     append(&*store, id, block([(300_060, 4.0)])).await;
     let (rows, is_all, revision, _) = seconds(start, 99);
     assert_eq!(rows, [200_000, 60, 100_000, 61, 300_000, 300_060], "without what is gone");
@@ -439,7 +439,8 @@ async fn deleting_rows(open: Open<'_>) {
         (1..).zip([(50, 70), (41, 41), (4_000, 60_001), (0, 0), (119_000, 999_999), (5, 4)])
     {
         let span = Span { first: at_second(first), last: at_second(last) };
-        let n_gone = store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
+        let n_gone =
+            store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap();
         let before = want.len();
         want.retain(|second, _| !(first..=last).contains(second));
         assert_eq!(n_gone, u64::try_from(before - want.len()).unwrap(), "{first} to {last}");
@@ -453,7 +454,7 @@ async fn deleting_rows(open: Open<'_>) {
     want.extend([(10, 3.0), (130_000, 4.0)]);
     compare(&*store, id, &want, &[]);
     assert_eq!(
-        store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await.unwrap(),
+        store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await.unwrap(),
         want.len() as u64
     );
     compare(&*store, id, &BTreeMap::new(), &[]);
@@ -464,7 +465,10 @@ async fn deleting_rows(open: Open<'_>) {
     store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
     let span = Span { first: at_second(310), last: at_second(1_200) };
-    assert_eq!(store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap(), 0);
+    assert_eq!(
+        store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap(),
+        0
+    );
     let left = buckets(&*store, id, Resolution::FiveMinutes);
     assert_eq!(left, [&before[..2], &before[4..]].concat());
 }

@@ -8,8 +8,8 @@ use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::catalog::{ColumnChange, DatasetChange, NewDataset, TagFilter};
-use crate::store::Catalog as _;
 use crate::store::sqlite::SqliteStore;
+use crate::store::{Catalog as _, RowDeletion};
 
 /// Number of rows of the long dataset, at intervals of 7 seconds.
 const ROWS: i64 = 40_000;
@@ -49,8 +49,13 @@ fn block(seconds: impl IntoIterator<Item = i64>, columns: &[Dtype]) -> Block {
 }
 
 fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
-    let append =
-        Append { mode: AppendMode::Replace, rows, now: time(created), batches: Vec::new() };
+    let append = Append {
+        mode: AppendMode::Replace,
+        rows,
+        now: time(created),
+        batches: Vec::new(),
+        beneath: None,
+    };
     block_on(store.append(id(dataset), append, Box::new(|_, _| {}))).unwrap();
 }
 
@@ -112,10 +117,15 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     },
     |store| {
         let span = Span { first: time(200_000), last: time(200_100) };
-        assert!(block_on(store.delete_rows(id(2), span, time(32), Box::new(|_| {}))).unwrap() > 0);
+        assert!(
+            block_on(store.delete_rows(id(2), RowDeletion::new(span, time(32)), Box::new(|_| {})))
+                .unwrap()
+                > 0
+        );
         // Deletes the buckets that have no rows.
         let span = Span { first: Timestamp::MIN, last: time(9000) };
-        block_on(store.delete_rows(id(3), span, time(30), Box::new(|_| {}))).unwrap();
+        block_on(store.delete_rows(id(3), RowDeletion::new(span, time(30)), Box::new(|_| {})))
+            .unwrap();
     },
     |store| {
         for (dataset, before) in [(2, 100_000), (3, 45_000)] {

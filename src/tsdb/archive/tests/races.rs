@@ -102,7 +102,13 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
         late.columns[0].push_missing(1);
         late.columns[1].push_missing(1);
         late.columns[2].push(Value::Integer(41)).unwrap();
-        let late = Append { mode: AppendMode::Merge, rows: late, now: at(0), batches: Vec::new() };
+        let late = Append {
+            mode: AppendMode::Merge,
+            rows: late,
+            now: at(0),
+            batches: Vec::new(),
+            beneath: None,
+        };
         block_on(writer.append(id, late, Box::new(|_, _| ()))).unwrap();
     });
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 100);

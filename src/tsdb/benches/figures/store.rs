@@ -91,7 +91,13 @@ impl Figures {
         }
         // A live row is stored within a second of the end of its minute.
         let now = block.times.last().copied().unwrap_or_default();
-        let append = Append { mode: AppendMode::Replace, rows: block, now, batches: Vec::new() };
+        let append = Append {
+            mode: AppendMode::Replace,
+            rows: block,
+            now,
+            batches: Vec::new(),
+            beneath: None,
+        };
         self.store.append(dataset, append, Box::new(|_, _| ())).await?;
         Ok(())
     }

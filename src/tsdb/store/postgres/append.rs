@@ -14,9 +14,8 @@ use super::{Result, StoreError, batches, binary, reads};
 use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored};
 use crate::span::Span;
-use crate::store::archived::{Beneath, RowDeletion};
 use crate::store::state::Place;
-use crate::store::{Append, AppendMode, Appended, Removed, records, series};
+use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, records, series};
 
 /// Resolution that is folded from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
@@ -27,9 +26,8 @@ pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
     append: Append,
-    beneath: Option<Beneath>,
 ) -> Result<(Appended, Block)> {
-    let Append { mode, mut rows, now, batches } = append;
+    let Append { mode, mut rows, now, batches, beneath } = append;
     let mut head = Head::lock(c, dataset).await?;
     check_storable(&rows)?;
     let place = head.state.place(&rows, mode)?;
@@ -188,27 +186,20 @@ pub(super) async fn prune(
     Ok(head.state.removed(n_gone.unsigned_abs()))
 }
 
-/// Deletes the rows of a span of a dataset without archived rows.
+/// Deletes the stored and archived rows of a span.
 pub(super) async fn delete_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
-    span: Span,
-    now: Timestamp,
-) -> Result<Removed> {
-    let head = Head::lock(c, dataset).await?;
-    if head.state.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
-        return Err(StoreError::ArchiveChanged { dataset });
-    }
-    let beneath = Block::new(&head.dtypes);
-    delete(c, head, span, now, &beneath).await
-}
-
-pub(super) async fn delete_over(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    deletion: RowDeletion,
+    RowDeletion { span, now, archived }: RowDeletion,
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
+    let Some(deletion) = archived else {
+        if head.state.archived_until.is_some() && records::has_files(c, dataset, Span::ALL).await? {
+            return Err(StoreError::ArchiveChanged { dataset });
+        }
+        let beneath = Block::new(&head.dtypes);
+        return delete(c, head, span, now, &beneath).await;
+    };
     let mut is_changed = head.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
         let (first, last) = bounds(*part);
@@ -220,8 +211,7 @@ pub(super) async fn delete_over(
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    records::cut(c, dataset, &deletion, &mut head.state).await?;
-    let RowDeletion { span, now, .. } = deletion;
+    records::cut(c, dataset, span, &deletion, &mut head.state).await?;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;
     removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
     Ok(removed)

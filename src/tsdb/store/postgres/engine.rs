@@ -12,9 +12,9 @@ use super::head::Head;
 use super::time::{Time, bounds};
 use super::{PostgresStore, Result, StoreError, append};
 use crate::span::Span;
-use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
+use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
-use crate::store::{Append, Appended, OnCommit, OnRemoval, changes, records};
+use crate::store::{changes, records};
 
 impl Engine for PostgresStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
@@ -30,30 +30,6 @@ impl Engine for PostgresStore {
         self.write(Some(dataset), move |c| {
             append::put_buckets(c, dataset, buckets, kept_from).boxed()
         })
-    }
-
-    fn append_over(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Beneath,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, Some(beneath), on_commit)
-    }
-
-    fn delete_over(
-        &self,
-        dataset: DatasetId,
-        deletion: RowDeletion,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_and_report(
-            Some(dataset),
-            move |c| append::delete_over(c, dataset, deletion).boxed(),
-            on_commit,
-        );
-        async move { Ok(write.await?.n_rows) }.boxed()
     }
 
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>> {

@@ -12,9 +12,8 @@ use super::progress::{self, Progress};
 use super::series::SeriesId;
 use super::{Result, StoreError, catalog, chunks, scan, tail};
 use crate::span::Span;
-use crate::store::archived::RowDeletion;
 use crate::store::session::ready;
-use crate::store::{Removed, records};
+use crate::store::{Removed, RowDeletion, records};
 
 /// Number of chunks of a deleted dataset that one step removes. Writers wait for the step, which takes a
 /// few milliseconds.
@@ -24,27 +23,20 @@ const STEP_RECORDS: i64 = 16;
 /// smaller.
 const SMALL_PER_RECORD: i64 = 64;
 
-/// Deletes the rows of a span of a dataset without archived rows.
-pub(super) fn rows(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-    now: Timestamp,
-) -> Result<Removed> {
-    Progress::read(connection, dataset)?;
-    if ready(records::has_files(&mut &*connection, dataset, Span::ALL))? {
-        return Err(StoreError::ArchiveChanged { dataset });
-    }
-    cut(connection, dataset, span, now, None)
-}
-
 /// Deletes the stored and archived rows of a span.
-pub(super) fn over(
+pub(super) fn rows(
     connection: &Connection,
     dataset: DatasetId,
     deletion: &RowDeletion,
 ) -> Result<Removed> {
+    let RowDeletion { span, now, .. } = *deletion;
     let mut progress = Progress::read(connection, dataset)?;
+    let Some(deletion) = &deletion.archived else {
+        if ready(records::has_files(&mut &*connection, dataset, Span::ALL))? {
+            return Err(StoreError::ArchiveChanged { dataset });
+        }
+        return cut(connection, dataset, span, now, None);
+    };
     let mut is_changed = progress.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
         is_changed |= scan::count(connection, dataset, *part)? != *n_stored;
@@ -52,9 +44,8 @@ pub(super) fn over(
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    ready(records::cut(&mut &*connection, dataset, deletion, &mut progress.state))?;
+    ready(records::cut(&mut &*connection, dataset, span, deletion, &mut progress.state))?;
     progress.save(connection, dataset)?;
-    let RowDeletion { span, now, .. } = *deletion;
     let mut removed = cut(connection, dataset, span, now, Some(&deletion.beneath.rows))?;
     removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
     Ok(removed)

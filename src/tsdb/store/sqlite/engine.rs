@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use db::statement::Statements as _;
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::BoxFuture;
 use model::dataset::DatasetId;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
@@ -13,10 +13,10 @@ use super::progress::Progress;
 use super::series::SeriesId;
 use super::{Result, SqliteStore, StoreError, append, buckets, chunks, scan, tail};
 use crate::span::Span;
-use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth, Beneath, RowDeletion};
+use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::session::ready;
-use crate::store::{Append, Appended, OnCommit, OnRemoval, changes, records};
+use crate::store::{changes, records};
 
 impl Engine for SqliteStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
@@ -30,27 +30,6 @@ impl Engine for SqliteStore {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
         self.write(move |connection| put_buckets(connection, dataset, buckets, kept_from))
-    }
-
-    fn append_over(
-        &self,
-        dataset: DatasetId,
-        append: Append,
-        beneath: Beneath,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended>> {
-        self.append_rows(dataset, append, Some(beneath), on_commit)
-    }
-
-    fn delete_over(
-        &self,
-        dataset: DatasetId,
-        deletion: RowDeletion,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let work =
-            move |connection: &Connection| super::delete::over(connection, dataset, &deletion);
-        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::archived::{ArchiveCommit, ArchivedFile, Beneath, RowDeletion};
+use super::super::archived::{ArchiveCommit, ArchivedDeletion, ArchivedFile, Beneath};
 use super::super::engine::Engine;
 use super::*;
 use crate::archive::month::Month;
@@ -31,13 +31,24 @@ fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
     }
 }
 
+async fn delete_archived(
+    store: &dyn Engine,
+    id: DatasetId,
+    span: Span,
+    archived: ArchivedDeletion,
+) -> Result<u64> {
+    let deletion = RowDeletion { archived: Some(archived), ..RowDeletion::new(span, now()) };
+    store.delete_rows(id, deletion, Box::new(|_| {})).await
+}
+
 async fn append_over(
     store: &dyn Engine,
     id: DatasetId,
     rows: Block,
     beneath: Beneath,
 ) -> Result<Appended> {
-    store.append_over(id, replace(rows), beneath, Box::new(|_, _| ())).await
+    let append = Append { beneath: Some(beneath), ..replace(rows) };
+    store.append(id, append, Box::new(|_, _| ())).await
 }
 
 /// Checks the records of archived files.
@@ -79,11 +90,10 @@ pub(crate) async fn check(store: &dyn Engine) {
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
     assert_eq!((first.open, first.high, first.close, first.count), (0.0, 500.0, 4.0, 6));
 
-    let deleted = store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await;
+    let deleted = store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await;
     assert!(matches!(deleted, Err(StoreError::ArchiveChanged { .. })), "{deleted:?}");
-    let deletion = RowDeletion {
-        span: Span { first: at_second(61), last: at_second(180) },
-        now: now(),
+    let span = Span { first: at_second(61), last: at_second(180) };
+    let deletion = ArchivedDeletion {
         newest_archived: Some(at_second(99 * 60)),
         beneath: Beneath {
             span: Span::ALL,
@@ -92,15 +102,15 @@ pub(crate) async fn check(store: &dyn Engine) {
         },
         n_rows: 2,
         revision: 3,
-        stored: vec![(Span { first: at_second(61), last: at_second(180) }, 1)],
+        stored: vec![(span, 1)],
         stamp: 9,
     };
-    let other = RowDeletion { stored: vec![(deletion.span, 0)], ..deletion.clone() };
-    let refused = store.delete_over(id, other, Box::new(|_| {})).await;
+    let other = ArchivedDeletion { stored: vec![(span, 0)], ..deletion.clone() };
+    let refused = delete_archived(store, id, span, other).await;
     assert!(matches!(refused, Err(StoreError::ArchiveChanged { .. })), "{refused:?}");
     // A row in another month does not affect the commit.
     append(store, id, block([(5_184_000, 1.0)])).await;
-    let n_gone = store.delete_over(id, deletion, Box::new(|_| {})).await.unwrap();
+    let n_gone = delete_archived(store, id, span, deletion).await.unwrap();
     assert_eq!(n_gone, 3, "one stored row and two archived ones");
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
     assert_eq!((first.high, first.count), (400.0, 3));
@@ -136,7 +146,8 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     assert_eq!(store.doomed_file(Duration::ZERO).unwrap(), None);
     assert!(!store.has_archive().unwrap());
     check_newest(store, id, Some(at_second(5_184_000)));
-    let n_gone = store.delete_rows(id, Span::ALL, now(), Box::new(|_| {})).await.unwrap();
+    let n_gone =
+        store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await.unwrap();
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
@@ -159,25 +170,24 @@ pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     };
     archive(1, 0).await;
     // Prepared before the second month is archived.
-    let deletion = RowDeletion {
-        span: Span { first: at_second(0), last: at_second(0) },
-        now: now(),
+    let span = Span { first: at_second(0), last: at_second(0) };
+    let deletion = ArchivedDeletion {
         newest_archived: Some(at_second(60)),
         beneath: Beneath { span: Span::ALL, stamps: vec![1], rows: block([(60, 2.0)]) },
         n_rows: 1,
         revision: 2,
-        stored: vec![(Span { first: at_second(0), last: at_second(0) }, 0)],
+        stored: vec![(span, 0)],
         stamp: 5,
     };
     archive(2, 2_678_400).await;
-    let stale = store.delete_over(id, deletion.clone(), Box::new(|_| {})).await;
+    let stale = delete_archived(store, id, span, deletion.clone()).await;
     assert!(matches!(stale, Err(StoreError::ArchiveChanged { .. })), "{stale:?}");
-    let deletion = RowDeletion {
+    let deletion = ArchivedDeletion {
         newest_archived: Some(at_second(2_678_460)),
         beneath: Beneath { stamps: vec![1, 2], ..deletion.beneath },
         ..deletion
     };
-    store.delete_over(id, deletion, Box::new(|_| {})).await.unwrap();
+    delete_archived(store, id, span, deletion).await.unwrap();
     check_newest(store, id, Some(at_second(2_678_460)));
     let pruned = store.prune(id, at_second(2_678_400), 999, Box::new(|_| {})).await.unwrap();
     assert_eq!(pruned, 2);

@@ -111,7 +111,10 @@ impl Model {
                     start < first || start + 299 >= last
                 });
                 let span = Span { first: at_second(first), last: at_second(last) };
-                let n_gone = store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
+                let n_gone = store
+                    .delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {}))
+                    .await
+                    .unwrap();
                 assert_eq!(n_gone, u64::try_from(n_before - self.rows.len()).unwrap());
             }
             Operation::Prune(before) => {

@@ -10,7 +10,7 @@ use model::timestamp::Timestamp;
 use super::{append, block, compare, create, new_dataset};
 use crate::catalog::DatasetRef;
 use crate::span::Span;
-use crate::store::Store;
+use crate::store::{RowDeletion, Store};
 
 /// Rows that replace stored rows, fall between them, and come after all of them.
 const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];
@@ -55,6 +55,9 @@ pub(crate) async fn check(store: &dyn Store) {
     want.extend(more);
     compare(store, id, &want, &[(5, 40, 30, 90_000)]);
     let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
-    store.delete_rows(id, span, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
+    store
+        .delete_rows(id, RowDeletion::new(span, Timestamp::from_seconds(1)), Box::new(|_| {}))
+        .await
+        .unwrap();
     compare(store, id, &want.split_off(&100_000), &[]);
 }

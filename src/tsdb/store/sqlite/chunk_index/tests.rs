@@ -7,7 +7,7 @@ use tempfile::tempdir;
 use super::*;
 use crate::store::sqlite::{SqliteStore, scan};
 use crate::store::tests::{self as contract, Read};
-use crate::store::{Catalog as _, Store as _};
+use crate::store::{Catalog as _, RowDeletion, Store as _};
 
 /// Pages at both ends and in the middle of about 9000 seconds.
 const READS: [Read; 4] =
@@ -38,7 +38,10 @@ async fn writes_of_another_process_are_seen() {
         contract::compare(&reader, id, &want, &READS);
     }
     let gone = Span { first: Timestamp::from_seconds(3000), last: Timestamp::from_seconds(5500) };
-    writer.delete_rows(id, gone, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
+    writer
+        .delete_rows(id, RowDeletion::new(gone, Timestamp::from_seconds(1)), Box::new(|_| {}))
+        .await
+        .unwrap();
     want.retain(|second, _| !(3000..=5500).contains(second));
     contract::compare(&reader, id, &want, &READS);
     writer.settle().await.unwrap();
@@ -78,6 +81,9 @@ async fn reader_of_an_earlier_snapshot_sees_that_snapshot() {
     let late = Connection::open(&path).unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (7000, 4000, 7000));
     let first = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(999) };
-    store.delete_rows(id, first, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
+    store
+        .delete_rows(id, RowDeletion::new(first, Timestamp::from_seconds(1)), Box::new(|_| {}))
+        .await
+        .unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (6000, 4000, 6000));
 }

@@ -66,7 +66,11 @@ async fn write(store: &SqliteStore, id: DatasetId) {
                     last: Timestamp::from_seconds(last),
                 };
                 store
-                    .delete_rows(id, span, Timestamp::from_seconds(1), Box::new(|_| {}))
+                    .delete_rows(
+                        id,
+                        RowDeletion::new(span, Timestamp::from_seconds(1)),
+                        Box::new(|_| {}),
+                    )
                     .await
                     .unwrap();
             }
