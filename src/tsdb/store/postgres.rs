@@ -438,8 +438,9 @@ impl Store for PostgresStore {
     ) -> Result<()> {
         // Rows that are added during the scan could prevent it from finishing.
         if resolution == Resolution::Raw {
-            let latest = self.read(move |c| reads::latest(c, dataset).boxed())?;
-            span.last = span.last.min(latest.unwrap_or(Timestamp::MIN));
+            let sight = self.sight(None, &DatasetRef::Id(dataset))?;
+            let newest = sight.ok_or(StoreError::NoDataset { dataset })?.newest;
+            span.last = span.last.min(newest.unwrap_or(Timestamp::MIN));
         }
         let order = Order::Ascending;
         let (skip, limit, count) = (0, STATEMENT_ROWS, Count::Nothing);

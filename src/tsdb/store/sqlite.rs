@@ -51,7 +51,7 @@ use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
 use super::batch::StoredBatch;
-use super::changes;
+use super::changes::{self, CatalogSession as _};
 use super::row_batch::VisitBatch;
 use super::series::{self, SeriesId};
 use super::session::ready;
@@ -236,7 +236,7 @@ impl Catalog for SqliteStore {
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
-        self.readers.read(|connection| catalog::sight(connection, key, which))
+        self.readers.read(|connection| ready((&mut &*connection).sight(key, which.clone())))
     }
 
     fn version(&self) -> Option<i64> {

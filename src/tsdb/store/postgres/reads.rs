@@ -308,18 +308,6 @@ async fn places(
     Ok(is_next.then_some(Places { spans, last_row }))
 }
 
-/// Returns the timestamp of the latest row of a dataset.
-///
-/// # Errors
-/// [`StoreError::NoDataset`] if the dataset does not exist.
-pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<Timestamp>> {
-    let sql = "SELECT latest FROM datasets.datasets WHERE id = $1";
-    let found: Option<(Option<Time>,)> =
-        sqlx::query_as(sql).bind(dataset.get()).fetch_optional(c).await?;
-    let (latest,) = found.ok_or(StoreError::NoDataset { dataset })?;
-    Ok(latest.map(|Time(at)| at))
-}
-
 /// Returns the earliest timestamp such that the rows from it on need about `n_bytes`, including their
 /// buckets and index entries. Returns `None` if all rows fit. The size is estimated from some of the
 /// latest rows.

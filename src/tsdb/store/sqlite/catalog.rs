@@ -87,7 +87,7 @@ fn insert(
         [id.get()],
     )?;
     insert_metadata(connection, id, &new.metadata)?;
-    add_columns(connection, id, &new.columns, now)?;
+    ready((&mut &*connection).add_columns(id, &[], &new.columns, now))?;
     for tag in &new.tags {
         ready(attach(&mut &*connection, id, new.owner, tag))?;
     }
@@ -115,8 +115,58 @@ impl CatalogSession for &Connection {
     const DELETE_COLUMN: &'static str =
         "UPDATE columns SET name = char(9) || ordinal WHERE id = ?1";
 
+    /// If several datasets have the name, the key's own dataset is meant. If the key owns none of them,
+    /// the name is ambiguous, which is an error, since anyone can reuse the name of an existing dataset.
     async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
-        sight(self, key, &which)
+        let connection: &Connection = self;
+        let own = key.map(KeyId::get);
+        let (column, value) = match &which {
+            DatasetRef::Id(id) => ("id", Value::from(id.get())),
+            DatasetRef::Name(name) => ("name", Value::from(name.clone())),
+        };
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own, owner
+             FROM datasets WHERE {column} = ?1 ORDER BY own DESC, id"
+        ))?;
+        let mut rows = statement.query(params![value, own])?;
+        let mut seen: Vec<(Dataset, bool, Option<KeyId>, Vec<String>)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);
+            let matching_tags = match key {
+                Some(key) => shared_tags(connection, key, dataset.id)?,
+                None => Vec::new(),
+            };
+            if is_owner || key.is_none() || !matching_tags.is_empty() {
+                let owner = row.get::<_, Option<i64>>(6)?.map(KeyId::new);
+                seen.push((dataset, is_owner, owner, matching_tags));
+            }
+            if is_owner || key.is_none() || seen.len() >= SHARED_MAX {
+                break;
+            }
+        }
+        if seen.len() > 1
+            && let DatasetRef::Name(name) = which
+        {
+            let datasets = seen.into_iter().map(|(dataset, ..)| dataset.id).collect();
+            return Err(StoreError::SharedName { name, datasets });
+        }
+        let Some((mut dataset, is_owner, owner, matching_tags)) = seen.pop() else {
+            return Ok(None);
+        };
+        dataset.metadata = metadata(connection, dataset.id)?;
+        let columns = columns(connection, dataset.id)?;
+        let State { revision, newest, kept_from, .. } =
+            Progress::read(connection, dataset.id)?.state;
+        Ok(Some(Sight {
+            dataset,
+            owner,
+            is_owner,
+            matching_tags,
+            columns,
+            revision,
+            newest,
+            kept_from,
+        }))
     }
 
     async fn create(
@@ -158,7 +208,16 @@ impl CatalogSession for &Connection {
         new: &[(String, Dtype)],
         now: Timestamp,
     ) -> Result<()> {
-        add_columns(self, dataset, new, now)
+        for (name, dtype) in new {
+            Connection::run(
+                self,
+                "INSERT INTO columns (dataset, ordinal, name, dtype, created_at)
+                 VALUES (?1, (SELECT count(*) FROM columns WHERE dataset = ?1), ?2, ?3, ?4)
+                 ON CONFLICT (dataset, name) DO NOTHING",
+                params![dataset.get(), name, dtype.to_string(), now.micros()],
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -214,24 +273,6 @@ fn forget_metadata(
     Ok(())
 }
 
-/// Adds the columns that the dataset lacks.
-fn add_columns(
-    connection: &Connection,
-    dataset: DatasetId,
-    columns: &[(String, Dtype)],
-    now: Timestamp,
-) -> Result<()> {
-    for (name, dtype) in columns {
-        connection.run(
-            "INSERT INTO columns (dataset, ordinal, name, dtype, created_at)
-             VALUES (?1, (SELECT count(*) FROM columns WHERE dataset = ?1), ?2, ?3, ?4)
-             ON CONFLICT (dataset, name) DO NOTHING",
-            params![dataset.get(), name, dtype.to_string(), now.micros()],
-        )?;
-    }
-    Ok(())
-}
-
 /// Returns the dataset. Does not check access.
 pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
@@ -245,62 +286,6 @@ pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<D
 pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
-}
-
-/// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns `None`
-/// if it is not visible. If several datasets have the name, it refers to the key's own dataset. If the
-/// key owns none of them, the name is ambiguous, which is an error, since anyone can reuse the name of
-/// an existing dataset.
-pub(super) fn sight(
-    connection: &Connection,
-    key: Option<KeyId>,
-    which: &DatasetRef,
-) -> Result<Option<Sight>> {
-    let own = key.map(KeyId::get);
-    let (column, value) = match which {
-        DatasetRef::Id(id) => ("id", Value::from(id.get())),
-        DatasetRef::Name(name) => ("name", Value::from(name.clone())),
-    };
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own, owner
-         FROM datasets WHERE {column} = ?1 ORDER BY own DESC, id"
-    ))?;
-    let mut rows = statement.query(params![value, own])?;
-    let mut seen: Vec<(Dataset, bool, Option<KeyId>, Vec<String>)> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);
-        let matching_tags = match key {
-            Some(key) => shared_tags(connection, key, dataset.id)?,
-            None => Vec::new(),
-        };
-        if is_owner || key.is_none() || !matching_tags.is_empty() {
-            let owner = row.get::<_, Option<i64>>(6)?.map(KeyId::new);
-            seen.push((dataset, is_owner, owner, matching_tags));
-        }
-        if is_owner || key.is_none() || seen.len() >= SHARED_MAX {
-            break;
-        }
-    }
-    if seen.len() > 1
-        && let DatasetRef::Name(name) = which
-    {
-        let datasets = seen.into_iter().map(|(dataset, ..)| dataset.id).collect();
-        return Err(StoreError::SharedName { name: name.clone(), datasets });
-    }
-    let Some((mut dataset, is_owner, owner, matching_tags)) = seen.pop() else { return Ok(None) };
-    dataset.metadata = metadata(connection, dataset.id)?;
-    let columns = columns(connection, dataset.id)?;
-    let State { revision, newest, kept_from, .. } = Progress::read(connection, dataset.id)?.state;
-    Ok(Some(Sight {
-        dataset,
-        owner,
-        is_owner,
-        matching_tags,
-        columns,
-        revision,
-        newest,
-        kept_from,
-    }))
 }
 
 /// Returns the metadata of a dataset.
