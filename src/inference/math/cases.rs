@@ -2,7 +2,7 @@
 //!
 //! Names in a case are arbitrary texts. They are mapped to addresses that sort in the same order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::topic::{Address, decimal};
 use wire::inference::cases::{
@@ -210,42 +210,30 @@ fn actors(
 struct Names {
     addresses: BTreeMap<String, Address>,
     by_address: BTreeMap<Address, String>,
-    /// Names of inferers and of forecasters. A name can be both.
-    inferers: Vec<String>,
-    forecasters: Vec<String>,
 }
 
 impl Names {
     /// Collects the names of a case.
     fn from_case(case: &SynthesisCase) -> Self {
-        let regrets = &case.regrets_after_previous_epoch;
-        let mut inferers =
-            case.inferences.keys().chain(&case.inferers).cloned().collect::<Vec<_>>();
-        inferers.extend(in_regrets(regrets).0);
-        inferers.extend(case.forecasted_losses_log10.values().flat_map(|f| f.keys().cloned()));
-        let forecasting = case.forecasted_losses_log10.keys().chain(&case.forecasters).cloned();
-        let mut forecasters = forecasting.collect::<Vec<_>>();
-        forecasters.extend(in_regrets(regrets).1);
-        Self::new(inferers, forecasters)
+        let forecasts = &case.forecasted_losses_log10;
+        let inferers = case.inferences.keys().chain(&case.inferers);
+        let forecasters = forecasts.keys().chain(&case.forecasters);
+        let forecast = forecasts.values().flat_map(BTreeMap::keys);
+        let in_regrets = names_in(&case.regrets_after_previous_epoch);
+        Self::new(inferers.chain(forecasters).chain(forecast).chain(in_regrets))
     }
 
-    fn new(mut inferers: Vec<String>, mut forecasters: Vec<String>) -> Self {
-        for names in [&mut inferers, &mut forecasters] {
-            names.sort();
-            names.dedup();
-        }
-        let mut all: Vec<&String> = inferers.iter().chain(&forecasters).collect();
-        all.sort();
-        all.dedup();
-        let address = |(idx, name): (usize, &&String)| {
+    fn new<'n>(names: impl Iterator<Item = &'n String>) -> Self {
+        let names: BTreeSet<&String> = names.collect();
+        let address = |(idx, name): (usize, &String)| {
             // A fixed prefix and digits are always a valid address.
-            Some(((*name).clone(), format!("allo1{idx:09}").parse().ok()?))
+            Some((name.clone(), format!("allo1{idx:09}").parse().ok()?))
         };
         let addresses: BTreeMap<String, Address> =
-            all.iter().enumerate().filter_map(address).collect();
+            names.into_iter().enumerate().filter_map(address).collect();
         let by_address =
             addresses.iter().map(|(name, address)| (address.clone(), name.clone())).collect();
-        Self { addresses, by_address, inferers, forecasters }
+        Self { addresses, by_address }
     }
 
     /// Returns the address of `name`.
@@ -270,51 +258,35 @@ impl Names {
         decimals.iter().map(pair).collect()
     }
 
-    /// Parses the numbers for which `is_included` is true.
+    /// Parses numbers of pairs of actors.
     fn parse_rows(
         &self,
         what: &'static str,
         decimals: &BTreeMap<String, Decimals>,
-        is_included: impl Fn(&String, &String) -> bool,
     ) -> Result<PairValues, CaseError> {
-        let mut rows = ByActor::new();
-        for (key, of) in decimals {
-            let mut row = ByActor::new();
-            for (name, text) in of.iter().filter(|(name, _)| is_included(key, name)) {
-                row.insert(self.address(name)?, number(what, text)?);
-            }
-            rows.insert(self.address(key)?, row);
-        }
+        let row = |(name, numbers): (&String, &Decimals)| {
+            Ok((self.address(name)?, self.parse_numbers(what, numbers)?))
+        };
+        let rows = decimals.iter().map(row).collect::<Result<ByActor<_>, CaseError>>()?;
         Ok(PairValues::from_rows(&rows))
     }
 
-    /// Parses the regrets of inferers and forecasters against one value.
-    fn parse_pairwise(
-        &self,
-        decimals: &BTreeMap<String, Decimals>,
-        is_alone: bool,
-    ) -> Result<PairwiseRegrets, CaseError> {
-        let forecasts = |key: &String, name: &String| {
-            if is_alone { name == key } else { self.forecasters.contains(name) }
-        };
-        let infers = |_: &String, name: &String| self.inferers.contains(name);
-        Ok(PairwiseRegrets {
-            inferer: self.parse_rows("regret", decimals, infers)?,
-            forecaster: self.parse_rows("regret", decimals, forecasts)?,
-        })
-    }
-
-    /// Parses regrets of all families.
+    /// Parses regrets of all families. A row lists actors of both roles. Only regrets of actors that take
+    /// part in a role are used.
     fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
+        let pairwise = |decimals| {
+            let rows = self.parse_rows("regret", decimals)?;
+            Ok::<_, CaseError>(PairwiseRegrets { inferer: rows.clone(), forecaster: rows })
+        };
         Ok(Regrets {
             ordinary: RoleValues {
                 inferer: self.parse_numbers("regret", &regrets.inferer)?,
                 forecaster: self.parse_numbers("regret", &regrets.forecaster)?,
             },
             naive: self.parse_numbers("regret", &regrets.naive_inferer)?,
-            one_out_inferer: self.parse_pairwise(&regrets.one_out_inferer, false)?,
-            one_out_forecaster: self.parse_pairwise(&regrets.one_out_forecaster, false)?,
-            one_in_forecaster: self.parse_pairwise(&regrets.one_in_forecaster, true)?,
+            one_out_inferer: pairwise(&regrets.one_out_inferer)?,
+            one_out_forecaster: pairwise(&regrets.one_out_forecaster)?,
+            one_in_forecaster: pairwise(&regrets.one_in_forecaster)?,
         })
     }
 
@@ -324,24 +296,14 @@ impl Names {
     }
 }
 
-/// Returns the names of inferers and of forecasters in `regrets`. A name that only occurs in a row of a
-/// left-out or single actor might be either, so it is returned as both.
-fn in_regrets(regrets: &CaseRegrets) -> (Vec<String>, Vec<String>) {
-    let inferers = regrets.inferer.keys().chain(regrets.naive_inferer.keys());
-    let mut inferers = inferers.chain(regrets.one_out_inferer.keys()).cloned().collect::<Vec<_>>();
-    let forecasters = regrets.forecaster.keys().chain(regrets.one_in_forecaster.keys());
-    let mut forecasters =
-        forecasters.chain(regrets.one_out_forecaster.keys()).cloned().collect::<Vec<_>>();
-    let families =
+/// Returns the names in `regrets`, in any order.
+fn names_in(regrets: &CaseRegrets) -> impl Iterator<Item = &String> {
+    let single = [&regrets.inferer, &regrets.forecaster, &regrets.naive_inferer];
+    let pairwise =
         [&regrets.one_out_inferer, &regrets.one_out_forecaster, &regrets.one_in_forecaster];
-    let nested = families.into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
-    let unknown: Vec<String> = nested
-        .filter(|name| !inferers.contains(name) && !forecasters.contains(name))
-        .cloned()
-        .collect();
-    inferers.extend(unknown.iter().cloned());
-    forecasters.extend(unknown);
-    (inferers, forecasters)
+    let nested = pairwise.into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
+    let single = single.into_iter().flat_map(BTreeMap::keys);
+    single.chain(pairwise.into_iter().flat_map(BTreeMap::keys)).chain(nested)
 }
 
 #[cfg(test)]

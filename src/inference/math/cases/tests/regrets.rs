@@ -60,7 +60,7 @@ fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let losses = names.losses(&case.network_losses)?;
     let alpha = optional("share of the newest loss", case.alpha_regret.as_ref())?;
     let initial = optional("default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
-    let mut regrets = names.regrets(&case.previous)?;
+    let mut regrets = names.regrets_by_role(case)?;
     regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
     let scores = CaseScores {
         inferer: names.decimals(&losses.scores(Role::Inferer)),
@@ -72,14 +72,19 @@ fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
 impl Names {
     /// Collects the names of a case.
     fn in_regrets(case: &RegretCase) -> Self {
-        let losses = &case.network_losses;
-        let pairs = &losses.one_out_inferer_forecaster;
-        let (mut inferers, mut forecasters) = in_regrets(&case.previous);
-        inferers.extend(losses.inferer.keys().chain(losses.one_out_inferer.keys()).cloned());
-        inferers.extend(pairs.values().flat_map(|row| row.keys().cloned()));
-        let alone = losses.one_in_forecaster.keys().chain(losses.one_out_forecaster.keys());
-        forecasters.extend(losses.forecaster.keys().chain(pairs.keys()).chain(alone).cloned());
-        Self::new(inferers, forecasters)
+        let (inferers, forecasters) = by_role(case);
+        Self::new(inferers.iter().chain(&forecasters))
+    }
+
+    /// Parses the regrets of actors in their roles only, since others are not learned.
+    fn regrets_by_role(&self, case: &RegretCase) -> Result<Regrets, CaseError> {
+        let (inferers, forecasters) = by_role(case);
+        let mut regrets = self.regrets(&case.previous)?;
+        regrets.retain(|role, name| match role {
+            Role::Inferer => inferers.contains(self.name(name)),
+            Role::Forecaster => forecasters.contains(self.name(name)),
+        });
+        Ok(regrets)
     }
 
     /// Parses losses.
@@ -93,11 +98,8 @@ impl Names {
             one_out_inferer: parse(&losses.one_out_inferer)?,
             one_out_forecaster: parse(&losses.one_out_forecaster)?,
             one_in_forecaster: parse(&losses.one_in_forecaster)?,
-            one_out_inferer_forecaster: self.parse_rows(
-                "a loss",
-                &losses.one_out_inferer_forecaster,
-                |_, _| true,
-            )?,
+            one_out_inferer_forecaster: self
+                .parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
         })
     }
 
@@ -132,6 +134,27 @@ impl Names {
             one_in_forecaster: by_key(&regrets.one_in_forecaster),
         }
     }
+}
+
+/// Returns the names of inferers and of forecasters. A name that only occurs in a row of a left-out or
+/// single actor might be either, so it is returned as both.
+fn by_role(case: &RegretCase) -> (BTreeSet<String>, BTreeSet<String>) {
+    let RegretCase { previous, network_losses: losses, .. } = case;
+    let pairs = &losses.one_out_inferer_forecaster;
+    let mut inferers: BTreeSet<String> = previous.inferer.keys().cloned().collect();
+    inferers.extend(previous.naive_inferer.keys().chain(previous.one_out_inferer.keys()).cloned());
+    let mut forecasters: BTreeSet<String> = previous.forecaster.keys().cloned().collect();
+    let alone = previous.one_in_forecaster.keys().chain(previous.one_out_forecaster.keys());
+    forecasters.extend(alone.cloned());
+    let is_unknown = |name: &&String| !inferers.contains(*name) && !forecasters.contains(*name);
+    let unknown: Vec<String> = names_in(previous).filter(is_unknown).cloned().collect();
+    inferers.extend(unknown.iter().cloned());
+    forecasters.extend(unknown);
+    inferers.extend(losses.inferer.keys().chain(losses.one_out_inferer.keys()).cloned());
+    inferers.extend(pairs.values().flat_map(|row| row.keys().cloned()));
+    let alone = losses.one_in_forecaster.keys().chain(losses.one_out_forecaster.keys());
+    forecasters.extend(losses.forecaster.keys().chain(pairs.keys()).chain(alone).cloned());
+    (inferers, forecasters)
 }
 
 #[test]
