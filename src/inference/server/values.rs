@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::iter::once;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -188,16 +189,15 @@ struct Export {
     /// Address or name of the only actor to export. `None` exports all.
     actor: Option<String>,
     document: Document,
-    /// Epochs that are still to be read, in batches.
-    batches: VecDeque<RangeInclusive<BlockHeight>>,
-    state: FilePart,
+    /// Parts that are still to be written.
+    parts: VecDeque<FilePart>,
     _permits: Permits,
 }
 
-#[derive(Clone, Copy)]
 enum FilePart {
     Begin,
-    Rows,
+    /// Rows of these epochs, which are read together.
+    Rows(RangeInclusive<BlockHeight>),
     End,
 }
 
@@ -234,13 +234,13 @@ pub(super) async fn epochs(
     let permits = admit_stream(&params.service, &key)?;
     let inference = params.service.inference.clone();
     let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
+    let rows = batches(&sizes).into_iter().map(FilePart::Rows);
     let export = Export {
         inference,
         topic,
         actor,
         document: Document::new(output, DatasetId::FIRST, &columns(), None),
-        batches: batches(&sizes),
-        state: FilePart::Begin,
+        parts: once(FilePart::Begin).chain(rows).chain([FilePart::End]).collect(),
         _permits: permits,
     };
     let body = Body::from_stream(try_unfold(export, Export::next));
@@ -270,16 +270,16 @@ fn columns() -> Vec<Column> {
 }
 
 /// Divides epochs with these sizes into ranges that are read together.
-fn batches(sizes: &[(BlockHeight, u64)]) -> VecDeque<RangeInclusive<BlockHeight>> {
-    let mut batches: VecDeque<RangeInclusive<BlockHeight>> = VecDeque::new();
+fn batches(sizes: &[(BlockHeight, u64)]) -> Vec<RangeInclusive<BlockHeight>> {
+    let mut batches: Vec<RangeInclusive<BlockHeight>> = Vec::new();
     let mut n_bytes = 0;
     for &(nonce, size) in sizes {
         n_bytes += size;
-        match batches.back_mut() {
+        match batches.last_mut() {
             // A response needs a multiple of this number of bytes as memory.
             Some(last) if n_bytes <= 4 << 20 => *last = *last.start()..=nonce,
             _ => {
-                batches.push_back(nonce..=nonce);
+                batches.push(nonce..=nonce);
                 n_bytes = size;
             }
         }
@@ -294,27 +294,19 @@ fn finite(number: Option<f64>) -> Option<Value> {
 impl Export {
     /// Returns the next piece of the file, or `None` after the last.
     async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
-        let mut piece = Vec::new();
-        match self.state {
-            FilePart::End => return Ok(None),
-            FilePart::Begin => {
-                self.document.begin(&mut piece);
-                self.state = FilePart::Rows;
+        while let Some(part) = self.parts.pop_front() {
+            let mut piece = Vec::new();
+            match part {
+                FilePart::Begin => self.document.begin(&mut piece),
+                FilePart::Rows(nonces) => (self, piece) = self.write(nonces).await?,
+                FilePart::End => self.document.end(&mut piece),
             }
-            FilePart::Rows => {
-                // A batch can be empty, without rows of the actor or with incomplete groups.
-                while piece.is_empty()
-                    && let Some(nonces) = self.batches.pop_front()
-                {
-                    (self, piece) = self.write(nonces).await?;
-                }
-                if piece.is_empty() {
-                    self.document.end(&mut piece);
-                    self.state = FilePart::End;
-                }
+            // Rows can be empty, without those of the actor or with incomplete groups.
+            if !piece.is_empty() {
+                return Ok(Some((piece.into(), self)));
             }
         }
-        Ok(Some((piece.into(), self)))
+        Ok(None)
     }
 
     /// Reads and writes the epochs in `nonces` on a blocking thread.
