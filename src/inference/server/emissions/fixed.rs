@@ -9,9 +9,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Map, Value, json};
-use utoipa::openapi::OpenApi;
 
-use super::{Answer, App, ChainParams, OpenApiRouter, Params, Result, routes};
+use super::{Answer, App, ChainParams, OpenApiRouter, Params, QueryText, Result, routes};
 use crate::math::outlier;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::submission::FORECAST_MAX;
@@ -23,11 +22,20 @@ pub(in crate::server) fn constant_queries() -> impl Iterator<Item = [&'static st
     lines.filter_map(|line| line.split(" | ").collect::<Vec<_>>().try_into().ok())
 }
 
-/// Returns the router of these queries, with their description.
+/// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    let router = OpenApiRouter::with_openapi(description()).routes(routes!(params));
-    constant_queries().fold(router, |router, [path, _, body]| {
-        router.route(path, get(move |params: Params| async move { respond(&params, body) }))
+    let router = OpenApiRouter::new().routes(routes!(params));
+    constant_queries().fold(router, |router, [path, summary, body]| {
+        let (parts, words): (Vec<&str>, Vec<&str>) =
+            path.split('/').skip(1).partition(|part| part.starts_with('{'));
+        // Two queries of the chain differ only in their parameters.
+        let id = format!("{}_{}", words.join("_"), parts.len() + 1);
+        let text = QueryText { id: &id, path, summary, description: None };
+        let example: Value = serde_json::from_str(body).unwrap_or_default();
+        let content = json!({"schema": {"type": "object"}, "example": example});
+        let paths = text.describe("constants", "Constant response", &content);
+        let handler = move |params: Params| async move { respond(&params, body) };
+        router.routes((Vec::new(), paths, get(handler)))
     })
 }
 
@@ -38,30 +46,6 @@ fn respond(params: &Params, body: &'static str) -> Result<Response> {
         params.topic()?;
     }
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
-}
-
-/// Returns the description of all constant queries. It is always valid, as a test checks.
-fn description() -> OpenApi {
-    let operation = |[path, summary, body]: [&str; 3]| {
-        let (parts, words): (Vec<&str>, Vec<&str>) =
-            path.split('/').skip(1).partition(|part| part.starts_with('{'));
-        let body: Value = serde_json::from_str(body).unwrap_or_default();
-        let operation = json!({"get": {
-            "tags": ["constants"],
-            "summary": summary,
-            // Two queries of the chain differ only in their parameters.
-            "operationId": format!("{}_{}", words.join("_"), parts.len() + 1),
-            "responses": {"200": {
-                "description": "Constant response",
-                "content": {"application/json": {"schema": {"type": "object"}, "example": body}},
-            }},
-        }});
-        (path.to_owned(), operation)
-    };
-    let paths: Map<String, Value> = constant_queries().map(operation).collect();
-    let info = json!({"title": "", "version": ""});
-    let document = json!({"openapi": "3.1.0", "info": info, "paths": paths});
-    serde_json::from_value(document).unwrap_or_default()
 }
 
 /// Returns the chain's parameters by name.

@@ -10,29 +10,43 @@ use wire::inference::chain::{
 };
 
 use super::super::bundle_body::{self, PairBody};
-use super::{Answer, ApiError, App, ByVersion, OpenApiRouter, Params, Result, routes};
-use crate::math::regret::{ByActor, Losses, Role};
+use super::{Answer, ApiError, App, ByVersion, OpenApiRouter, Params, Queries, Result, routes};
+use crate::math::regret::Role::{self, Forecaster, Inferer};
+use crate::math::regret::{ByActor, Losses};
 use crate::network::addresses;
 use crate::network::queries::Against;
 use crate::network::topic::Topic;
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    Queries::new("losses")
+        .get("inferer_network_regret", |params| {
+            regret(params, Against::Combined, Inferer, "actor_id")
+        })
+        .get("forecaster_network_regret", |params| {
+            regret(params, Against::Combined, Forecaster, "worker")
+        })
+        .get("one_in_forecaster_network_regret", one_in_regret)
+        .get("naive_inferer_network_regret", naive_regret)
+        .get("native_inferer_network_regret", naive_regret)
+        .get("one_out_inferer_inferer_network_regret", |params| {
+            one_out_regret(params, Inferer, Inferer)
+        })
+        .get("one_out_inferer_forecaster_network_regret", |params| {
+            one_out_regret(params, Inferer, Forecaster)
+        })
+        .get("one_out_forecaster_inferer_network_regret", |params| {
+            one_out_regret(params, Forecaster, Inferer)
+        })
+        .get("one_out_forecaster_forecaster_network_regret", |params| {
+            one_out_regret(params, Forecaster, Forecaster)
+        })
+        .get("latest_regret_stdnorm", latest_regret_stdnorm)
+        .get("latest_inferer_weight", |params| weight(params, Inferer))
+        .get("latest_forecaster_weight", |params| weight(params, Forecaster))
+        .router
         .routes(routes!(network_loss))
         .routes(routes!(reputer_loss_bundles))
-        .routes(routes!(inferer_network_regret))
-        .routes(routes!(forecaster_network_regret))
-        .routes(routes!(one_in_forecaster_network_regret))
-        .routes(routes!(naive_inferer_network_regret))
-        .routes(routes!(native_inferer_network_regret))
-        .routes(routes!(one_out_inferer_inferer_network_regret))
-        .routes(routes!(one_out_inferer_forecaster_network_regret))
-        .routes(routes!(one_out_forecaster_inferer_network_regret))
-        .routes(routes!(one_out_forecaster_forecaster_network_regret))
-        .routes(routes!(latest_regret_stdnorm))
-        .routes(routes!(latest_inferer_weight))
-        .routes(routes!(latest_forecaster_weight))
 }
 
 /// Returns all losses of an epoch.
@@ -63,104 +77,21 @@ async fn reputer_loss_bundles(params: Params) -> Result<Response> {
     bundle_body::response(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
-/// Returns an inferer's regret.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/inferer_network_regret/{topic_id}/{actor_id}",
-    tag = "losses", responses((status = 200, body = RegretResponse)))]
-async fn inferer_network_regret(params: Params) -> Answer<RegretResponse> {
-    regret(&params, Against::Combined, Role::Inferer, "actor_id").await
+async fn naive_regret(params: Params) -> Answer<RegretResponse> {
+    regret(params, Against::Naive, Inferer, "inferer").await
 }
 
-/// Returns a forecaster's regret.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/forecaster_network_regret/{topic_id}/{worker}",
-    tag = "losses", responses((status = 200, body = RegretResponse)))]
-async fn forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
-    regret(&params, Against::Combined, Role::Forecaster, "worker").await
-}
-
-/// Returns a regret with a single forecaster.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}",
-    tag = "losses", responses((status = 200, body = RegretResponse)))]
-async fn one_in_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
+async fn one_in_regret(params: Params) -> Answer<RegretResponse> {
     params.topic()?;
     let with = params.address("forecaster")?;
     let is_own = params.address("inferer")? == with;
-    let role = if is_own { Role::Forecaster } else { Role::Inferer };
-    regret(&params, Against::OneIn(with), role, "inferer").await
-}
-
-/// Returns an inferer's regret against the naive value.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/naive_inferer_network_regret",
-    tag = "losses", params(("topic_id" = u64, Query), ("inferer" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn naive_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
-    regret(&params, Against::Naive, Role::Inferer, "inferer").await
-}
-
-/// Returns an inferer's regret against the naive value, by its name up to `v9`.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/native_inferer_network_regret",
-    tag = "losses", params(("topic_id" = u64, Query), ("inferer" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn native_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
-    regret(&params, Against::Naive, Role::Inferer, "inferer").await
-}
-
-/// Returns an inferer's regret without another inferer.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/one_out_inferer_inferer_network_regret",
-    tag = "losses",
-    params(("topic_id" = u64, Query), ("one_out_inferer" = String, Query), ("inferer" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn one_out_inferer_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
-    one_out_regret(&params, Role::Inferer, Role::Inferer).await
-}
-
-/// Returns a forecaster's regret without an inferer.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/one_out_inferer_forecaster_network_regret",
-    tag = "losses",
-    params(("topic_id" = u64, Query), ("one_out_inferer" = String, Query), ("forecaster" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn one_out_inferer_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
-    one_out_regret(&params, Role::Inferer, Role::Forecaster).await
-}
-
-/// Returns an inferer's regret without a forecaster.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/one_out_forecaster_inferer_network_regret",
-    tag = "losses",
-    params(("topic_id" = u64, Query), ("one_out_forecaster" = String, Query), ("inferer" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn one_out_forecaster_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
-    one_out_regret(&params, Role::Forecaster, Role::Inferer).await
-}
-
-/// Returns a forecaster's regret without another forecaster.
-///
-/// Defaults to the topic's initial regret, at block 0.
-#[utoipa::path(get, path = "/one_out_forecaster_forecaster_network_regret",
-    tag = "losses",
-    params(("topic_id" = u64, Query), ("one_out_forecaster" = String, Query), ("forecaster" = String, Query)),
-    responses((status = 200, body = RegretResponse)))]
-async fn one_out_forecaster_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
-    one_out_regret(&params, Role::Forecaster, Role::Forecaster).await
+    let role = if is_own { Forecaster } else { Inferer };
+    regret(params, Against::OneIn(with), role, "inferer").await
 }
 
 /// Returns the regret of an actor of `role` against the combined value without an actor of
 /// `out_role`.
-async fn one_out_regret(params: &Params, out_role: Role, role: Role) -> Answer<RegretResponse> {
+async fn one_out_regret(params: Params, out_role: Role, role: Role) -> Answer<RegretResponse> {
     params.topic()?;
     let out = params.address(&format!("one_out_{}", out_role.name()))?;
     regret(params, Against::OneOut(out_role, out), role, role.name()).await
@@ -168,7 +99,7 @@ async fn one_out_regret(params: &Params, out_role: Role, role: Role) -> Answer<R
 
 /// Returns the regret of the actor in the parameter `name`.
 async fn regret(
-    params: &Params,
+    params: Params,
     against: Against,
     role: Role,
     name: &str,
@@ -225,33 +156,12 @@ fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
     by_actor.iter().map(value).collect()
 }
 
-/// Returns the current scale of regrets; 0 before the first one.
-#[utoipa::path(get, path = "/latest_regret_stdnorm/{topic_id}",
-    tag = "losses", responses((status = 200, body = ValueResponse)))]
 async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
 }
 
-/// Returns an inferer's weight by the latest regrets.
-///
-/// The weights of all actors of a topic sum to 1.
-#[utoipa::path(get, path = "/latest_inferer_weight/{topic_id}/{actor_id}",
-    tag = "losses", responses((status = 200, body = WeightResponse)))]
-async fn latest_inferer_weight(params: Params) -> Answer<WeightResponse> {
-    weight(&params, Role::Inferer).await
-}
-
-/// Returns a forecaster's weight by the latest regrets.
-///
-/// The weights of all actors of a topic sum to 1.
-#[utoipa::path(get, path = "/latest_forecaster_weight/{topic_id}/{actor_id}",
-    tag = "losses", responses((status = 200, body = WeightResponse)))]
-async fn latest_forecaster_weight(params: Params) -> Answer<WeightResponse> {
-    weight(&params, Role::Forecaster).await
-}
-
-async fn weight(params: &Params, role: Role) -> Answer<WeightResponse> {
+async fn weight(params: Params, role: Role) -> Answer<WeightResponse> {
     let (topic, name) = (params.topic()?, params.address("actor_id")?);
     let shares = params.service.inference.learned_shares(topic.id).await?;
     let weight = shares[role].get(&name).copied().unwrap_or_default();

@@ -7,106 +7,44 @@ use wire::inference::chain::{
 };
 
 use super::windows::active;
-use super::{Answer, ApiError, App, OpenApiRouter, Params, Result, routes};
-use crate::math::regret::{ByActor, Role};
+use super::{Answer, ApiError, App, OpenApiRouter, Params, Queries};
+use crate::math::regret::ByActor;
+use crate::math::regret::Role::{self, Forecaster, Inferer};
 use crate::network::addresses;
 use crate::network::topic::Topic;
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(inferer_score_ema))
-        .routes(routes!(forecaster_score_ema))
-        .routes(routes!(reputer_score_ema))
-        .routes(routes!(inference_scores_until_block))
-        .routes(routes!(forecast_scores_until_block))
-        .routes(routes!(worker_inference_scores_at_block))
-        .routes(routes!(worker_forecast_scores_at_block))
-        .routes(routes!(reputers_scores_at_block))
-        .routes(routes!(current_lowest_inferer_score))
-        .routes(routes!(current_lowest_forecaster_score))
-        .routes(routes!(current_lowest_reputer_score))
-        .routes(routes!(count_inferer_inclusions_in_topic))
-        .routes(routes!(count_forecaster_inclusions_in_topic))
-        .routes(routes!(topic_quantile_inferer_score_ema))
-        .routes(routes!(topic_quantile_forecaster_score_ema))
-        .routes(routes!(initial_inferer_ema_score))
-        .routes(routes!(initial_forecaster_ema_score))
+    Queries::new("scores")
+        .get("inferer_score_ema", |params| average(params, Inferer))
+        .get("forecaster_score_ema", |params| average(params, Forecaster))
+        .get("inference_scores_until_block", |params| scores_until(params, Inferer))
+        .get("forecast_scores_until_block", |params| scores_until(params, Forecaster))
+        .get("worker_inference_scores_at_block", |params| scores_at(params, Inferer))
+        .get("worker_forecast_scores_at_block", |params| scores_at(params, Forecaster))
+        .get("current_lowest_inferer_score", |params| lowest(params, Inferer))
+        .get("current_lowest_forecaster_score", |params| lowest(params, Forecaster))
+        .get("count_inferer_inclusions_in_topic", |params| count(params, Inferer))
+        .get("count_forecaster_inclusions_in_topic", |params| count(params, Forecaster))
+        .get("topic_quantile_inferer_score_ema", |params| quantile(params, Inferer))
+        .get("topic_quantile_forecaster_score_ema", |params| quantile(params, Forecaster))
+        .get("initial_inferer_ema_score", |params| initial(params, Inferer))
+        .get("initial_forecaster_ema_score", |params| initial(params, Forecaster))
+        .get("reputer_score_ema", reputer_score_ema)
+        .get("reputers_scores_at_block", reputers_scores_at_block)
+        .get("current_lowest_reputer_score", current_lowest_reputer_score)
+        .router
 }
 
 /// Maximum number of epochs of scores up to a block, as on the chain.
 const EPOCHS_MAX: u32 = 25;
 
-/// Returns the moving average of an inferer's scores.
-///
-/// `merit_sortition_alpha` is the weight of the latest score. In an epoch in which the actor
-/// submits but is inactive, the average moves towards the topic's quantile of the latest scores. 0
-/// by default.
-#[utoipa::path(get, path = "/inferer_score_ema/{topic_id}/{inferer}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
-async fn inferer_score_ema(params: Params) -> Answer<ScoreResponse> {
-    average(&params, Role::Inferer).await
-}
-
-/// Returns the moving average of a forecaster's scores.
-///
-/// `merit_sortition_alpha` is the weight of the latest score. In an epoch in which the actor
-/// submits but is inactive, the average moves towards the topic's quantile of the latest scores. 0
-/// by default.
-#[utoipa::path(get, path = "/forecaster_score_ema/{topic_id}/{forecaster}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
-async fn forecaster_score_ema(params: Params) -> Answer<ScoreResponse> {
-    average(&params, Role::Forecaster).await
-}
-
-/// Returns the moving average of a reputer's scores, always 0.
-#[utoipa::path(get, path = "/reputer_score_ema/{topic_id}/{reputer}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
 async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
     let (topic, name) = (params.topic()?, params.address("reputer")?);
     let nonce = params.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
 }
 
-/// Returns inferers' scores of the latest 25 epochs up to a block, newest first.
-///
-/// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = "/inference_scores_until_block/{topic_id}/{block_height}",
-    tag = "scores", responses((status = 200, body = Scores)))]
-async fn inference_scores_until_block(params: Params) -> Answer<Scores> {
-    Ok(Json(scores_until(&params, Role::Inferer).await?))
-}
-
-/// Returns forecasters' scores of the latest 25 epochs up to a block, newest first.
-///
-/// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = "/forecast_scores_until_block/{topic_id}/{block_height}",
-    tag = "scores", responses((status = 200, body = Scores)))]
-async fn forecast_scores_until_block(params: Params) -> Answer<Scores> {
-    Ok(Json(scores_until(&params, Role::Forecaster).await?))
-}
-
-/// Returns inferers' scores of an epoch.
-///
-/// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = "/worker_inference_scores_at_block/{topic_id}/{block_height}",
-    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
-async fn worker_inference_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
-    scores_at(&params, Role::Inferer).await
-}
-
-/// Returns forecasters' scores of an epoch.
-///
-/// A score is the increase of the network's loss without the actor.
-#[utoipa::path(get, path = "/worker_forecast_scores_at_block/{topic_id}/{block_height}",
-    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
-async fn worker_forecast_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
-    scores_at(&params, Role::Forecaster).await
-}
-
-/// Returns the reputer's score of an epoch, always 0.
-#[utoipa::path(get, path = "/reputers_scores_at_block/{topic_id}/{block_height}",
-    tag = "scores", responses((status = 200, body = ScoresAtBlock)))]
 async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let reputer = addresses::of_reputer(&topic.source.dataset);
@@ -115,23 +53,6 @@ async fn reputers_scores_at_block(params: Params) -> Answer<ScoresAtBlock> {
     Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
 }
 
-/// Returns the lowest moving average of an active inferer of the latest closed epoch.
-#[utoipa::path(get, path = "/current_lowest_inferer_score/{topic_id}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
-async fn current_lowest_inferer_score(params: Params) -> Answer<ScoreResponse> {
-    lowest(&params, Role::Inferer).await
-}
-
-/// Returns the lowest moving average of an active forecaster of the latest closed epoch.
-#[utoipa::path(get, path = "/current_lowest_forecaster_score/{topic_id}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
-async fn current_lowest_forecaster_score(params: Params) -> Answer<ScoreResponse> {
-    lowest(&params, Role::Forecaster).await
-}
-
-/// Returns the lowest moving average of a reputer, always 0.
-#[utoipa::path(get, path = "/current_lowest_reputer_score/{topic_id}",
-    tag = "scores", responses((status = 200, body = ScoreResponse)))]
 async fn current_lowest_reputer_score(params: Params) -> Answer<ScoreResponse> {
     let topic = params.topic()?;
     let nonce = params.service.inference.learned(topic.id).await?.nonce;
@@ -140,66 +61,18 @@ async fn current_lowest_reputer_score(params: Params) -> Answer<ScoreResponse> {
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
 }
 
-/// Returns the number of epochs in which an inferer was active.
-#[utoipa::path(get, path = "/count_inferer_inclusions_in_topic/{topic_id}/{address}",
-    tag = "scores", responses((status = 200, body = CountResponse)))]
-async fn count_inferer_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
-    count(&params, Role::Inferer).await
-}
-
-/// Returns the number of epochs in which a forecaster was active.
-#[utoipa::path(get, path = "/count_forecaster_inclusions_in_topic/{topic_id}/{address}",
-    tag = "scores", responses((status = 200, body = CountResponse)))]
-async fn count_forecaster_inclusions_in_topic(params: Params) -> Answer<CountResponse> {
-    count(&params, Role::Forecaster).await
-}
-
-/// Returns the quantile of active inferers' latest scores, towards which scores of inactive
-/// inferers move.
-///
-/// 0 before the first learned epoch.
-#[utoipa::path(get, path = "/topic_quantile_inferer_score_ema/{topic_id}",
-    tag = "scores", responses((status = 200, body = ValueResponse)))]
-async fn topic_quantile_inferer_score_ema(params: Params) -> Answer<ValueResponse> {
-    quantile(&params, Role::Inferer).await
-}
-
-/// Returns the quantile of active forecasters' latest scores, towards which scores of inactive
-/// forecasters move.
-///
-/// 0 before the first learned epoch.
-#[utoipa::path(get, path = "/topic_quantile_forecaster_score_ema/{topic_id}",
-    tag = "scores", responses((status = 200, body = ValueResponse)))]
-async fn topic_quantile_forecaster_score_ema(params: Params) -> Answer<ValueResponse> {
-    quantile(&params, Role::Forecaster).await
-}
-
-/// Returns the initial score of an inferer: two standard deviations below the lowest one.
-#[utoipa::path(get, path = "/initial_inferer_ema_score/{topic_id}",
-    tag = "scores", responses((status = 200, body = InitialScore)))]
-async fn initial_inferer_ema_score(params: Params) -> Answer<InitialScore> {
-    initial(&params, Role::Inferer).await
-}
-
-/// Returns the initial score of a forecaster: two standard deviations below the lowest one.
-#[utoipa::path(get, path = "/initial_forecaster_ema_score/{topic_id}",
-    tag = "scores", responses((status = 200, body = InitialScore)))]
-async fn initial_forecaster_ema_score(params: Params) -> Answer<InitialScore> {
-    initial(&params, Role::Forecaster).await
-}
-
-async fn quantile(params: &Params, role: Role) -> Answer<ValueResponse> {
+async fn quantile(params: Params, role: Role) -> Answer<ValueResponse> {
     let learned = params.service.inference.learned(params.topic()?.id).await?;
     let value = decimal(learned.resting_targets[role].unwrap_or_default());
     Ok(Json(ValueResponse { value }))
 }
 
-async fn initial(params: &Params, role: Role) -> Answer<InitialScore> {
+async fn initial(params: Params, role: Role) -> Answer<InitialScore> {
     let learned = params.service.inference.learned(params.topic()?.id).await?;
     Ok(Json(InitialScore { score: decimal(learned.initial_score(role)) }))
 }
 
-async fn average(params: &Params, role: Role) -> Answer<ScoreResponse> {
+async fn average(params: Params, role: Role) -> Answer<ScoreResponse> {
     let (topic, name) = (params.topic()?, params.address(role.name())?);
     let learned = params.service.inference.learned(topic.id).await?;
     let nonce = learned.experience[role].get(&name).map_or(0, |seen| seen.last_nonce);
@@ -207,22 +80,22 @@ async fn average(params: &Params, role: Role) -> Answer<ScoreResponse> {
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, score) }))
 }
 
-async fn count(params: &Params, role: Role) -> Answer<CountResponse> {
+async fn count(params: Params, role: Role) -> Answer<CountResponse> {
     let (topic, name) = (params.topic()?, params.address("address")?);
     let learned = params.service.inference.learned(topic.id).await?;
     let n_epochs = learned.experience[role].get(&name).map_or(0, |seen| seen.n_epochs);
     Ok(Json(CountResponse { count: n_epochs.to_string() }))
 }
 
-async fn scores_until(params: &Params, role: Role) -> Result<Scores> {
+async fn scores_until(params: Params, role: Role) -> Answer<Scores> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let epochs = params.service.inference.losses_until(topic.id, nonce, EPOCHS_MAX).await?;
     let epochs = epochs.iter();
     let scores = epochs.flat_map(|(nonce, losses)| bodies(&topic, *nonce, &losses.scores(role)));
-    Ok(Scores { scores: scores.collect() })
+    Ok(Json(Scores { scores: scores.collect() }))
 }
 
-async fn scores_at(params: &Params, role: Role) -> Answer<ScoresAtBlock> {
+async fn scores_at(params: Params, role: Role) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let losses = params.service.inference.losses_at(topic.id, nonce).await?;
     let scores = losses.map(|losses| bodies(&topic, nonce, &losses.scores(role)));
@@ -230,7 +103,7 @@ async fn scores_at(params: &Params, role: Role) -> Answer<ScoresAtBlock> {
 }
 
 /// Returns the lowest average of active actors.
-async fn lowest(params: &Params, role: Role) -> Answer<ScoreResponse> {
+async fn lowest(params: Params, role: Role) -> Answer<ScoreResponse> {
     let (topic, inference) = (params.topic()?, &params.service.inference);
     let learned = inference.learned(topic.id).await?;
     let active = active(inference, &topic).await?;

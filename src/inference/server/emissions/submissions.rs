@@ -10,35 +10,28 @@ use wire::inference::chain::{
     LatestInferences, LatestInputInference,
 };
 
-use super::{Answer, ApiError, App, OpenApiRouter, Params, Result, no_form, routes};
+use super::{Answer, ApiError, App, OpenApiRouter, Params, Queries, Result, no_form};
 use crate::network::epoch::is_open;
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(inferences_at_block))
-        .routes(routes!(latest_inferences))
-        .routes(routes!(forecasts_at_block))
-        .routes(routes!(latest_input_inference))
-        .routes(routes!(latest_inference))
+    Queries::new("submissions")
+        .get("inferences_at_block", inferences_at_block)
+        .get("latest_inferences", latest_inferences)
+        .get("forecasts_at_block", forecasts_at_block)
+        .get("latest_input_inference", latest_input_inference)
+        .get("latest_inference", latest_inference)
+        .router
 }
 
-/// Returns the inferences of an epoch.
-///
-/// Empty while its window is open, so that nobody can copy them.
-#[utoipa::path(get, path = "/inferences/{topic_id}/{block_height}",
-    tag = "submissions", responses((status = 200, body = InferencesAtBlock)))]
 async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
     let topic = params.topic()?;
     let inferences = read_inferences(&params, &topic, params.height()?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
-/// Returns the inferences of the latest closed epoch.
-#[utoipa::path(get, path = "/latest_inferences/{topic_id}",
-    tag = "submissions", responses((status = 200, body = LatestInferences)))]
 async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
     let topic = params.topic()?;
     let nonce = params.service.inference.latest(topic.id).await?.bundle.nonce;
@@ -46,11 +39,6 @@ async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
-/// Returns the forecasts of an epoch.
-///
-/// Empty while its window is open.
-#[utoipa::path(get, path = "/forecasts/{topic_id}/{block_height}",
-    tag = "submissions", responses((status = 200, body = ForecastsAtBlock)))]
 async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let submissions = read_closed(&params, &topic, nonce).await?;
@@ -74,12 +62,6 @@ async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
     Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
 }
 
-/// Returns the latest inference of a worker.
-///
-/// An inference of an open window is returned only to the key that submitted it, otherwise the
-/// previous one.
-#[utoipa::path(get, path = "/topics/{topic_id}/workers/{worker}/latest_input_inference",
-    tag = "submissions", responses((status = 200, body = LatestInputInference)))]
 async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;
@@ -100,9 +82,6 @@ async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> 
     }))
 }
 
-/// Returns the latest inference of a worker, by its name up to `v9`.
-#[utoipa::path(get, path = "/topics/{topic_id}/workers/{worker}/latest_inference",
-    tag = "submissions", responses((status = 200, body = LatestInference)))]
 async fn latest_inference(params: Params) -> Answer<LatestInference> {
     let topic = params.topic()?;
     let (nonce, submission) = newest(&params, &topic).await?;

@@ -17,7 +17,7 @@ use wire::inference::chain::{
 };
 
 use super::super::topics;
-use super::{AddressMember, Answer, ApiError, App, OpenApiRouter, Params, Result, routes};
+use super::{AddressMember, Answer, ApiError, App, OpenApiRouter, Params, Queries, Result, routes};
 use crate::math::regret::{ByRole, Role};
 use crate::network::addresses;
 use crate::network::epoch::{self, EpochProgress};
@@ -26,56 +26,46 @@ use crate::{Inference, InferenceError};
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(topic_exists))
-        .routes(routes!(is_topic_active))
-        .routes(routes!(active_topics_at_block))
-        .routes(routes!(next_churning_block_by_topic_id))
-        .routes(routes!(is_worker_nonce_unfulfilled))
-        .routes(routes!(is_reputer_nonce_unfulfilled))
+    Queries::new("windows")
+        .get("topic_exists", topic_exists)
+        .get("is_topic_active", is_topic_active)
+        .get("active_topics_at_block", active_topics_at_block)
+        .get("next_churning_block_by_topic_id", next_churning_block_by_topic_id)
+        .get("is_worker_nonce_unfulfilled", is_worker_nonce_unfulfilled)
+        .get("is_reputer_nonce_unfulfilled", is_reputer_nonce_unfulfilled)
+        .get("topic_last_worker_commit_info", topic_last_worker_commit_info)
+        .get("topic_last_reputer_commit_info", topic_last_reputer_commit_info)
+        .get("topic_reward_nonce", topic_reward_nonce)
+        .get("is_topic_worker_whitelist_enabled", is_topic_worker_whitelist_enabled)
+        .get("is_whitelisted_topic_worker", is_whitelisted_topic_worker)
+        .get("can_submit_worker_payload", can_submit_worker_payload)
+        .get("active_inferers", active_inferers)
+        .get("active_forecasters", active_forecasters)
+        .get("worker_registered", worker_registered)
+        .get("reputer_registered", reputer_registered)
+        .get("worker_node_info", worker_node_info)
+        .get("reputer_node_info", reputer_node_info)
+        .get("is_whitelisted_topic_reputer", is_whitelisted_topic_reputer)
+        .get("can_submit_reputer_payload", can_submit_reputer_payload)
+        .get("can_update_topic_whitelist", can_update_topic_whitelist)
+        .router
         .routes(routes!(unfulfilled_worker_nonces))
         .routes(routes!(unfulfilled_reputer_nonces))
         .routes(routes!(open_worker_submission_windows))
         .routes(routes!(open_reputer_submission_windows))
         .routes(routes!(worker_submission_window_status))
         .routes(routes!(reputer_submission_window_status))
-        .routes(routes!(topic_last_worker_commit_info))
-        .routes(routes!(topic_last_reputer_commit_info))
-        .routes(routes!(topic_reward_nonce))
-        .routes(routes!(is_topic_worker_whitelist_enabled))
-        .routes(routes!(is_whitelisted_topic_worker))
-        .routes(routes!(can_submit_worker_payload))
-        .routes(routes!(active_inferers))
-        .routes(routes!(active_forecasters))
-        .routes(routes!(worker_registered))
-        .routes(routes!(reputer_registered))
-        .routes(routes!(worker_node_info))
-        .routes(routes!(reputer_node_info))
-        .routes(routes!(is_whitelisted_topic_reputer))
-        .routes(routes!(can_submit_reputer_payload))
-        .routes(routes!(can_update_topic_whitelist))
 }
 
-/// Returns whether a topic exists.
-#[utoipa::path(get, path = "/topic_exists/{topic_id}",
-    tag = "windows", responses((status = 200, body = TopicExists)))]
 async fn topic_exists(params: Params) -> Answer<TopicExists> {
     let exists = params.service.inference.topic(params.topic_id()?).is_some();
     Ok(Json(TopicExists { exists }))
 }
 
-/// Returns whether a topic is active.
-#[utoipa::path(get, path = "/is_topic_active/{topic_id}",
-    tag = "windows", responses((status = 200, body = IsTopicActive)))]
 async fn is_topic_active(params: Params) -> Answer<IsTopicActive> {
     Ok(Json(IsTopicActive { is_active: params.topic()?.is_active }))
 }
 
-/// Returns the active topics.
-///
-/// The history is not stored: the result is the same for all heights.
-#[utoipa::path(get, path = "/active_topics_at_block/{block_height}",
-    tag = "windows", responses((status = 200, body = ActiveTopics)))]
 async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
     params.check_version()?;
     params.height()?;
@@ -87,27 +77,18 @@ async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
     Ok(Json(ActiveTopics { topics, pagination: Pagination { next_key: None } }))
 }
 
-/// Returns the height at which a topic's next epoch opens.
-#[utoipa::path(get, path = "/next_churning_block_by_topic_id/{topic_id}",
-    tag = "windows", responses((status = 200, body = NextChurningBlock)))]
 async fn next_churning_block_by_topic_id(params: Params) -> Answer<NextChurningBlock> {
     let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     Ok(Json(NextChurningBlock { block_height: next.to_string() }))
 }
 
-/// Returns whether an epoch is open.
-#[utoipa::path(get, path = "/is_worker_nonce_unfulfilled/{topic_id}/{block_height}",
-    tag = "windows", responses((status = 200, body = IsWorkerNonceUnfulfilled)))]
 async fn is_worker_nonce_unfulfilled(params: Params) -> Answer<IsWorkerNonceUnfulfilled> {
     let progress = Standing::read(&params).await?.progress;
     let is_worker_nonce_unfulfilled = progress.open.contains(&params.height()?);
     Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
 }
 
-/// Returns whether an epoch is closed but not learned yet.
-#[utoipa::path(get, path = "/is_reputer_nonce_unfulfilled/{topic_id}/{block_height}",
-    tag = "windows", responses((status = 200, body = IsReputerNonceUnfulfilled)))]
 async fn is_reputer_nonce_unfulfilled(params: Params) -> Answer<IsReputerNonceUnfulfilled> {
     let progress = Standing::read(&params).await?.progress;
     let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&params.height()?);
@@ -204,9 +185,6 @@ async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus
     }))
 }
 
-/// Returns the latest closed epoch of a topic.
-#[utoipa::path(get, path = "/topic_last_worker_commit_info/{topic_id}",
-    tag = "windows", responses((status = 200, body = LastCommit)))]
 async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
     let topic = params.topic()?;
     let newest = params.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
@@ -217,9 +195,6 @@ async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
     Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
 
-/// Returns the latest learned epoch of a topic.
-#[utoipa::path(get, path = "/topic_last_reputer_commit_info/{topic_id}",
-    tag = "windows", responses((status = 200, body = LastCommit)))]
 async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
     let topic = params.topic()?;
     let nonce = params.service.inference.learned(topic.id).await?.nonce;
@@ -230,9 +205,6 @@ async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
     Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
 }
 
-/// Returns the nonce of the latest learned epoch of a topic; 0 before the first.
-#[utoipa::path(get, path = "/topic_reward_nonce/{topic_id}",
-    tag = "windows", responses((status = 200, body = RewardNonce)))]
 async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
     let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
@@ -265,9 +237,6 @@ fn read_address(params: &Params) -> Result<Option<Address>> {
     text.map(|_| params.address("address")).transpose()
 }
 
-/// Returns whether only workers on the whitelist can submit to a topic.
-#[utoipa::path(get, path = "/is_topic_worker_whitelist_enabled/{topic_id}",
-    tag = "windows", responses((status = 200, body = IsTopicWorkerWhitelistEnabled)))]
 async fn is_topic_worker_whitelist_enabled(
     params: Params,
 ) -> Answer<IsTopicWorkerWhitelistEnabled> {
@@ -275,40 +244,22 @@ async fn is_topic_worker_whitelist_enabled(
     Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
 }
 
-/// Returns whether a worker is on a topic's whitelist.
-#[utoipa::path(get, path = "/is_whitelisted_topic_worker/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = IsWhitelistedTopicWorker)))]
 async fn is_whitelisted_topic_worker(params: Params) -> Answer<IsWhitelistedTopicWorker> {
     let is_whitelisted_topic_worker =
         params.topic()?.whitelist.workers.contains(&params.address("address")?);
     Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
 }
 
-/// Returns whether a worker can submit to a topic.
-///
-/// True if the whitelist is disabled, or contains the worker.
-#[utoipa::path(get, path = "/can_submit_worker_payload/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = CanSubmitWorkerPayload)))]
 async fn can_submit_worker_payload(params: Params) -> Answer<CanSubmitWorkerPayload> {
     let can_submit_worker_payload = params.topic()?.whitelist.admits(&params.address("address")?);
     Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
 }
 
-/// Returns the active inferers of the latest closed epoch.
-///
-/// Empty before the first.
-#[utoipa::path(get, path = "/active_inferers/{topic_id}",
-    tag = "windows", responses((status = 200, body = ActiveInferers)))]
 async fn active_inferers(params: Params) -> Answer<ActiveInferers> {
     let active = active(&params.service.inference, &*params.topic()?).await?;
     Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
 }
 
-/// Returns the active forecasters of the latest closed epoch, including built-in forecasters.
-///
-/// Empty before the first.
-#[utoipa::path(get, path = "/active_forecasters/{topic_id}",
-    tag = "windows", responses((status = 200, body = ActiveForecasters)))]
 async fn active_forecasters(params: Params) -> Answer<ActiveForecasters> {
     let active = active(&params.service.inference, &*params.topic()?).await?;
     Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
@@ -330,27 +281,16 @@ fn texts(names: &[Address]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Returns whether a worker was active in a topic.
-#[utoipa::path(get, path = "/worker_registered/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = IsRegistered)))]
 async fn worker_registered(params: Params) -> Answer<IsRegistered> {
     let (topic, worker) = (params.topic()?, params.address("address")?);
     Ok(Json(IsRegistered { is_registered: took_part(&params, topic.id, &worker).await? }))
 }
 
-/// Returns whether an address belongs to a topic's dataset, its only reputer.
-#[utoipa::path(get, path = "/reputer_registered/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = IsRegistered)))]
 async fn reputer_registered(params: Params) -> Answer<IsRegistered> {
     let is_registered = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(IsRegistered { is_registered }))
 }
 
-/// Returns the node of a worker.
-///
-/// A worker that was active in a topic is its own owner. Others are unknown.
-#[utoipa::path(get, path = "/worker/{address}",
-    tag = "windows", responses((status = 200, body = NodeInfo)))]
 async fn worker_node_info(params: Params) -> Answer<NodeInfo> {
     params.check_version()?;
     let worker = params.address("address")?;
@@ -362,11 +302,6 @@ async fn worker_node_info(params: Params) -> Answer<NodeInfo> {
     Err(ApiError::not_found(format!("worker {worker} not found")))
 }
 
-/// Returns the node of a reputer.
-///
-/// The dataset of a topic is its own owner. Others are unknown.
-#[utoipa::path(get, path = "/reputer/{address}",
-    tag = "windows", responses((status = 200, body = NodeInfo)))]
 async fn reputer_node_info(params: Params) -> Answer<NodeInfo> {
     params.check_version()?;
     let reputer = params.address("address")?;
@@ -376,25 +311,16 @@ async fn reputer_node_info(params: Params) -> Answer<NodeInfo> {
     Err(ApiError::not_found(format!("reputer {reputer} not found")))
 }
 
-/// Returns whether an address belongs to a topic's dataset, its only reputer.
-#[utoipa::path(get, path = "/is_whitelisted_topic_reputer/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = IsWhitelistedTopicReputer)))]
 async fn is_whitelisted_topic_reputer(params: Params) -> Answer<IsWhitelistedTopicReputer> {
     let is_whitelisted_topic_reputer = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(IsWhitelistedTopicReputer { is_whitelisted_topic_reputer }))
 }
 
-/// Returns whether an address can submit losses to a topic: only its dataset can.
-#[utoipa::path(get, path = "/can_submit_reputer_payload/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = CanSubmitReputerPayload)))]
 async fn can_submit_reputer_payload(params: Params) -> Answer<CanSubmitReputerPayload> {
     let can_submit_reputer_payload = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(CanSubmitReputerPayload { can_submit_reputer_payload }))
 }
 
-/// Returns whether an address created a topic, and so can change its whitelist.
-#[utoipa::path(get, path = "/can_update_topic_whitelist/{topic_id}/{address}",
-    tag = "windows", responses((status = 200, body = CanUpdateTopicWhitelist)))]
 async fn can_update_topic_whitelist(params: Params) -> Answer<CanUpdateTopicWhitelist> {
     let (topic, address) = (params.topic()?, params.address("address")?);
     let can_update_topic_whitelist = topic.creator.as_ref() == Some(&address);

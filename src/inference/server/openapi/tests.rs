@@ -1,6 +1,6 @@
 use web::openapi::find_faults;
 
-use super::super::emissions::constant_queries;
+use super::super::emissions::{QueryText, constant_queries};
 use super::*;
 
 const LIMITS: Limits = Limits { rate: 50, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
@@ -13,6 +13,11 @@ fn all_operations_are_described() {
     for [path, ..] in constant_queries() {
         let path = format!("/emissions/{{version}}{path}");
         assert!(document["paths"][&path]["get"].is_object(), "{path}");
+    }
+    for QueryText { id, path, .. } in QueryText::all() {
+        let path = path.split('?').next().unwrap();
+        let operation = &document["paths"][format!("/emissions/{{version}}{path}")]["get"];
+        assert_eq!(operation["operationId"], id);
     }
 }
 
