@@ -9,14 +9,12 @@ use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use client::datasets::DatasetsQuery;
-use client::functions::Functions;
-use client::transport::Transport;
 use stack::data_dir::project_dirs;
 use tokio::time::timeout;
 
 use crate::cli::config::{self, AddressFlags};
 use crate::cli::help;
-use crate::cli::services::{KeyFlag, Services};
+use crate::cli::services::{self, KeyFlag, Services};
 use crate::cli::tui::user_files;
 
 /// Environment variable with which a shell requests completions.
@@ -106,8 +104,7 @@ fn topics() -> Vec<CompletionCandidate> {
 
 fn functions() -> Vec<CompletionCandidate> {
     offer(query_services(async |services: Services| {
-        let head = Transport::new(services.profile.heads.first()?, None).ok()?;
-        let head = Functions::new(head.with_token(config::head_token().ok()?));
+        let head = services::head(services.profile.heads.first()?).ok()?;
         let listed = head.functions().await.ok()?;
         Some(listed.into_iter().map(|function| function.name).collect())
     }))

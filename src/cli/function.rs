@@ -24,7 +24,7 @@ use self::backend::BackendFlags;
 pub(crate) use self::backend::{HeadFlags, NOT_FOUND, with_advice};
 use self::events::EventsCommand;
 use self::run::{ResultCommand, RunCommand};
-use crate::cli::output::{print, print_body, tell, with_progress};
+use crate::cli::output::{self, print, print_body, tell, with_progress};
 
 /// The flags and arguments of `function`.
 #[derive(Debug, Args)]
@@ -201,10 +201,7 @@ async fn list(is_json: bool, backend: BackendFlags) -> anyhow::Result<()> {
 
 async fn show(id: FunctionId, is_json: bool, backend: BackendFlags) -> anyhow::Result<()> {
     let detail = backend.open().await?.show(id).await?;
-    if is_json {
-        return print_body(&detail);
-    }
-    print(&format_detail(&detail))
+    output::show(is_json, &detail, format_detail)
 }
 
 /// Formats a function with its files.

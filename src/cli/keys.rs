@@ -29,7 +29,7 @@ use self::account::AccountCommand;
 use self::limits::LimitFlags;
 use crate::cli::copy_tables::{self, CopyFlags};
 use crate::cli::gate::PortalFlags;
-use crate::cli::output::{print, print_body, table, tell};
+use crate::cli::output::{Column, print, print_body, table_of, tell};
 use crate::cli::own_files::{connect_accounts, open_accounts};
 use crate::cli::secret::Keys;
 use crate::cli::stop;
@@ -336,19 +336,16 @@ fn keys_table(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
         let found = id.and_then(|id| people.iter().find(|account| account.id == id));
         found.map_or("-", |account| account.name.as_str())
     };
-    let rows = keys.iter().map(|key| {
-        vec![
-            key.id.to_string(),
-            if key.revoked_at.is_some() { "revoked" } else { "valid" }.to_owned(),
-            key.prefix.as_ref().map_or("UP-…".to_owned(), |prefix| format!("{prefix}…")),
-            format_seconds(key.created_at),
-            key.used_at.map_or("never".to_owned(), format_seconds),
-            owner(key.account).to_owned(),
-            key.name.clone(),
-        ]
-    });
-    let header = ["ID", "STATE", "KEY", "CREATED", "LAST USED", "ACCOUNT", "NAME"];
-    table(&header, &rows.collect::<Vec<_>>(), &[])
+    let columns: [Column<'_, KeyRecord>; 7] = [
+        ("ID", &|key| key.id.to_string()),
+        ("STATE", &|key| if key.revoked_at.is_some() { "revoked" } else { "valid" }.to_owned()),
+        ("KEY", &|key| format!("{}…", key.prefix.as_deref().unwrap_or("UP-"))),
+        ("CREATED", &|key| format_seconds(key.created_at)),
+        ("LAST USED", &|key| key.used_at.map_or("never".to_owned(), format_seconds)),
+        ("ACCOUNT", &|key| owner(key.account).to_owned()),
+        ("NAME", &|key| key.name.clone()),
+    ];
+    table_of(keys, &columns)
 }
 
 /// Formats a timestamp to the second.

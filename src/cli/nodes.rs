@@ -17,28 +17,8 @@ use wire::nodes::{NodeDetail, NodePatch};
 
 use crate::cli::function::{HeadFlags, NOT_FOUND, with_advice};
 use crate::cli::node::allowed_peers::whole_id;
-use crate::cli::output::{self, tell, with_progress};
+use crate::cli::output::{self, Column, tell, with_progress};
 use crate::cli::stop;
-
-/// Names of the columns: text, then numbers from `SLOTS` to `READY`.
-const COLUMNS: [&str; 13] = [
-    "PEER",
-    "ROLE",
-    "GROUPS",
-    "LINK",
-    "STATUS",
-    "SLOTS",
-    "RUNS",
-    "AGREE",
-    "PING",
-    "FUNCTIONS",
-    "READY",
-    "LAST SEEN",
-    "ATTRIBUTES",
-];
-
-/// Text for an unknown value.
-const NONE: &str = "-";
 
 /// Maximum wait of a request for an idle node. By then the node may have been uncordoned.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -333,61 +313,55 @@ fn still_running(detail: &NodeDetail) -> String {
 }
 
 fn print_changed(changed: &[NodeDetail], is_json: bool) -> anyhow::Result<()> {
-    if is_json {
-        return output::print_body(&json!({ "nodes": changed }));
-    }
-    let nodes: Vec<NodeBody> = changed.iter().map(|detail| detail.node.clone()).collect();
-    output::print(&text(&nodes))
+    output::show(is_json, &json!({ "nodes": changed }), |_| {
+        text(&changed.iter().map(|detail| detail.node.clone()).collect::<Vec<_>>())
+    })
 }
 
 fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
-    if is_json {
-        return output::print_body(&NodesResponse { nodes });
-    }
-    output::print(&text(&nodes))
+    output::show(is_json, &NodesResponse { nodes }, |body| text(&body.nodes))
 }
 
 /// Formats a header and a line for each node.
 fn text(nodes: &[NodeBody]) -> String {
-    let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node).to_vec()).collect();
-    output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9, 10])
+    let none = || "-".to_owned();
+    let columns: [Column<'_, NodeBody>; 13] = [
+        ("PEER", &|node| node.peer_id.clone()),
+        ("ROLE", &|node| node.role.clone().unwrap_or_else(none)),
+        ("GROUPS", &|node| groups(&node.subgroups)),
+        ("LINK", &|node| if node.connected { "up" } else { "down" }.to_owned()),
+        ("STATUS", &|node| node.withheld_by().map_or_else(none, str::to_owned)),
+        (">SLOTS", &|node| match (node.slots, node.slots_free) {
+            (None, _) => none(),
+            (Some(n_slots), None) => n_slots.to_string(),
+            (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
+        }),
+        (">RUNS", &|node| node.runs.to_string()),
+        (">AGREE", &|node| node.agreement_percent.map_or_else(none, |it| format!("{it:.0}%"))),
+        (">PING", &|node| node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms"))),
+        (">FUNCTIONS", &|node| node.functions.len().to_string()),
+        (">READY", &|node| node.slots.map_or_else(none, |_| node.ready.len().to_string())),
+        ("LAST SEEN", &|node| node.last_seen.clone().unwrap_or_else(none)),
+        ("ATTRIBUTES", &|node| {
+            let pairs = node.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+            let pairs: Vec<String> = pairs.collect();
+            if pairs.is_empty() { none() } else { pairs.join(",") }
+        }),
+    ];
+    output::table_of(nodes, &columns)
 }
 
 /// Formats the names of groups, shortened to [`GROUPS_CHARS_MAX`].
 fn groups(names: &[String]) -> String {
+    if names.is_empty() {
+        return "*".to_owned();
+    }
     let names = names.join("+");
     let names = escape_line(&names);
     if names.chars().count() <= GROUPS_CHARS_MAX {
         return names.into_owned();
     }
     names.chars().take(GROUPS_CHARS_MAX - 1).chain(['…']).collect()
-}
-
-fn row(node: &NodeBody) -> [String; 13] {
-    let none = || NONE.to_owned();
-    let groups = if node.subgroups.is_empty() { "*".to_owned() } else { groups(&node.subgroups) };
-    let slots = match (node.slots, node.slots_free) {
-        (None, _) => none(),
-        (Some(n_slots), None) => n_slots.to_string(),
-        (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
-    };
-    let attributes: Vec<String> =
-        node.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    [
-        node.peer_id.clone(),
-        node.role.clone().unwrap_or_else(none),
-        groups,
-        if node.connected { "up" } else { "down" }.to_owned(),
-        node.withheld_by().map_or_else(none, str::to_owned),
-        slots,
-        node.runs.to_string(),
-        node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
-        node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms")),
-        node.functions.len().to_string(),
-        node.slots.map_or_else(none, |_| node.ready.len().to_string()),
-        node.last_seen.clone().unwrap_or_else(none),
-        if attributes.is_empty() { none() } else { attributes.join(",") },
-    ]
 }
 
 #[cfg(test)]

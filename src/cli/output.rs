@@ -64,6 +64,18 @@ pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
     print_json(&serde_json::to_string(body)?)
 }
 
+/// Prints `body` as a line of JSON if `is_json`, or else as the text that `text` returns for it.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn show<T: Serialize>(
+    is_json: bool,
+    body: &T,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    if is_json { print_body(body) } else { print(&text(body)) }
+}
+
 /// Prints `items`: as lines of JSON, or as a table with a row for each. An empty list has no output.
 ///
 /// # Errors
@@ -71,18 +83,14 @@ pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
 pub(super) fn print_list<T: Serialize>(
     items: &[T],
     is_json: bool,
-    header: &[&str],
-    right: &[usize],
-    row: impl Fn(&T) -> Vec<String>,
+    columns: &[Column<'_, T>],
 ) -> anyhow::Result<()> {
     if is_json {
         return items.iter().try_for_each(print_body);
     }
-    if items.is_empty() {
-        return Ok(());
-    }
-    print(&table(header, &items.iter().map(row).collect::<Vec<_>>(), right))
+    if items.is_empty() { Ok(()) } else { print(&table_of(items, columns)) }
 }
+
 /// Writes bytes of this program to standard output and flushes it.
 ///
 /// # Errors
@@ -167,6 +175,7 @@ impl StreamStatus {
         }
     }
 }
+
 /// Writes a log line, a JSON object, to standard error. If it is closed, the line is lost.
 pub(super) fn log_json(json: &str) {
     drop(writeln!(io::stderr(), "{}", escape_json(json)));
@@ -183,22 +192,34 @@ pub(super) fn redraw(text: &str) {
     drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
-/// Formats rows as columns that are as wide as their widest cell. The columns `right` are
-/// right-aligned.
+/// Column of a table: its name, after `>` if it is right-aligned, and its cell in the row of an item.
+pub(super) type Column<'c, T> = (&'c str, &'c dyn Fn(&T) -> String);
+
+/// Formats `items` as a table with a row for each.
+pub(super) fn table_of<T>(items: &[T], columns: &[Column<'_, T>]) -> String {
+    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let row = |item: &T| columns.iter().map(|(_, cell)| cell(item)).collect();
+    table(&header, &items.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Formats rows as columns that are as wide as their widest cell. Columns whose name follows after `>`
+/// are right-aligned.
 ///
 /// Cells are escaped, so that each row is one line.
-pub(super) fn table(header: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let is_right: Vec<bool> = header.iter().map(|name| name.starts_with('>')).collect();
+    let header = header.iter().map(|name| name.strip_prefix('>').unwrap_or(name));
     let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_line(cell).into()).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(escaped).collect();
-    let header: Vec<String> = header.iter().map(|name| escape_line(name).into()).collect();
+    let header: Vec<String> = header.map(|name| escape_line(name).into()).collect();
     let width = |idx: usize| {
         let cells = rows.iter().chain([&header]).filter_map(|row| row.get(idx));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let line = |cells: &[String]| {
-        let cells = cells.iter().zip(&widths).enumerate().map(|(idx, (cell, width))| {
-            if right.contains(&idx) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        let cells = cells.iter().zip(&widths).zip(&is_right).map(|((cell, width), is_right)| {
+            if *is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -223,13 +244,13 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_cells() {
         let rows = [vec!["1".to_owned(), "btc".to_owned()], vec!["20".to_owned(), "e".to_owned()]];
-        assert_eq!(table(&["id", "name"], &rows, &[0]), "id  name\n 1  btc\n20  e");
+        assert_eq!(table(&[">id", "name"], &rows), "id  name\n 1  btc\n20  e");
     }
 
     #[test]
     fn cell_is_one_line() {
         let rows = [vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
-        assert_eq!(table(&["x", "y"], &rows, &[]), "x              y\na\\nb\\u{1b}[2J  c");
+        assert_eq!(table(&["x", "y"], &rows), "x              y\na\\nb\\u{1b}[2J  c");
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Datasets;
+use client::functions::Functions;
 use client::inference::Inference;
 use client::transport::Transport;
 use model::key::ApiKey;
@@ -79,6 +80,15 @@ impl Services {
         let transport = Transport::new(address, self.key.clone());
         Ok(Inference::new(transport.context("cannot use the inference service")?))
     }
+}
+
+/// Returns a client of the head at `address`, with the token of the environment.
+///
+/// # Errors
+/// If the address or the token is invalid.
+pub(crate) fn head(address: &str) -> anyhow::Result<Functions> {
+    let transport = Transport::new(address, None).context("cannot use the head")?;
+    Ok(Functions::new(transport.with_token(config::head_token()?)))
 }
 
 /// Reads the key in the file at `path`.

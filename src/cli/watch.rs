@@ -12,8 +12,6 @@ use alerts::state::{Alert, AlertState, Watcher};
 use alerts::watch::{Clients, Event, watch};
 use anyhow::Context as _;
 use clap::Args;
-use client::functions::Functions;
-use client::transport::Transport;
 use model::count::counted;
 use model::escape::escape_line;
 use parking_lot::Mutex;
@@ -25,9 +23,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
 use crate::cli::config::{self, AddressFlags};
-use crate::cli::output::{print, print_body, tell, write};
+use crate::cli::output::{print, show, tell, write};
 use crate::cli::parse::read_text;
-use crate::cli::services::{KeyFlag, Services};
+use crate::cli::services::{self, KeyFlag, Services};
 use crate::cli::stop;
 
 /// Name of the file with rules in the configuration directory.
@@ -81,13 +79,7 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
         return print(&names.join("\n"));
     }
     let services = Services::choose(command.addresses, command.key).await?;
-    let head = match services.profile.heads.first() {
-        Some(address) => {
-            let transport = Transport::new(address, None).context("cannot use the head")?;
-            Some(Functions::new(transport.with_token(config::head_token()?)))
-        }
-        None => None,
-    };
+    let head = services.profile.heads.first().map(|address| services::head(address)).transpose()?;
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
     let has_recipients = rules.notify.is_any();
@@ -192,11 +184,8 @@ impl Printer {
 
     fn print(&self, alert: Alert) -> anyhow::Result<()> {
         let time = Clock::system().now().to_string();
-        if self.is_json {
-            print_body(&Message { alert: &alert, time: &time })?;
-        } else {
-            print(&line_of(&alert, &time))?;
-        }
+        let message = Message { alert: &alert, time: &time };
+        show(self.is_json, &message, |_| line_of(&alert, &time))?;
         if self.rings {
             let text = escape_line(&alert.text);
             write(format!("\x1b]9;{}: {text}\x1b\\\x07", escape_line(&alert.rule)).as_bytes())?;

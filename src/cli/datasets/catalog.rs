@@ -13,11 +13,13 @@ use model::page::Limit;
 use model::timestamp::Timestamp;
 use serde_json::json;
 use transfer::find::{DatasetFilter, find_dataset, list_datasets};
-use wire::datasets::{AccessBody, ColumnBody, CreateColumn, CreateDataset, DatasetBody, TagBody};
+use wire::datasets::{
+    AccessBody, ColumnBody, CreateColumn, CreateDataset, DatasetBody, DayBody, TagBody,
+};
 
 use super::connection::{DatasetFlags, DatasetServiceFlags};
 use super::export::Format;
-use crate::cli::output::{print, print_body, print_list, table, tell};
+use crate::cli::output::{self, print, print_body, print_list, table_of, tell};
 use crate::cli::parse::{parse_bytes, parse_pair, parse_timestamp};
 
 /// Maximum length of a description in a list, in characters.
@@ -67,12 +69,12 @@ pub(super) async fn list(command: ListCommand) -> anyhow::Result<()> {
         });
         return Ok(());
     }
-    let row = |dataset: &Dataset| {
-        let text: String = dataset.description.chars().take(DESCRIPTION_CHARS).collect();
-        vec![dataset.id.to_string(), dataset.name.clone(), text]
-    };
-    let rows: Vec<_> = datasets.iter().map(row).collect();
-    print(&table(&["id", "name", "description"], &rows, &[0]))?;
+    let columns: [output::Column<'_, Dataset>; 3] = [
+        (">id", &|dataset| dataset.id.to_string()),
+        ("name", &|dataset| dataset.name.clone()),
+        ("description", &|dataset| dataset.description.chars().take(DESCRIPTION_CHARS).collect()),
+    ];
+    print(&table_of(&datasets, &columns))?;
     if n_more > 0 {
         tell(&format!("{n_more} more; raise --limit, or narrow the list with --search"));
     }
@@ -199,9 +201,9 @@ pub(super) async fn coverage(command: CoverageCommand) -> anyhow::Result<()> {
     if command.json {
         return print_body(&covered);
     }
-    print_list(&covered.days, false, &["day", "rows"], &[1], |day| {
-        vec![day.day.clone(), day.rows.to_string()]
-    })?;
+    let columns: [output::Column<'_, DayBody>; 2] =
+        [("day", &|day| day.day.clone()), (">rows", &|day| day.rows.to_string())];
+    print_list(&covered.days, false, &columns)?;
     let (Some(first), Some(last)) = (&covered.first, &covered.last) else {
         tell("there are no rows");
         return Ok(());
@@ -263,10 +265,7 @@ pub(super) async fn create(command: CreateCommand) -> anyhow::Result<()> {
     let body = command.about.body(&command.name, command.columns);
     let created = service.create(&body).await;
     let dataset = created.with_context(|| format!("cannot create dataset {}", command.name))?;
-    if command.json {
-        return print_body(&DatasetBody::from(dataset));
-    }
-    print(&dataset.id.to_string())
+    output::show(command.json, &DatasetBody::from(dataset), |body| body.id.to_string())
 }
 
 /// Parses `NAME` or `NAME:TYPE`.
@@ -377,9 +376,9 @@ pub(super) async fn columns(command: ColumnsCommand) -> anyhow::Result<()> {
         tell(&format!("dataset {id} has no columns; --add NAME adds one"));
     }
     let columns: Vec<_> = columns.into_iter().map(ColumnBody::from).collect();
-    print_list(&columns, command.json, &["name", "type"], &[], |column| {
-        vec![column.name.clone(), column.dtype.clone()]
-    })
+    let shown: [output::Column<'_, ColumnBody>; 2] =
+        [("name", &|column| column.name.clone()), ("type", &|column| column.dtype.clone())];
+    print_list(&columns, command.json, &shown)
 }
 
 /// Metadata field with the maximum age of stored rows, in days.
@@ -496,12 +495,10 @@ pub(super) async fn tags(command: TagsCommand) -> anyhow::Result<()> {
         });
     }
     for tag in tags {
-        if command.json {
-            print_body(&tag)?;
-        } else {
+        output::show(command.json, &tag, |tag| {
             let free = if tag.is_public { "  any key can acquire it" } else { "" };
-            print(&format!("{}{free}", escape_line(&tag.name)))?;
-        }
+            format!("{}{free}", escape_line(&tag.name))
+        })?;
     }
     Ok(())
 }

@@ -86,10 +86,10 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     if command.json {
         return Ok(());
     }
+    let names: Vec<String> = names.iter().map(|name| format!(">{name}")).collect();
     let header: Vec<&str> =
         std::iter::once("timestamp").chain(names.iter().map(String::as_str)).collect();
-    let right: Vec<usize> = (1..header.len()).collect();
-    print(&table(&header, &cells, &right))
+    print(&table(&header, &cells))
 }
 
 /// Converts a bucket to a row of its values.

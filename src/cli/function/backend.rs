@@ -8,7 +8,6 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::error::ClientError;
 use client::functions::Functions as Head;
-use client::transport::Transport;
 use content::{Function, Functions, NameHints, Upload, Usage};
 use model::function::FunctionId;
 use stack::data_dir::{lock_folder, project_dirs};
@@ -20,6 +19,7 @@ use wire::functions::{EvictRequest, EvictedBody, FunctionBody, FunctionDetail};
 
 use crate::cli::config::{self, AddressFlags, TOKEN_VARIABLE};
 use crate::cli::output::with_progress;
+use crate::cli::services;
 
 /// Environment variable with the head, if no flag names it.
 const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
@@ -111,7 +111,7 @@ impl HeadFlags {
     /// If no head is named, or the address is invalid.
     pub(crate) fn connect(self) -> anyhow::Result<Head> {
         match self.address()? {
-            Some(address) => connect(&address),
+            Some(address) => services::head(&address),
             None => bail!("no head is configured\nhint: pass --head URL, or set {HEAD_VARIABLE}"),
         }
     }
@@ -138,7 +138,7 @@ impl BackendFlags {
         if self.local || self.function_db.is_some() {
             return Ok(None);
         }
-        self.head.clone().address()?.map(|address| connect(&address)).transpose()
+        self.head.clone().address()?.map(|address| services::head(&address)).transpose()
     }
 
     /// Opens the store of this machine.
@@ -333,11 +333,6 @@ pub(super) async fn find_function(
         Err(error) if error.status() == Some(NOT_FOUND) => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read function {id}")),
     }
-}
-
-fn connect(address: &str) -> anyhow::Result<Head> {
-    let transport = Transport::new(address, None).context("cannot use the head")?;
-    Ok(Head::new(transport.with_token(config::head_token()?)))
 }
 
 /// Adds a hint to `error`, if there is one for it.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
 use super::backend::{HeadFlags, NOT_FOUND};
-use crate::cli::output::{print, print_body, tell};
+use crate::cli::output::{show, tell};
 use crate::cli::stop;
 
 /// Maximum number of events that wait to be printed. Once it is reached, the head waits. It disconnects
@@ -77,11 +77,7 @@ async fn print_events(
         if !id.as_ref().is_none_or(is_of) {
             continue;
         }
-        if is_json {
-            print_body(&event)?;
-        } else {
-            print(&line(&event))?;
-        }
+        show(is_json, &event, line)?;
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         if id.is_some() && is_end {

@@ -26,7 +26,7 @@ use transfer::find::{read_range, read_rows};
 
 use super::upstream::{DatasetRows, flat};
 use crate::cli::datasets::connection::DatasetServiceFlags;
-use crate::cli::output::{self, can_redraw, print_json, redraw, table};
+use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
 use crate::cli::parse::parse_timestamp;
 
 /// Maximum time of a command for one prediction.
@@ -233,19 +233,15 @@ fn sums(report: &Report) -> Vec<String> {
 }
 
 fn actors(report: &Report) -> Option<String> {
-    let row = |actor: &ActorResult| {
-        vec![
-            actor.rank.map_or_else(|| "unranked".to_owned(), |rank| rank.to_string()),
-            actor.name.clone(),
-            actor.role.name().to_owned(),
-            actor.n_epochs.to_string(),
-            format!("{:.6}", actor.mean_loss),
-            format!("{:.2} %", actor.share * 100.0),
-            format!("{:.6}", actor.regret),
-            format!("{:.6}", actor.score),
-        ]
-    };
-    let header = ["rank", "actor", "role", "epochs", "mean loss", "weight", "regret", "score"];
-    let rows: Vec<_> = report.actors.iter().map(row).collect();
-    (!rows.is_empty()).then(|| table(&header, &rows, &[0, 3, 4, 5, 6, 7]))
+    let columns: [Column<'_, ActorResult>; 8] = [
+        (">rank", &|actor| actor.rank.map_or_else(|| "unranked".to_owned(), |it| it.to_string())),
+        ("actor", &|actor| actor.name.clone()),
+        ("role", &|actor| actor.role.name().to_owned()),
+        (">epochs", &|actor| actor.n_epochs.to_string()),
+        (">mean loss", &|actor| format!("{:.6}", actor.mean_loss)),
+        (">weight", &|actor| format!("{:.2} %", actor.share * 100.0)),
+        (">regret", &|actor| format!("{:.6}", actor.regret)),
+        (">score", &|actor| format!("{:.6}", actor.score)),
+    ];
+    (!report.actors.is_empty()).then(|| table_of(&report.actors, &columns))
 }

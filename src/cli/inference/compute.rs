@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::inference::math::cases::{self, CaseResult};
+use ::inference::math::cases::{self, ActorShare, CaseResult};
 use anyhow::Context as _;
 use clap::Args;
 use model::escape::escape_line;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::inference::cases::{Names, SynthesisCase, read};
 
-use crate::cli::output::{self, print_json, table};
+use crate::cli::output::{self, Column, print_json, table_of};
 use crate::cli::parse::{STDIO, read_text};
 
 /// Flags of `inference synthesize`.
@@ -63,27 +63,23 @@ fn result_json(
 
 /// Formats the weight of each actor with its reasons.
 fn weights_table(name: &str, case: &CaseResult) -> String {
-    let heads = ["actor", "role", "regret", "regret/scale", "share", "value"];
-    let mut rows = Vec::new();
-    for actor in &case.actors {
-        let regret = actor.regret.map_or("none".to_owned(), |regret| format!("{regret:.6}"));
-        let scaled = actor.regret.zip(case.scale).map(|(regret, scale)| regret / scale);
-        rows.push(vec![
-            actor.name.clone(),
-            actor.role.name().to_owned(),
-            regret,
-            scaled.map_or("none".to_owned(), |scaled| format!("{scaled:.4}")),
-            format!("{:.2} %", actor.share * 100.0),
-            actor.value.as_ref().map_or("none".to_owned(), |value| value.0.clone()),
-        ]);
-    }
+    let none = || "none".to_owned();
+    let scaled = |actor: &ActorShare| Some(actor.regret? / case.scale?);
+    let columns: [Column<'_, ActorShare>; 6] = [
+        ("actor", &|actor| actor.name.clone()),
+        ("role", &|actor| actor.role.name().to_owned()),
+        ("regret", &|actor| actor.regret.map_or_else(none, |regret| format!("{regret:.6}"))),
+        ("regret/scale", &|actor| scaled(actor).map_or_else(none, |it| format!("{it:.4}"))),
+        ("share", &|actor| format!("{:.2} %", actor.share * 100.0)),
+        ("value", &|actor| actor.value.as_ref().map_or_else(none, |value| value.0.clone())),
+    ];
     let result = &case.result;
     let first = |values: &[wire::inference::cases::Decimal]| {
         values.iter().map(|value| value.0.as_str()).collect::<Vec<_>>().join(" ")
     };
-    let scale = case.scale.map_or("none".to_owned(), |scale| scale.to_string());
+    let scale = case.scale.map_or_else(none, |scale| scale.to_string());
     let mut text = format!("{}\n", escape_line(name));
-    text.extend([table(&heads, &rows, &[]), "\n".to_owned()]);
+    text.extend([table_of(&case.actors, &columns), "\n".to_owned()]);
     for (label, value) in [
         ("combined", first(&result.combined)),
         ("naive", first(&result.naive)),

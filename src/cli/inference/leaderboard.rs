@@ -7,7 +7,7 @@ use model::count::counted;
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 
 use super::TopicFlags;
-use crate::cli::output::{print, print_body, table};
+use crate::cli::output::{Column, show, table_of};
 
 /// Flags of `inference leaderboard`.
 #[derive(Debug, Args)]
@@ -34,57 +34,38 @@ pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
     let (topic, service) = topic.connect().await?;
     let board = service.leaderboard(topic, epochs, period.as_deref()).await;
     let board = board.with_context(|| format!("cannot read the leaderboard of topic {topic}"))?;
-    if json {
-        return print_body(&board);
-    }
-    print(&text(&board))
+    show(json, &board, text)
 }
 
 fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
         return "no epoch has losses yet, since its ground truth is pending".to_owned();
     }
-    let rows: Vec<_> = board.actors.iter().map(|actor| row(actor, board.min_epochs)).collect();
-    let header = [
-        "rank",
-        "actor",
-        "role",
-        "epochs",
-        "mean loss",
-        "median",
-        "plain",
-        "beats naive",
-        "direction",
-        "correlation",
-        "contributes",
-        "missed",
-    ];
-    let right = [0, 3, 4, 5, 6, 7, 8, 9, 10, 11];
-    format!("{}\n{}\n{}", sums(&board.epochs), basis(board), table(&header, &rows, &right))
+    let table = actors_table(&board.actors, board.min_epochs);
+    format!("{}\n{}\n{table}", sums(&board.epochs), basis(board))
 }
 
-fn row(actor: &RankedActor, min_epochs: u64) -> Vec<String> {
-    let unranked = || format!("unranked, {} of {min_epochs} epochs", actor.n_counted_epochs);
-    let rank = actor.rank.map(|rank| rank.to_string());
+fn actors_table(actors: &[RankedActor], min_epochs: u64) -> String {
+    let dash = || "-".to_owned();
     let percent = |share: Option<f64>| share.map_or_else(dash, |it| format!("{:.0} %", it * 100.0));
-    vec![
-        rank.clone().unwrap_or_default(),
-        actor.name.clone().unwrap_or_else(|| actor.worker.clone()),
-        actor.role.clone(),
-        actor.n_epochs.to_string(),
-        rank.map_or_else(unranked, |_| format!("{:.6}", actor.mean_loss)),
-        format!("{:.6}", actor.median_loss),
-        format!("{:.6}", actor.mean_plain_loss),
-        percent(actor.better_than_naive),
-        percent(actor.directional_accuracy),
-        actor.correlation.map_or_else(dash, |correlation| format!("{correlation:.2}")),
-        actor.contribution.map_or_else(dash, |percent| format!("{percent:+.2} %")),
-        actor.missed_epochs.to_string(),
-    ]
-}
-
-fn dash() -> String {
-    "-".to_owned()
+    let columns: [Column<'_, RankedActor>; 12] = [
+        (">rank", &|actor| actor.rank.map(|rank| rank.to_string()).unwrap_or_default()),
+        ("actor", &|actor| actor.name.clone().unwrap_or_else(|| actor.worker.clone())),
+        ("role", &|actor| actor.role.clone()),
+        (">epochs", &|actor| actor.n_epochs.to_string()),
+        (">mean loss", &|actor| match actor.rank {
+            Some(_) => format!("{:.6}", actor.mean_loss),
+            None => format!("unranked, {} of {min_epochs} epochs", actor.n_counted_epochs),
+        }),
+        (">median", &|actor| format!("{:.6}", actor.median_loss)),
+        (">plain", &|actor| format!("{:.6}", actor.mean_plain_loss)),
+        (">beats naive", &|actor| percent(actor.better_than_naive)),
+        (">direction", &|actor| percent(actor.directional_accuracy)),
+        (">correlation", &|actor| actor.correlation.map_or_else(dash, |it| format!("{it:.2}"))),
+        (">contributes", &|actor| actor.contribution.map_or_else(dash, |it| format!("{it:+.2} %"))),
+        (">missed", &|actor| actor.missed_epochs.to_string()),
+    ];
+    table_of(actors, &columns)
 }
 
 /// Describes the basis of the ranks.

@@ -6,11 +6,11 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use model::topic::Address;
 use serde::Serialize;
-use wire::inference::TopicList;
 use wire::inference::network::{RelearnedBody, TopicSettings};
+use wire::inference::{TopicList, TopicSummary};
 
 use super::{ServiceFlags, TopicFlags};
-use crate::cli::output::{self, print_json, table};
+use crate::cli::output::{self, Column, print_json, table_of};
 use crate::cli::parse::read_text;
 
 /// Maximum size of a topic's settings, more than any have.
@@ -150,27 +150,18 @@ fn print(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn print_table(list: &TopicList) -> anyhow::Result<()> {
-    let rows = list.topics.iter().map(|topic| {
-        let state = match (topic.is_paused, &topic.problem, topic.open_nonce) {
+    let columns: [Column<'_, TopicSummary>; 6] = [
+        (">topic", &|topic| topic.topic_id.to_string()),
+        ("state", &|topic| match (topic.is_paused, &topic.problem, topic.open_nonce) {
             (true, ..) => "paused".to_owned(),
             (false, Some(_), _) => "failing".to_owned(),
             (false, None, Some(nonce)) => format!("open {nonce}"),
             (false, None, None) => "between".to_owned(),
-        };
-        let closes = topic.close_height.map(|height| height.to_string()).unwrap_or_default();
-        vec![
-            topic.topic_id.to_string(),
-            state,
-            closes,
-            topic.n_learned.to_string(),
-            topic.actors.len().to_string(),
-            topic.name.clone(),
-        ]
-    });
-    let rows: Vec<_> = rows.collect();
-    output::print(&table(
-        &["topic", "state", "closes at", "learned", "actors", "name"],
-        &rows,
-        &[0, 2, 3, 4],
-    ))
+        }),
+        (">closes at", &|topic| topic.close_height.map(|at| at.to_string()).unwrap_or_default()),
+        (">learned", &|topic| topic.n_learned.to_string()),
+        (">actors", &|topic| topic.actors.len().to_string()),
+        ("name", &|topic| topic.name.clone()),
+    ];
+    output::print(&table_of(&list.topics, &columns))
 }

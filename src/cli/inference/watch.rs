@@ -19,7 +19,7 @@ use wire::inference::network::LatestBody;
 use wire::inference::{LabeledValue, LatestBundle, WorkerValues};
 
 use super::TopicFlags;
-use crate::cli::output::{StreamStatus, print, print_body, table, tell};
+use crate::cli::output::{self, StreamStatus, print, print_body, table, tell};
 use crate::cli::stop;
 
 /// Maximum number of bundles that wait to be printed. Once it is reached, the service skips to its
@@ -77,10 +77,9 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
         latest.bundle = details.network_inferences.clone();
     }
     if json {
-        print_body(&json_of(&latest, details)?)
-    } else {
-        print(&text_of(&latest, details.as_ref(), &names(&service, topic).await))
+        return print_body(&json_of(&latest, details)?);
     }
+    print(&text_of(&latest, details.as_ref(), &names(&service, topic).await))
 }
 
 /// Returns the names of a topic's actors by their addresses, as far as the service knows them.
@@ -180,11 +179,7 @@ impl Printer {
         if self.last.replace(latest.bundle.nonce) == Some(latest.bundle.nonce) {
             return Ok(false);
         }
-        if self.is_json {
-            print_body(&json_of(latest, None)?)?;
-        } else {
-            print(&line_of(latest))?;
-        }
+        output::show(self.is_json, &json_of(latest, None)?, |_| line_of(latest))?;
         if let Some(n_left) = &mut self.n_left {
             *n_left -= 1;
         }
@@ -256,11 +251,8 @@ fn text_of(
             }));
         }
     }
-    parts.push(table(
-        &["worker", "name", "role", "label", "value", "without", "weight"],
-        &rows,
-        &[4, 5, 6],
-    ));
+    let header = ["worker", "name", "role", "label", ">value", ">without", ">weight"];
+    parts.push(table(&header, &rows));
     parts.join("\n")
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use accounts::{AccountId, AccountName, Accounts, Scope};
+use accounts::{AccountId, AccountName, AccountRecord, Accounts, Scope};
 use anyhow::{Context as _, ensure};
 use clap::Subcommand;
 use model::count::counted;
 use wire::accounts::AccountsBody;
 
 use super::{FormatFlags, KeysFile, format_seconds, password};
-use crate::cli::output::{print, print_body, table, tell};
+use crate::cli::output::{Column, print, print_body, show, table_of, tell};
 
 /// Subcommands of `keys account`.
 #[derive(Debug, Subcommand)]
@@ -63,10 +63,9 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
                 .await
                 .context("cannot create the account")?
                 .account;
-            if format.json {
-                return print_body(&account.body());
-            }
-            print(&format!("{} is account {}", account.name, account.id.get()))
+            show(format.json, &account.body(), |_| {
+                format!("{} is account {}", account.name, account.id.get())
+            })
         }
         AccountCommand::List { file, format } => list(&file.open().await?, format).await,
         AccountCommand::Password { name, file } => {
@@ -93,7 +92,7 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
 async fn list(accounts: &Accounts, format: FormatFlags) -> anyhow::Result<()> {
     let people = accounts.accounts().await.context("cannot list accounts")?;
     if format.json {
-        let accounts = people.iter().map(accounts::AccountRecord::body).collect();
+        let accounts = people.iter().map(AccountRecord::body).collect();
         return print_body(&AccountsBody { accounts });
     }
     if people.is_empty() {
@@ -106,15 +105,13 @@ async fn list(accounts: &Accounts, format: FormatFlags) -> anyhow::Result<()> {
             *n_keys.entry(account).or_default() += 1;
         }
     }
-    let rows = people.iter().map(|account| {
-        vec![
-            account.id.get().to_string(),
-            format_seconds(account.created_at),
-            n_keys.get(&account.id).copied().unwrap_or(0).to_string(),
-            account.name.clone(),
-        ]
-    });
-    print(&table(&["ID", "CREATED", "KEYS", "NAME"], &rows.collect::<Vec<_>>(), &[]))
+    let columns: [Column<'_, AccountRecord>; 4] = [
+        ("ID", &|account| account.id.get().to_string()),
+        ("CREATED", &|account| format_seconds(account.created_at)),
+        ("KEYS", &|account| n_keys.get(&account.id).copied().unwrap_or(0).to_string()),
+        ("NAME", &|account| account.name.clone()),
+    ];
+    print(&table_of(&people, &columns))
 }
 
 /// Returns the number of the account called `name`.

@@ -9,7 +9,7 @@ use model::key::KeyId;
 use wire::accounts::KeyLimits;
 
 use super::{FormatFlags, no_key};
-use crate::cli::output::{print, print_body};
+use crate::cli::output::show;
 
 /// New value of a limit: a number, 0 for no limit, or the service's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,6 @@ pub(super) async fn run(
             limits
         }
     };
-    if format.json {
-        return print_body(&limits);
-    }
     let line = |what: &str, limit: Option<u64>| {
         let shown = match limit {
             None => "the service's default".to_owned(),
@@ -107,7 +104,7 @@ pub(super) async fn run(
         line("requests per day", limits.requests_per_day),
         line("bytes per day", limits.bytes_per_day),
     ];
-    print(&lines.join("\n"))
+    show(format.json, &limits, |_| lines.join("\n"))
 }
 
 #[cfg(test)]
