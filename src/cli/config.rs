@@ -5,6 +5,7 @@
 //! in the file. They are read from the environment, the key also from the storage of [`super::secret`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -97,10 +98,10 @@ pub(crate) struct ScreenOptions {
     #[serde(skip)]
     pub(crate) theme_place: String,
     /// Symbols of charts and marks.
-    #[serde(default, deserialize_with = "symbols")]
+    #[serde(default, deserialize_with = "parsed")]
     pub(crate) symbols: Option<Symbols>,
     /// Time zone of the times shown.
-    #[serde(default, deserialize_with = "time_zone")]
+    #[serde(default, deserialize_with = "parsed")]
     pub(crate) time_zone: Option<TimeZone>,
     /// True to capture the mouse.
     #[serde(rename = "mouse")]
@@ -146,11 +147,9 @@ fn unique(addresses: Vec<String>) -> Vec<String> {
     addresses.into_iter().filter(is_new).collect()
 }
 
-fn symbols<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Symbols>, D::Error> {
-    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
-}
-
-fn time_zone<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimeZone>, D::Error> {
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
