@@ -19,7 +19,6 @@ mod nodes;
 mod output;
 mod own_files;
 mod parse;
-mod profiles;
 mod redact;
 mod runtime;
 mod secret;

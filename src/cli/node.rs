@@ -3,11 +3,11 @@
 pub(crate) mod allowed_peers;
 mod flags;
 pub(crate) mod layers;
-mod state;
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, bail};
 use cluster::head::SignaturePolicy;
@@ -17,19 +17,20 @@ use cluster::network::{Advertised, ConnectionBounds, Connectivity};
 use cluster::node::{Node, NodeOptions, RoleOptions, WorkOptions};
 use cluster::worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT};
 use content::{Hosts, SourceOptions, StoreLimits};
-use model::node::Role;
+use model::node::{PeerId, Role};
 use runtime::bls::MIB_BITS;
 use runtime::compiler::CompileIn;
 use runtime::run::Limits;
+use stack::data_dir::{lock_folder, project_dirs};
 use task::clock::Clock;
 use task::group::Group;
+use task::lock::Lock;
 use tracing::warn;
 use web::serve::BindError;
 use web::tls::TlsFiles;
 
 pub(crate) use self::flags::NodeCommand;
-use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags};
-use self::state::NodeState;
+use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags, StateFlags};
 use crate::cli::config;
 use crate::cli::stop::{self, StopEvents};
 
@@ -250,6 +251,73 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
         compile_within: Duration::from_secs(runs.compile_limit),
         attributes: runs.attribute.into_iter().collect(),
         ..WorkOptions::usual()
+    }
+}
+
+/// Directories of a node, which no other process uses until this is dropped.
+#[derive(Debug)]
+struct NodeState {
+    /// Records of known peers.
+    peers: PathBuf,
+    /// Store of functions.
+    functions: PathBuf,
+    /// Working directories of executions.
+    workspace: PathBuf,
+    /// Directory to be removed on drop, since no other node can have its identity.
+    temporary: Option<PathBuf>,
+    /// Released by the system when the process exits, however it exits.
+    _locks: (Option<Lock>, Lock),
+}
+
+impl NodeState {
+    /// Locks the directories that `flags` name. The others are in one named by `peer_id`, which is
+    /// temporary if the identity is.
+    ///
+    /// # Errors
+    /// If they cannot be created, or another node uses them.
+    fn choose(flags: StateFlags, is_identity_kept: bool, peer_id: &PeerId) -> anyhow::Result<Self> {
+        let StateFlags { db, peer_db, function_db, workspace } = flags;
+        let (base, temporary) = match db {
+            Some(folder) => (folder, None),
+            None if is_identity_kept => {
+                (project_dirs()?.data_local_dir().join("nodes").join(peer_id.as_str()), None)
+            }
+            None => {
+                let folder = env::temp_dir().join(format!("triptych-{peer_id}"));
+                (folder.clone(), Some(folder))
+            }
+        };
+        let is_base_used = peer_db.is_none() || function_db.is_none() || workspace.is_none();
+        let lock = if is_base_used { Some(lock(&base, "--db")?) } else { None };
+        let functions = function_db.unwrap_or_else(|| base.join("functions"));
+        // Commands that use functions lock their directory, too.
+        let functions_lock = self::lock(&functions, "--function-db")?;
+        Ok(Self {
+            peers: peer_db.unwrap_or_else(|| base.join("peers")),
+            functions,
+            workspace: workspace.unwrap_or_else(|| base.join("workspace")),
+            temporary,
+            _locks: (lock, functions_lock),
+        })
+    }
+}
+
+/// Creates and locks the directory that `flag` names.
+fn lock(folder: &Path, flag: &str) -> anyhow::Result<Lock> {
+    let shown = folder.display();
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {shown}"))?;
+    let lock = lock_folder(folder)?;
+    lock.with_context(|| {
+        format!("{shown} is in use by another node or command\nhint: pass another {flag}")
+    })
+}
+
+impl Drop for NodeState {
+    fn drop(&mut self) {
+        if let Some(path) = &self.temporary {
+            // On failure it is left to the system, which owns the parent.
+            drop(fs::remove_dir_all(path));
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! `triptych tui`: opens the screen.
 
-mod print;
 pub(super) mod user_files;
 
 use std::collections::BTreeMap;
@@ -9,29 +8,32 @@ use std::sync::Arc;
 use std::{env, fs};
 
 use ::tui::app::Start;
-use ::tui::keymap::Keymap;
-use ::tui::profiles::{KeyPlace, NO_PROFILE, Profiles};
+use ::tui::keymap::{Keymap, defaults_text};
+use ::tui::profiles::{
+    KeyPlace, NO_PROFILE, Opened, Profile as Named, ProfileError, ProfileStore, Profiles,
+};
 use ::tui::state::session;
-use ::tui::theme::custom::CustomTheme;
+use ::tui::theme::custom::{self, CustomTheme};
 use ::tui::theme::depth::{Depth, Hints};
 use ::tui::theme::{self};
 use ::tui::time_zone::TimeZone;
 use ::tui::widget::symbols::Symbols;
 use ::tui::{RunError, TuiOptions, UserFiles};
 use anyhow::{Context as _, bail};
+use async_trait::async_trait;
 use clap::Args;
+use model::key::ApiKey;
 use stack::data_dir::project_dirs;
+use stack::local::Addresses;
 use stack::processes::{Processes, ProcessesOptions};
 use task::clock::Clock;
 use tracing::Level;
 
-use self::print::PrintFlags;
 use crate::cli::config::{self, AddressFlags, ChosenProfile, Profile, ScreenOptions};
-use crate::cli::log;
 use crate::cli::own_files::OwnFiles;
-use crate::cli::profiles::{self, ProfileOpener};
 use crate::cli::secret::Keys;
 use crate::cli::watch::RULES_FILE;
+use crate::cli::{log, output};
 
 /// Name of the file of presets in the configuration directory.
 const PRESETS_FILE: &str = "presets.json";
@@ -147,9 +149,9 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let (chosen, mut profiles) =
         config::choose_profile(command.addresses, last.as_deref().and_then(session::profile))?;
-    let listed = profiles::listed(&profiles);
+    let listed = listed(&profiles);
     let given = chosen.as_ref().filter(|chosen| chosen.name.is_none());
-    let given = given.map(|chosen| profiles::addresses(chosen.profile.clone()));
+    let given = given.map(|chosen| addresses(chosen.profile.clone()));
     let (start, current) = choose_start(chosen, &mut profiles)?;
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(ProfileOpener::new(profiles, keys)) as _);
@@ -203,7 +205,7 @@ fn choose_start(
     profiles: &mut BTreeMap<String, Profile>,
 ) -> anyhow::Result<(Option<Start>, Option<String>)> {
     let Some(ChosenProfile { name, profile }) = chosen else { return Ok((None, None)) };
-    let mut addresses = profiles::addresses(profile.clone());
+    let mut addresses = addresses(profile.clone());
     addresses.head_token = config::head_token()?;
     addresses.api_key = config::api_key()?;
     let opened = name.clone().unwrap_or_else(|| NO_PROFILE.to_owned());
@@ -246,4 +248,165 @@ fn depth() -> Depth {
         term_program: &value("TERM_PROGRAM"),
         term_program_version: &value("TERM_PROGRAM_VERSION"),
     })
+}
+
+/// Profiles that the screen can open.
+struct ProfileOpener {
+    profiles: BTreeMap<String, Profile>,
+    keys: Keys,
+}
+
+impl ProfileOpener {
+    const fn new(profiles: BTreeMap<String, Profile>, keys: Keys) -> Self {
+        Self { profiles, keys }
+    }
+
+    async fn try_open(&self, name: &str) -> anyhow::Result<Opened> {
+        let profile = self.profiles.get(name).context("it is not in the configuration file")?;
+        let head_token = config::head_token()?;
+        let named = name.to_owned();
+        let found = self.keys.on_a_thread(move |keys| keys.find(&named)).await?;
+        let key_place = found.as_ref().map(|found| found.place);
+        let api_key = found.map(|found| found.key);
+        let addresses = Addresses { head_token, api_key, ..addresses(profile.clone()) };
+        Ok(Opened { addresses, key_place })
+    }
+}
+
+/// Returns the addresses of a profile, without a key.
+fn addresses(profile: Profile) -> Addresses {
+    let Profile { heads, datasets, inference } = profile;
+    Addresses { heads, datasets, inference, ..Addresses::default() }
+}
+
+/// Returns the profiles as the screen lists them.
+fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
+    let named = |(name, profile): (&String, &Profile)| Named {
+        name: name.clone(),
+        addresses: addresses(profile.clone()),
+    };
+    profiles.iter().map(named).collect()
+}
+
+#[async_trait]
+impl ProfileStore for ProfileOpener {
+    async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
+        let failed = || format!("open profile {name}");
+        self.try_open(name).await.map_err(|error| profile_error(failed(), error))
+    }
+
+    async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
+        let (named, key) = (name.to_owned(), key.clone());
+        let stored = self.keys.on_a_thread(move |keys| keys.store(&named, &key)).await;
+        let failed = || format!("store the key of {name}");
+        let stored = stored.map_err(|error| profile_error(failed(), error))?;
+        if let Some(note) = stored.note {
+            tracing::info!("the key of {name} is in a file: {note}");
+        }
+        Ok(stored.place)
+    }
+
+    async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
+        let named = name.to_owned();
+        let removed = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
+        let failed = || format!("remove the key of {name}");
+        removed.map_err(|error| profile_error(failed(), error))
+    }
+}
+
+fn profile_error(what: String, error: anyhow::Error) -> ProfileError {
+    ProfileError { what, source: error.into() }
+}
+
+/// A configuration file with all settings, commented out.
+const CONFIG: &str = include_str!("../../assets/config.toml");
+
+/// Samples that every set of symbols is shown with.
+const CARD: [(&str, &str); 6] = [
+    ("borders ", "╭─────┬─────╮ │ ├─────┼─────┤ ╰─────┴─────╯"),
+    ("dots    ", "⣀⣀⡠⠤⠒⠊⠉⠉⠑⠢⢄⣀⡠⠔⠊⠉⠒⢄⡀ ⣿⣷⣶⣦⣤⣄⣀"),
+    ("blocks  ", "▁▂▃▄▅▆▇█ ▏▎▍▌▋▊▉█ ░▒▓"),
+    ("candles ", "╷ █ ┃ ▒ ╵ │"),
+    ("marks   ", "● ○ ◆ ◇ ▲ ▼ ▸ ◂ ✓ ✗ ★"),
+    ("keys    ", "⏎ ⇥ ⇧ ⌫ ↑ ↓ ← → …"),
+];
+
+/// Flags to print something instead of opening the screen.
+#[derive(Debug, Args)]
+struct PrintFlags {
+    /// Print a configuration file with all settings
+    #[arg(long, exclusive = true)]
+    print_config: bool,
+    /// Print all keys, as in keymap.toml
+    #[arg(long, exclusive = true)]
+    print_keys: bool,
+    /// Print the colors of a theme, as in a file of the directory themes
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "dark")]
+    print_theme: Option<theme::Name>,
+    /// Print the symbols of charts and marks, to see which of them the font has
+    #[arg(long, exclusive = true)]
+    glyphs: bool,
+}
+
+impl PrintFlags {
+    /// Prints what the flags request. Returns false if they request no output.
+    ///
+    /// # Errors
+    /// If it cannot be printed, or a theme has no own colors.
+    fn print(&self) -> anyhow::Result<bool> {
+        let text = if self.print_config {
+            CONFIG.to_owned()
+        } else if self.print_keys {
+            defaults_text()
+        } else if let Some(name) = self.print_theme {
+            custom::text_of(name)
+                .with_context(|| format!("theme {name} has only the terminal's own colors"))?
+        } else if self.glyphs {
+            symbols_card()
+        } else {
+            return Ok(false);
+        };
+        output::write(text.as_bytes())?;
+        Ok(true)
+    }
+}
+
+/// Formats the samples in each set of symbols.
+fn symbols_card() -> String {
+    let mut text = String::from(
+        "Choose the first set that looks right: no boxes, no gaps, borders that meet.\n\
+         In config.toml: [screen] symbols = \"…\"; or --symbols …\n",
+    );
+    for symbols in [Symbols::Braille, Symbols::Blocks, Symbols::Ascii] {
+        text.extend(["\n", &symbols.to_string(), "\n"]);
+        for (what, sample) in CARD {
+            text.extend(["  ", what, &symbols.text(sample), "\n"]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_files_are_valid() {
+        let all: String = CONFIG
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.starts_with('[') || rest.contains(" = ") => format!("{rest}\n"),
+                _ => String::new(),
+            })
+            .collect();
+        config::check(&all).unwrap();
+        toml::from_str::<toml::Table>(&defaults_text()).unwrap();
+    }
+
+    #[test]
+    fn card_of_ascii_symbols_is_ascii() {
+        let card = symbols_card();
+        let (_, ascii) = card.split_once("\nascii\n").unwrap();
+        assert!(ascii.is_ascii(), "{ascii}");
+    }
 }

@@ -4,7 +4,6 @@ use clap::Parser;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::node::state::NodeState;
 
 #[derive(Parser)]
 struct Line {
@@ -103,11 +102,11 @@ fn allowed_peers_depend_on_the_role() {
     let path = dir.path().join("heads.txt");
     let file = format!("@{}", path.display());
     assert!(allowed(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
-    std::fs::write(&path, "# none yet\n\n").unwrap();
+    fs::write(&path, "# none yet\n\n").unwrap();
     assert_eq!(allowed(&["--obey", &file]).unwrap(), Some(BTreeSet::new()));
-    std::fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
+    fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
     assert_eq!(allowed(&["--obey", &file]).unwrap(), only);
-    std::fs::write(&path, "\n12D3KooWshort\n").unwrap();
+    fs::write(&path, "\n12D3KooWshort\n").unwrap();
     assert!(allowed(&["--obey", &file]).unwrap_err().contains("heads.txt:2"));
     assert!(allowed(&["--accept", &peer]).unwrap_err().contains("--obey"));
     assert!(allowed(&["--role", "head", "--obey", &peer]).unwrap_err().contains("--accept"));
