@@ -120,8 +120,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Splits `area` at `at` of its columns or rows, or where the user has moved the divider. The mouse can
-    /// drag the divider.
+    /// Splits `area` at `at` of its columns or rows, or where the user has moved the divider. The mouse
+    /// can drag the divider.
     pub(crate) fn split(&self, divider: Divider, area: Rect, at: u16) -> [Rect; 2] {
         let nudge = self.state.nudge();
         let parts = match divider {

@@ -55,8 +55,8 @@ impl Pattern {
             && !typed.contains(META)
     }
 
-    /// Returns the start and length in bytes of the first match of a wanted word in `text` from byte `from`
-    /// on. `^` matches only the start of `text`.
+    /// Returns the start and length in bytes of the first match of a wanted word in `text`, from byte
+    /// `from` on. `^` matches only the start of `text`.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let words = self.0.iter().filter(|word| !word.is_negated);
         let found = words.filter_map(|word| word.regex.as_ref()?.find_at(text, from));

@@ -48,9 +48,9 @@ impl Hits {
         self.dividers.borrow_mut().push((place, divider));
     }
 
-    /// Sets the times of the columns of the chart in `area`.
-    pub(crate) fn set_chart(&self, area: Rect, columns: Vec<(u16, Timestamp)>) {
-        self.chart.replace((area, columns));
+    /// Sets the area of the chart and the times of its columns.
+    pub(crate) fn set_chart(&self, chart: (Rect, Vec<(u16, Timestamp)>)) {
+        self.chart.replace(chart);
     }
 
     /// Removes all targets.

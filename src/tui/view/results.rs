@@ -61,8 +61,8 @@ pub(crate) fn height(run: &Run) -> u16 {
     u16::try_from(n_rows).unwrap_or(u16::MAX)
 }
 
-/// Returns the progress of `run` for the title of its pane. `time` is the time of a response, and `end`
-/// describes a run without one.
+/// Returns the progress of `run` for the title of its pane. `time` is the time of a response, and
+/// `end` describes a run without one.
 pub(crate) fn info(run: &Run, frame: Frame<'_>, time: &str, end: &str) -> String {
     let text = match &run.phase {
         Phase::Waiting => {

@@ -81,8 +81,8 @@ impl<'a> Table<'a> {
 }
 
 impl Table<'_> {
-    /// Draws the titles and as many of `rows` as fit. Returns the visible rows with their places and those
-    /// of their cells.
+    /// Draws the titles and as many of `rows` as fit. Returns the visible rows with their places and
+    /// those of their cells.
     pub(crate) fn draw<'r, T>(
         &self,
         area: Rect,

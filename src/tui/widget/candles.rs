@@ -177,20 +177,16 @@ impl Candles<'_> {
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
 
-    /// Returns the part of `area` that shows candles and their volumes.
-    pub(crate) fn place(&self, area: Rect) -> Rect {
-        self.layout(area).chart()
-    }
-
-    /// Returns the middle column of each candle of [`Self::place`] and its time.
-    pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
+    /// Returns the part of `area` that shows candles and their volumes, with the middle column of each
+    /// candle and its time.
+    pub(crate) fn columns(&self, area: Rect) -> (Rect, Vec<(u16, Timestamp)>) {
+        let chart = self.layout(area).chart();
         let center = self.density.columns().0 / 2;
-        let slots = self.slots(self.layout(area).plot.width).into_iter();
         let time = |(x, slot)| match slot {
             Slot::Candle(_, candle) => Some((x + center, candle.timestamp)),
             Slot::Gap(_) => None,
         };
-        slots.filter_map(time).collect()
+        (chart, self.slots(chart.width).into_iter().filter_map(time).collect())
     }
 
     /// Returns the values of the overlaid lines at the candles `seen`, if they are within

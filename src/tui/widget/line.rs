@@ -122,17 +122,14 @@ impl<'a> Lines<'a> {
         Self { series, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
-    /// Returns the part of `area` with the lines and their volumes.
-    pub(crate) fn place(&self, area: Rect) -> Rect {
-        self.layout(area).chart()
-    }
-
-    /// Returns the columns of the front line's points in [`Self::place`] with their times.
-    pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
-        let width = self.layout(area).plot.width;
+    /// Returns the part of `area` with the lines and their volumes, with the columns of the front line's
+    /// points and their times.
+    pub(crate) fn columns(&self, area: Rect) -> (Rect, Vec<(u16, Timestamp)>) {
+        let chart = self.layout(area).chart();
         let front = self.series.iter().rfind(|line| !line.is_guide);
         let points = front.into_iter().flat_map(|line| line.points);
-        points.filter_map(|point| Some((self.column(point.time, width)?, point.time))).collect()
+        let time = |point: &Point| Some((self.column(point.time, chart.width)?, point.time));
+        (chart, points.filter_map(time).collect())
     }
 
     /// Marks the gaps of the front line that are wide enough.

@@ -234,7 +234,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         scale: share_scale(frame, window.seen),
         ..chart
     };
-    frame.hits.set_chart(chart.place(area), chart.times(area));
+    frame.hits.set_chart(chart.columns(area));
     chart.render(area, buf);
     window.seen
 }
@@ -314,7 +314,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
         scale: share_scale(frame, seen),
         ..Lines::new(&lines, frame.state.now, decimals, theme)
     };
-    frame.hits.set_chart(chart.place(area), chart.times(area));
+    frame.hits.set_chart(chart.columns(area));
     chart.render(area, buf);
     seen
 }
