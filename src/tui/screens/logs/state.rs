@@ -215,9 +215,7 @@ impl State {
             Action::First => {
                 let wanted = self.query();
                 let first = self.lines.iter().find(|line| self.passes(line, &wanted));
-                if let Some(number) = first.map(|line| line.number) {
-                    self.select(number);
-                }
+                self.select(first.map(|line| line.number));
             }
             Action::Last | Action::Follow => self.selected = None,
             Action::Pause => match self.selected.take() {
@@ -269,9 +267,7 @@ impl State {
         self.selected = self.searched_from;
         let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let above = self.lines.range(..n_above).rev();
-        if let Some(number) = self.first_hit(above.chain(self.lines.range(n_above..))) {
-            self.select(number);
-        }
+        self.select(self.first_hit(above.chain(self.lines.range(n_above..))));
     }
 
     /// Returns the number of the first line of `lines` that passes the filters and matches the search.
@@ -290,25 +286,22 @@ impl State {
         } else {
             self.first_hit(self.lines.range(..here.unwrap_or(self.lines.len())).rev())
         };
-        match found {
-            Some(number) => self.select(number),
-            None if self.search_query().is_empty() => {}
-            None => self.edge = Some(if is_down { Edge::Below } else { Edge::Above }),
+        if found.is_none() && !self.search_query().is_empty() {
+            self.edge = Some(if is_down { Edge::Below } else { Edge::Above });
         }
+        self.select(found);
     }
 
     /// Selects the latest line, unless one is selected.
     fn hold(&mut self) {
-        if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
-            self.select(number);
+        if self.selected.is_none() {
+            self.select(self.line().map(|line| line.number));
         }
     }
 
     fn move_up(&mut self, n: usize) {
         let (above, _) = self.around(n.saturating_add(1));
-        if let Some(number) = above.last().map(|line| line.number) {
-            self.select(number);
-        }
+        self.select(above.last().map(|line| line.number));
     }
 
     fn move_down(&mut self, n: usize) {
@@ -331,7 +324,9 @@ impl State {
         self.sources.get(idx + 1).cloned()
     }
 
-    pub(crate) fn select(&mut self, number: u64) {
+    /// Selects a line by its number, if there is one.
+    fn select(&mut self, line: Option<u64>) {
+        let Some(number) = line else { return };
         if self.selected.is_none() || number >= self.held_from {
             self.held_from = self.n_lines;
         }
