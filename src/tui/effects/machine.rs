@@ -71,7 +71,7 @@ impl Runner {
                 self.use_local(async move { local.add(options, local_events).await });
             }
             Effect::StopProcess(name) => {
-                self.use_local(async move { local.stop_process(&name).await })
+                self.use_local(async move { local.stop_process(&name).await });
             }
             Effect::RestartProcess(name) => {
                 self.use_local(async move { local.restart(&name, local_events).await });
