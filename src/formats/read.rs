@@ -11,6 +11,7 @@ mod compression;
 pub mod csv;
 mod csv_file;
 pub mod json;
+mod json_array;
 mod ndjson;
 pub mod number_text;
 pub mod parquet;
@@ -31,7 +32,8 @@ use model::timestamp::Timestamp;
 use self::cell::Cell;
 use self::column_mapping::{Built, ColumnMapping, Target};
 use self::csv_file::CsvRecords;
-use self::ndjson::NdjsonRecords;
+use self::json_array::JsonArrayRecords;
+use self::ndjson::{JsonText, NdjsonRecords};
 use self::parquet::{ParquetRecords, ParquetSource};
 use self::repeated_hour::{ReadRow, RepeatedHour};
 use self::source::{Input, Position};
@@ -42,7 +44,7 @@ use self::timestamps::TimeUnit;
 pub enum Format {
     /// A header, followed by a line for each row, as in RFC 4180 with some leniency.
     Csv,
-    /// One JSON object per line.
+    /// One JSON object per line, or a JSON array of objects or of arrays.
     Ndjson,
     /// Apache Parquet without nesting.
     Parquet,
@@ -55,7 +57,8 @@ pub struct ReadOptions {
     pub format: Format,
     /// Delimiter of CSV fields, or `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first CSV record is a header, or `None` to detect it from the data.
+    /// True if the first record of CSV, or the first row of a JSON array of arrays, is a header. `None`
+    /// to detect it from the data.
     pub has_header: Option<bool>,
     /// Number of lines of a CSV file to skip before the header, or before the data.
     pub skip_lines: u64,
@@ -74,7 +77,8 @@ impl ReadOptions {
 /// A position in a file just after a record, from which reading can resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Line on which the record begins, counted from 1. In Parquet, the number of the row.
+    /// Line on which the record begins, counted from 1. In Parquet and in a JSON array, the number of
+    /// the row.
     pub line: u64,
     /// Start of the next record in the text. Not used for Parquet.
     next: Position,
@@ -97,7 +101,8 @@ pub struct PlacedRow {
 /// A record that is not a valid row. Reading can continue after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
-    /// Line on which the record begins, counted from 1. In Parquet, the number of the row.
+    /// Line on which the record begins, counted from 1. In Parquet and in a JSON array, the number of
+    /// the row.
     pub line: u64,
     /// Description of the error.
     pub reason: String,
@@ -170,6 +175,7 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
 enum Records {
     Csv(CsvRecords),
     Ndjson(NdjsonRecords),
+    JsonArray(JsonArrayRecords),
     Parquet(Box<ParquetRecords>),
 }
 
@@ -183,7 +189,7 @@ impl Records {
     ) -> Result<Self, FileError> {
         Ok(match options.format {
             Format::Csv => Self::Csv(CsvRecords::open(input, options, from.next)?),
-            Format::Ndjson => Self::Ndjson(NdjsonRecords::open(input, from.next)?),
+            Format::Ndjson => Self::open_json(input, options.has_header, from.next)?,
             Format::Parquet => {
                 let source = ParquetSource::of_file(input.into_file()?);
                 Self::Parquet(Box::new(ParquetRecords::open(source, from.line, wanted)?))
@@ -191,11 +197,35 @@ impl Records {
         })
     }
 
+    /// Opens NDJSON, or a JSON array, which begins with a bracket.
+    fn open_json(
+        input: Input,
+        has_header: Option<bool>,
+        from: Position,
+    ) -> Result<Self, FileError> {
+        let (counter, again) = (input.counter(), input.again()?);
+        let mut text = JsonText::open(input.text(0)?, Position::default())?;
+        let is_array = text.peek()? == Some(b'[');
+        let resumed = || {
+            counter.store(0, Ordering::Relaxed);
+            JsonText::open(again.text(from.offset_bytes)?, from)
+        };
+        if is_array {
+            let records = JsonArrayRecords::open(text, has_header)?;
+            let is_later = from.offset_bytes >= records.position().offset_bytes;
+            let records = if is_later { records.resume(resumed()?, from) } else { records };
+            return Ok(Self::JsonArray(records));
+        }
+        let text = if from.offset_bytes > text.at.offset_bytes { resumed()? } else { text };
+        Ok(Self::Ndjson(NdjsonRecords::new(text)))
+    }
+
     /// Passes the fields of the next record to `take`. Returns `None` at the end.
     fn next(&mut self, take: Take<'_>) -> Record {
         match self {
             Self::Csv(records) => records.next(take),
             Self::Ndjson(records) => records.next(take),
+            Self::JsonArray(records) => records.next(take),
             Self::Parquet(records) => Ok(records.next_record(take)?),
         }
     }

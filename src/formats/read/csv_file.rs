@@ -349,12 +349,13 @@ fn level_names(records: &[SampleRecord], n_levels: usize) -> Vec<String> {
     index.into_iter().chain(names).collect()
 }
 
-fn numbered(idx: usize) -> String {
+/// Returns the name of a field without a name.
+pub(super) fn numbered(idx: usize) -> String {
     format!("column_{}", idx + 1)
 }
 
 /// Returns the field names of a header. Duplicate names are an error.
-fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
+pub(super) fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
     let mut seen = HashSet::new();
     let name = |(idx, name): (usize, String)| {
         let name = name.trim();
@@ -401,7 +402,7 @@ fn is_time(text: &str) -> bool {
 }
 
 /// Returns true if a text is a time or a number, which is unlikely as the name of a column.
-fn is_value(text: &str) -> bool {
+pub(super) fn is_value(text: &str) -> bool {
     matches!(LineKind::classify(text), Some(LineKind::Time | LineKind::Number))
 }
 

@@ -40,6 +40,16 @@ pub fn all_members(object: &str, take: &mut dyn FnMut(&str, Cell<'_>)) -> Result
     read_row(&mut serde_json::Deserializer::from_str(object), false, take)
 }
 
+/// Passes the items of an array to `take`, each with its index.
+///
+/// # Errors
+/// Description of the syntax error.
+pub(super) fn items(array: &[u8], take: &mut dyn FnMut(usize, Cell<'_>)) -> Result<(), String> {
+    let mut json = serde_json::Deserializer::from_slice(array);
+    let read = json.deserialize_seq(Items { take }).and_then(|()| json.end());
+    read.map_err(|error| describe_error(&error))
+}
+
 fn read_row<'de>(
     json: &mut serde_json::Deserializer<impl serde_json::de::Read<'de>>,
     skips_added: bool,
@@ -116,6 +126,31 @@ impl<'de> Visitor<'de> for Members<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Passes the items of an array to a callback.
+struct Items<'a> {
+    take: &'a mut dyn FnMut(usize, Cell<'_>),
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array with the values of a row")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut idx = 0;
+        loop {
+            let take = &mut |_: &str, cell: Cell<'_>| (self.take)(idx, cell);
+            let item = Value { name: "a row", take, has_values: false };
+            if list.next_element_seed(item)?.is_none() {
+                return Ok(());
+            }
+            idx += 1;
+        }
     }
 }
 

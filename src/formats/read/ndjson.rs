@@ -1,39 +1,76 @@
 //! Records of NDJSON: one object per line.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 
 use super::cell::Cell;
 use super::number_text::{Decimal, is_rounded_integer};
-use super::source::{Input, Position};
+use super::source::Position;
 use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 
-/// Maximum length of a line, twenty times the length of a row with a thousand columns.
-const LINE_BYTES_MAX: u64 = 1024 * 1024;
+/// Maximum length of a row, twenty times the length of a row with a thousand columns.
+pub(super) const ROW_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The parser returns whole numbers beyond 64 bits as floats. A float of at least this size may have
 /// lost digits.
 const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
 
-pub(super) struct NdjsonRecords {
-    text: BufReader<Box<dyn Read + Send>>,
-    fields: HashMap<String, FieldPlace>,
-    line: Vec<u8>,
-    at: Position,
+/// Byte order mark, with which some programs begin a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Text with JSON and the position in it.
+pub(super) struct JsonText {
+    pub(super) text: BufReader<Box<dyn Read + Send>>,
+    pub(super) at: Position,
 }
 
-/// A field that occurred in a record.
-struct FieldPlace {
-    /// Index among all fields that occurred so far.
-    idx: usize,
-    /// Latest line in which the field occurred.
-    line: u64,
+impl JsonText {
+    /// Opens a text that begins at position `at` of a file. Skips a byte order mark.
+    ///
+    /// # Errors
+    /// If the text cannot be read.
+    pub(super) fn open(text: Box<dyn Read + Send>, at: Position) -> io::Result<Self> {
+        let mut text = Self { text: BufReader::new(text), at };
+        if text.text.fill_buf()?.first() == BYTE_ORDER_MARK.first() {
+            let mut mark = Vec::new();
+            text.text.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut mark)?;
+            if mark != BYTE_ORDER_MARK {
+                return Err(io::Error::other("text does not begin with JSON"));
+            }
+            text.at.offset_bytes += BYTE_ORDER_MARK.len() as u64;
+        }
+        Ok(text)
+    }
+
+    /// Skips whitespace. Returns the next byte without reading it, or `None` at the end.
+    ///
+    /// # Errors
+    /// If the text cannot be read.
+    pub(super) fn peek(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            let next = self.text.fill_buf()?.first().copied();
+            let Some(space) = next.filter(u8::is_ascii_whitespace) else { return Ok(next) };
+            self.skip(1);
+            self.at.line += u64::from(space == b'\n');
+        }
+    }
+
+    /// Skips bytes that are in the buffer.
+    pub(super) fn skip(&mut self, n_bytes: usize) {
+        self.text.consume(n_bytes);
+        self.at.offset_bytes += n_bytes as u64;
+    }
+}
+
+pub(super) struct NdjsonRecords {
+    text: JsonText,
+    objects: Objects,
+    line: Vec<u8>,
 }
 
 impl NdjsonRecords {
-    pub(super) fn open(input: Input, from: Position) -> Result<Self, FileError> {
-        let text = BufReader::new(input.text(from.offset_bytes)?);
-        Ok(Self { text, fields: HashMap::new(), line: Vec::new(), at: from })
+    pub(super) fn new(text: JsonText) -> Self {
+        Self { text, objects: Objects::default(), line: Vec::new() }
     }
 
     pub(super) fn next(&mut self, take: Take<'_>) -> Record {
@@ -41,69 +78,95 @@ impl NdjsonRecords {
             if !self.read_line()? {
                 return Ok(None);
             }
-            let line = self.at.line;
-            let object = object(&self.line);
+            let next = self.text.at;
+            let object = self.line.trim_ascii();
             if object.is_empty() {
                 continue;
             }
-            let bad = |reason: String| Stop::Bad(BadRow { line, reason });
-            if object == b"[" || object.starts_with(b"[{") && object.ends_with(b"}]") {
-                let what =
-                    "the file is a JSON array; convert it to one object per line (jq -c '.[]')";
-                return Err(FileError::form(what).into());
-            }
-            let fields = &mut self.fields;
-            let (mut duplicate, mut has_large) = (None, false);
-            let read = json::members(object, &mut |name, cell| {
-                let n_fields = fields.len();
-                let idx = if let Some(field) = fields.get_mut(name) {
-                    if std::mem::replace(&mut field.line, line) == line {
-                        duplicate = Some(name.to_owned());
-                    }
-                    field.idx
-                } else {
-                    fields.insert(name.to_owned(), FieldPlace { idx: n_fields, line });
-                    n_fields
-                };
-                has_large |= matches!(cell, Cell::Float(number) if number.abs() >= LARGE_FROM);
-                take(idx, name, cell);
-            });
-            read.map_err(bad)?;
-            if let Some(name) = duplicate {
-                return Err(bad(format!("duplicate column {name}")));
-            }
-            if let Some(number) = has_large.then(|| rounded_integer(object)).flatten() {
-                let reason = format!("{number} is not exact as a float; write it as a text");
-                return Err(bad(reason));
-            }
-            return Ok(Some(Place { line, next: self.at }));
+            let read = self.objects.read(object, next.line, take);
+            read.map_err(|reason| Stop::Bad(BadRow { line: next.line, reason }))?;
+            return Ok(Some(Place { line: next.line, next }));
         }
     }
 
     /// Reads a line. Returns false at the end.
     fn read_line(&mut self) -> Result<bool, Stop> {
         self.line.clear();
-        let mut limited = self.text.by_ref().take(LINE_BYTES_MAX);
-        let n_read = limited.read_until(b'\n', &mut self.line)? as u64;
-        self.at.offset_bytes += n_read;
-        self.at.line += u64::from(n_read > 0);
-        if n_read == LINE_BYTES_MAX && !self.line.ends_with(b"\n") {
-            let what = format!("line {} exceeds {LINE_BYTES_MAX} bytes", self.at.line);
+        let JsonText { text, at } = &mut self.text;
+        let n_read = text.take(ROW_BYTES_MAX).read_until(b'\n', &mut self.line)? as u64;
+        at.offset_bytes += n_read;
+        at.line += u64::from(n_read > 0);
+        if n_read == ROW_BYTES_MAX && !self.line.ends_with(b"\n") {
+            let what = format!("line {} exceeds {ROW_BYTES_MAX} bytes", at.line);
             return Err(FileError::form(what).into());
         }
         Ok(n_read > 0)
     }
 }
 
-/// Returns the object on a line, without surrounding whitespace and without a byte order mark.
-fn object(line: &[u8]) -> &[u8] {
-    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
-    line.trim_ascii()
+/// Reads the objects of a file.
+#[derive(Default)]
+pub(super) struct Objects {
+    fields: HashMap<String, FieldPlace>,
 }
 
-/// Finds a whole number in an object that the parser has rounded. It rounds numbers beyond 64 bits.
-fn rounded_integer(object: &[u8]) -> Option<String> {
-    let mut rest = object.iter().copied().peekable();
+/// A field that occurred in an object.
+struct FieldPlace {
+    /// Index among all fields that occurred so far.
+    idx: usize,
+    /// Latest row in which the field occurred.
+    row: u64,
+}
+
+impl Objects {
+    /// Passes the members of the object in row number `row` to `take`.
+    ///
+    /// # Errors
+    /// Description of the error: invalid syntax, a duplicate member, or a number that is not exact.
+    pub(super) fn read(&mut self, object: &[u8], row: u64, take: Take<'_>) -> Result<(), String> {
+        let fields = &mut self.fields;
+        let (mut duplicate, mut has_large) = (None, false);
+        json::members(object, &mut |name, cell| {
+            let n_fields = fields.len();
+            let idx = if let Some(field) = fields.get_mut(name) {
+                if std::mem::replace(&mut field.row, row) == row {
+                    duplicate = Some(name.to_owned());
+                }
+                field.idx
+            } else {
+                fields.insert(name.to_owned(), FieldPlace { idx: n_fields, row });
+                n_fields
+            };
+            has_large |= is_large(cell);
+            take(idx, name, cell);
+        })?;
+        match duplicate {
+            Some(name) => Err(format!("duplicate column {name}")),
+            None if has_large => check_large(object),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns true if the parser may have rounded the value.
+pub(super) fn is_large(cell: Cell<'_>) -> bool {
+    matches!(cell, Cell::Float(number) if number.abs() >= LARGE_FROM)
+}
+
+/// Checks that the parser has not rounded a whole number of a row.
+///
+/// # Errors
+/// Description of the error.
+pub(super) fn check_large(row: &[u8]) -> Result<(), String> {
+    match rounded_integer(row) {
+        None => Ok(()),
+        Some(number) => Err(format!("{number} is not exact as a float; write it as a text")),
+    }
+}
+
+/// Finds a whole number in a row that the parser has rounded. It rounds numbers beyond 64 bits.
+fn rounded_integer(row: &[u8]) -> Option<String> {
+    let mut rest = row.iter().copied().peekable();
     while let Some(byte) = rest.next() {
         match byte {
             b'"' => {

@@ -1,4 +1,5 @@
 mod foreign_files;
+mod json_array;
 
 use std::io::Write as _;
 use std::path::PathBuf;
