@@ -352,7 +352,7 @@ impl Rows {
             if *target == Target::Unknown {
                 *target = mapping.target(name);
             }
-            if example.is_none() && matches!(target, Target::Time | Target::TimeOfDay) {
+            if example.is_none() && matches!(target, Target::Time | Target::TimePart(_)) {
                 let text = cell.describe();
                 let text = text.trim_matches('`').trim();
                 time = Some(time.take().map_or(text.to_owned(), |date| format!("{date} {text}")));

@@ -6,19 +6,19 @@ use model::dataset::Dtype;
 use model::row::{Row, Value};
 use model::timestamp::Timestamp;
 
-use super::cell::{Cell, TypedTime, WrittenZone};
+use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
 use super::number_text::Decimal;
-use super::sniff::time_column::TimeFields;
+use super::sniff::time_column::{TimeFields, TimePart};
 use super::time_text::{ReadTime, TWICE, TimeTexts};
 use super::timestamps::{TimeUnit, timestamp};
 
 /// Target of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// The row's timestamp, or only its date if another field has the time of day.
+    /// The row's timestamp.
     Time,
-    /// The time of day of the row's timestamp.
-    TimeOfDay,
+    /// A part of the row's timestamp, which is in several fields.
+    TimePart(TimePart),
     /// The value of the column with this index.
     Column(usize),
     /// The values are ignored.
@@ -54,7 +54,8 @@ pub struct ColumnMapping {
     columns: Vec<MappedColumn>,
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
-    has_time_of_day: bool,
+    /// Parts of the timestamp, if it is in several fields.
+    time_parts: Vec<TimePart>,
     /// Number of the first hour of a day, if the time of day is the number of an hour.
     first_hour: Option<i8>,
     decimal: Decimal,
@@ -70,9 +71,8 @@ pub(super) struct Building {
     later: Option<Timestamp>,
     /// True if the timestamp has a higher precision than microseconds.
     is_cut: bool,
-    /// Texts of the date and of the time of day, if they are separate fields.
-    date: Option<String>,
-    time_of_day: Option<String>,
+    /// Texts of the parts of the timestamp, if they are separate fields.
+    parts: Vec<(TimePart, String)>,
     values: Vec<Option<Value>>,
     wrong: Option<String>,
 }
@@ -100,10 +100,17 @@ impl ColumnMapping {
     #[must_use]
     pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
         let mut mapping = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
-        if let Some(field) = &time.time_of_day {
-            mapping.by_field.insert(field.clone(), Target::TimeOfDay);
-            mapping.has_time_of_day = true;
-            mapping.first_hour = time.first_hour;
+        mapping.first_hour = time.first_hour;
+        let parts = time.others.iter().map(|(part, _)| *part);
+        mapping.time_parts = [TimePart::Date].into_iter().chain(parts).collect();
+        if mapping.time_parts.len() > 1 {
+            for (part, field) in mapping.time_parts.iter().zip(time.names()) {
+                mapping.by_field.insert(field.to_owned(), Target::TimePart(*part));
+            }
+        }
+        if mapping.time_parts.contains(&TimePart::Month) {
+            // The format of the user does not apply to the date that is written with the parts.
+            mapping.time_texts.format = None;
         }
         mapping
     }
@@ -190,12 +197,12 @@ impl Building {
         };
         let taken = match target {
             Target::LeftOut => Ok(()),
-            Target::Time if mapping.has_time_of_day => {
-                self.date = cell.plain_text();
-                Ok(())
-            }
-            Target::TimeOfDay => {
-                self.time_of_day = cell.plain_text();
+            Target::TimePart(part) => {
+                let text = match cell {
+                    Cell::Float(number) => exact_integer(number).map(|whole| whole.to_string()),
+                    cell => cell.plain_text(),
+                };
+                self.parts.extend(text.map(|text| (part, text)));
                 Ok(())
             }
             Target::Time => {
@@ -246,17 +253,39 @@ impl Building {
         Ok(())
     }
 
+    /// Combines the parts of the timestamp.
+    fn read_parts(&self, mapping: &ColumnMapping) -> Result<ReadTime, String> {
+        let text = |part| {
+            let found = self.parts.iter().find(|(other, _)| *other == part);
+            found.map(|(_, text)| text.as_str())
+        };
+        let whole = |part| text(part).map(|text| text.strip_suffix(".0").unwrap_or(text));
+        if mapping.time_parts.iter().any(|part| text(*part).is_none()) {
+            return Err("date or time of day is missing".to_owned());
+        }
+        let date = match (whole(TimePart::Month), whole(TimePart::Day)) {
+            (Some(month), Some(day)) => {
+                let year = whole(TimePart::Date).unwrap_or_default();
+                format!("{year}-{month}-{day}")
+            }
+            _ => text(TimePart::Date).unwrap_or_default().to_owned(),
+        };
+        let texts = &mapping.time_texts;
+        match (text(TimePart::Clock), whole(TimePart::Minute), mapping.first_hour) {
+            (None, ..) => texts.read(&date),
+            (Some(clock), None, None) => texts.read(&format!("{date} {clock}")),
+            (Some(hour), None, Some(first_hour)) => texts.read_hour(&date, hour, first_hour),
+            (Some(_), Some(minute), _) => {
+                let hour = whole(TimePart::Clock).unwrap_or_default();
+                texts.read(&format!("{date} {hour}:{minute:0>2}"))
+            }
+        }
+    }
+
     pub(super) fn finish(mut self, mapping: &ColumnMapping) -> Result<Built, String> {
-        if mapping.has_time_of_day && self.wrong.is_none() {
-            let (Some(date), Some(time)) = (&self.date, &self.time_of_day) else {
-                return Err("date or time of day is missing".to_owned());
-            };
-            let texts = &mapping.time_texts;
-            let read = match mapping.first_hour {
-                None => texts.read(&format!("{date} {time}")),
-                Some(first_hour) => texts.read_hour(date, time, first_hour),
-            };
-            self.set(read?);
+        if mapping.time_parts.len() > 1 && self.wrong.is_none() {
+            let read = self.read_parts(mapping)?;
+            self.set(read);
         }
         match (self.wrong, self.timestamp) {
             (Some(wrong), _) => Err(wrong),

@@ -8,7 +8,7 @@ use std::path::Path;
 use model::dataset::Dtype;
 use model::timestamp::Timestamp;
 
-use self::time_column::{is_clock_name, is_hour_name};
+use self::time_column::{TimePart, is_clock_name};
 use super::cell::{Cell, exact_integer};
 use super::number_text::{Decimal, MarkEvidence, mark_evidence};
 use super::source::Input;
@@ -103,10 +103,10 @@ struct Seen {
     /// Number of dates that start with the day or the month.
     n_day_first: usize,
     n_clocks: usize,
-    /// Number of values that are hours of a day, if the name of the field suggests hours. Also their
-    /// minimum and maximum.
-    n_hours: usize,
-    hours: Option<(i64, i64)>,
+    /// Number of values that are the year, month, day, hour or minute that the name of the field
+    /// suggests. Also the minimum and maximum of its whole numbers.
+    n_parts: usize,
+    parts: Option<(i64, i64)>,
 }
 
 impl SniffedFields {
@@ -175,8 +175,14 @@ impl Field {
     }
 
     /// Returns true if the name of the field suggests hours and its values are hours of a day.
-    const fn is_hour(&self) -> bool {
-        self.seen.is_most(self.seen.n_hours) && !self.is_clock()
+    fn is_hour(&self) -> bool {
+        self.is_part(TimePart::Clock) && !self.is_clock()
+    }
+
+    /// Returns true if the name of the field suggests this part of a timestamp and its values fit.
+    fn is_part(&self, part: TimePart) -> bool {
+        self.seen.is_most(self.seen.n_parts)
+            && TimePart::of_name(&self.name).is_some_and(|(named, _)| named == part)
     }
 
     /// Returns the number of the first hour of a day, determined from the values.
@@ -184,7 +190,7 @@ impl Field {
     /// # Errors
     /// [`FileError::Columns`] if neither 0 nor 24 occurs, or both do.
     fn first_hour(&self) -> Result<i8, FileError> {
-        match self.seen.hours {
+        match self.seen.parts {
             Some((0, ..=23)) => Ok(0),
             Some((1, 24..)) => Ok(1),
             hours => {
@@ -305,12 +311,12 @@ impl Seen {
             Ok(_) => {}
             Err(reason) => drop(self.no_time.get_or_insert(reason)),
         }
-        if is_hour_name(&self.name)
-            && let Some(hour) = number(cell).and_then(exact_integer)
+        if let Some((_, range)) = TimePart::of_name(&self.name)
+            && let Some(part) = number(cell).and_then(exact_integer)
         {
-            self.n_hours += usize::from((0..=24).contains(&hour));
-            let (least, most) = self.hours.unwrap_or((hour, hour));
-            self.hours = Some((least.min(hour), most.max(hour)));
+            self.n_parts += usize::from(range.contains(&part));
+            let (least, most) = self.parts.unwrap_or((part, part));
+            self.parts = Some((least.min(part), most.max(part)));
         }
         if let Some(text) = cell.plain_text() {
             self.n_dates += usize::from(is_date(&text));

@@ -215,11 +215,12 @@ impl ImportPlan {
 
     /// Returns the display names of the fields with the timestamp.
     pub(super) fn time_column(&self) -> String {
-        match &self.time.time_of_day {
-            None => escape_line(&self.time.name).into_owned(),
-            Some(clock) => {
-                format!("{} and {}", escape_line(&self.time.name), escape_line(clock))
+        let names: Vec<_> = self.time.names().map(escape_line).collect();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} and {last}", others.join(", "))
             }
+            _ => names.concat(),
         }
     }
 

@@ -474,6 +474,36 @@ async fn ndjson_is_read_from_a_file_and_from_standard_input() {
 }
 
 #[tokio::test]
+async fn json_arrays_and_times_in_several_columns_are_imported() {
+    let service = Service::start();
+    let home = service.home();
+    let rows = [flat(0, 1.5), flat(1, 2.25)];
+    home.write("objects.json", serde_json::to_string_pretty(&rows).unwrap().as_bytes());
+    let klines = r#"[[1772323200000,"1.50",1772323259999],[1772323260000,"2.25",1772323319999]]"#;
+    home.write("klines.json", klines.as_bytes());
+    let dates = "year,month,day,hour,minute,close\n2026,3,1,0,0,1.5\n2026,3,1,0,1,2.25\n";
+    home.write("parts.csv", dates.as_bytes());
+    let map = ["--map", "column_2=close", "--leave-out", "column_3"];
+    for (name, file, flags, time) in [
+        ("objects", "objects.json", &[][..], "timestamp"),
+        ("klines", "klines.json", &map, "column_1"),
+        ("parts", "parts.csv", &[], "year, month, day, hour and minute"),
+    ] {
+        let output = home.run(&[&["datasets", "import", file], flags].concat());
+        let want = format!("time     {time}\n");
+        assert!(output.code == 0 && output.err.contains(&want), "{output:?}");
+        assert_eq!(service.rows(name).await, rows, "{name}");
+    }
+    let arguments = ["-", "--format", "json", "--dataset", "objects", "--time", "timestamp"];
+    let arguments = [&["datasets", "import", "--type", "close=float"], &arguments[..]].concat();
+    let output = home.run_with(&arguments, json!([flat(2, 3.0)]).to_string().as_bytes());
+    assert_eq!((output.code, service.n_rows("objects").await), (0, 3), "{output:?}");
+    home.write("cut.json", br#"[{"timestamp":"2026-03-01","close":1},{"timest"#);
+    let output = home.run(&["datasets", "import", "cut.json"]);
+    assert!(output.code == 1 && output.err.contains("truncated at row 2"), "{output:?}");
+}
+
+#[tokio::test]
 async fn directories_of_parquet_become_a_dataset_for_each_symbol() {
     let service = Service::start();
     let home = service.home();

@@ -3,6 +3,8 @@
 //!
 //! If two fields are equally likely but have different timestamps, the user has to choose.
 
+use std::ops::RangeInclusive;
+
 use model::timestamp::Timestamp;
 
 use super::super::FileError;
@@ -78,8 +80,12 @@ const OTHER_WORDS: [&str; 21] = [
 /// Names of a field with the time of day, if another field has the date, in lower case.
 const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
 
-/// Names of a field with the hour of the day, if another field has the date, in lower case.
+/// Names of a field with the hour of the day, if other fields have the date, in lower case.
 const HOUR_NAMES: [&str; 6] = ["hour", "hr", "he", "hour_ending", "hour ending", "hour of day"];
+
+/// Name of a field with the hour of the day, if the year, too, is named by a letter. In other files, it is
+/// the high of bars.
+const HOUR_LETTER: &str = "h";
 
 /// Names of a field that may have the time of day in an unsupported format, if another field has the
 /// date. In lower case.
@@ -92,13 +98,43 @@ const DISTINCT_PERCENT: usize = 90;
 /// Maximum difference between timestamps of two fields that are considered equal.
 const SAME_MICROS: i64 = 1_000_000;
 
+/// Part of a timestamp that is in a field of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimePart {
+    /// The date, or its year.
+    Date,
+    /// The month, if [`Date`](Self::Date) is the year.
+    Month,
+    /// The day of the month.
+    Day,
+    /// The time of day, or its hour.
+    Clock,
+    /// The minute, if [`Clock`](Self::Clock) is the hour.
+    Minute,
+}
+
+impl TimePart {
+    /// Returns the part that a whole number in a field of this name can be, and its range.
+    pub(super) fn of_name(name: &str) -> Option<(Self, RangeInclusive<i64>)> {
+        let is_in = |names: &[&str]| names.iter().any(|part| name.eq_ignore_ascii_case(part));
+        match () {
+            () if is_in(&["year", "yr", "yyyy", "y"]) => Some((Self::Date, 1900..=2100)),
+            () if is_in(&["month", "mon", "mo", "mm", "m"]) => Some((Self::Month, 1..=12)),
+            () if is_in(&["day", "dy", "dd", "d", "day of month"]) => Some((Self::Day, 1..=31)),
+            () if is_hour_name(name) || is_in(&[HOUR_LETTER]) => Some((Self::Clock, 0..=24)),
+            () if is_in(&["minute", "minutes", "min"]) => Some((Self::Minute, 0..=59)),
+            () => None,
+        }
+    }
+}
+
 /// Field or fields of a file that contain the timestamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeFields {
-    /// Name of the field with the timestamp, or with the date.
+    /// Name of the field with the timestamp, the date or the year.
     pub name: String,
-    /// Name of the field with the time of day, if the other field only has the date.
-    pub time_of_day: Option<String>,
+    /// Names of the other fields, if the timestamp is in several fields.
+    pub others: Vec<(TimePart, String)>,
     /// Number of the first hour of a day, if the time of day is the number of an hour. `None` if it is a
     /// clock time.
     pub first_hour: Option<i8>,
@@ -110,7 +146,13 @@ impl TimeFields {
     /// Returns true if `field` is the name of one of these fields.
     #[must_use]
     pub fn contains(&self, field: &str) -> bool {
-        self.name == field || self.time_of_day.as_deref() == Some(field)
+        self.names().any(|name| name == field)
+    }
+
+    /// Returns the names of the fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().map(|(_, name)| name);
+        std::iter::once(&self.name).chain(others).map(String::as_str)
     }
 }
 
@@ -127,10 +169,32 @@ enum NameStrength {
     Usual,
 }
 
-/// A field, or a pair of fields, that may contain the timestamps.
+/// Fields that together may contain the timestamps.
+#[derive(Clone)]
+struct TimeGroup<'a> {
+    /// Field with the date or the year.
+    date: &'a Field,
+    others: Vec<(TimePart, &'a Field)>,
+}
+
+impl<'a> TimeGroup<'a> {
+    fn fields(&self) -> impl Iterator<Item = &'a Field> {
+        std::iter::once(self.date).chain(self.others.iter().map(|(_, field)| *field))
+    }
+
+    fn contains(&self, field: &Field) -> bool {
+        self.fields().any(|other| other.name == field.name)
+    }
+
+    fn part(&self, part: TimePart) -> Option<&'a Field> {
+        self.others.iter().find(|(other, _)| *other == part).map(|(_, field)| *field)
+    }
+}
+
+/// A field, or a group of fields, that may contain the timestamps.
 struct Candidate<'a> {
     field: &'a Field,
-    time_of_day: Option<&'a Field>,
+    group: Option<TimeGroup<'a>>,
     strength: NameStrength,
     /// Index of the name among [`TIME_NAMES`].
     name_idx: usize,
@@ -187,9 +251,9 @@ fn strength(field: &Field) -> NameStrength {
 }
 
 impl<'a> Candidate<'a> {
-    fn new(field: &'a Field, time_of_day: Option<&'a Field>) -> Self {
-        // For a pair of fields, only the dates are known here, without the times of day.
-        let times: &[_] = if time_of_day.is_some() { &[] } else { &field.seen.times };
+    fn new(field: &'a Field, group: Option<TimeGroup<'a>>) -> Self {
+        // For several fields, at most the dates are known here, without the times of day.
+        let times: &[_] = if group.is_some() { &[] } else { &field.seen.times };
         let known: Vec<Timestamp> = times.iter().copied().flatten().collect();
         let mut sorted = known.clone();
         sorted.sort_unstable();
@@ -202,8 +266,8 @@ impl<'a> Candidate<'a> {
         let is_most = |n_of: usize, n_all: usize| n_of * 100 >= n_all * DISTINCT_PERCENT;
         Self {
             field,
-            time_of_day,
-            strength: if time_of_day.is_some() { NameStrength::Word } else { strength(field) },
+            strength: if group.is_some() { NameStrength::Word } else { strength(field) },
+            group,
             name_idx: usual_idx(&field.name).unwrap_or(TIME_NAMES.len()),
             is_distinct: is_most(sorted.len(), known.len()),
             has_several: sorted.len() > 1,
@@ -219,11 +283,13 @@ impl<'a> Candidate<'a> {
         (is_named, self.is_distinct, self.strength, self.is_ordered)
     }
 
-    /// Returns true if both candidates have the same timestamp in every record.
+    /// Returns true if the timestamps of both candidates are known and equal in every record.
     fn agrees(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let mut both = both.filter_map(|(one, other)| Some((*one)?.micros() - (*other)?.micros()));
-        !self.times.is_empty() && both.all(|apart| apart.abs() < SAME_MICROS)
+        !self.times.is_empty()
+            && !other.times.is_empty()
+            && both.all(|apart| apart.abs() < SAME_MICROS)
     }
 
     /// Returns true if the difference to the other field is the same in every record. If both fields
@@ -251,22 +317,25 @@ impl<'a> Candidate<'a> {
 
     /// Returns the name and an example for error messages.
     fn describe(&self) -> String {
-        let fields = [Some(self.field), self.time_of_day];
-        let names: Vec<_> = fields.iter().flatten().map(|field| field.name.as_str()).collect();
+        let fields = match &self.group {
+            Some(group) => group.fields().collect(),
+            None => vec![self.field],
+        };
+        let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
         format!("{} ({})", names.join(" and "), example(&fields))
     }
 }
 
 /// Returns the first value of each field, separated by a space.
-fn example(fields: &[Option<&Field>]) -> String {
-    let texts = fields.iter().flatten().map(|field| field.example.as_deref().unwrap_or_default());
+fn example(fields: &[&Field]) -> String {
+    let texts = fields.iter().map(|field| field.example.as_deref().unwrap_or_default());
     let texts: Vec<_> = texts.map(|text| text.trim_matches('`').trim()).collect();
     texts.join(" ")
 }
 
 impl SniffedFields {
     /// Returns the field with the timestamp: `named`, or the field with the best evidence. A field with
-    /// only dates is combined with a field of times of day. `first_hour` is the number of a day's first
+    /// only dates is combined with a field of times of day, and a year with its month and day. `first_hour` is the number of a day's first
     /// hour if the time of day is an hour, or `None` to detect it from the numbers.
     ///
     /// # Errors
@@ -276,8 +345,8 @@ impl SniffedFields {
         named: Option<&str>,
         first_hour: Option<i8>,
     ) -> Result<TimeFields, FileError> {
-        let pair = self.date_and_clock();
-        let found = match named {
+        let group = self.time_group();
+        let (field, group) = match named {
             Some(named) => {
                 let is_named = |field: &&Field| field.name.eq_ignore_ascii_case(named);
                 let field = self.fields.iter().find(is_named);
@@ -285,40 +354,38 @@ impl SniffedFields {
                     let names = self.names();
                     FileError::Columns(format!("no column {named} among {names}"))
                 })?;
-                let in_pair =
-                    pair.filter(|(date, clock)| [&date.name, &clock.name].contains(&&field.name));
-                in_pair.map_or((field, None), |(date, clock)| (date, Some(clock)))
+                let group = group.filter(|group| group.contains(field));
+                (group.as_ref().map_or(field, |group| group.date), group)
             }
-            None => self.choose(pair)?,
+            None => self.choose(group)?,
         };
-        let (field, clock) = found;
+        let clock = group.as_ref().and_then(|group| group.part(TimePart::Clock));
         if field.is_day_first() && !self.has_format {
             return Err(unclear_dates(field, clock));
         }
-        let first_hour = match clock.filter(|clock| clock.is_hour()) {
+        let others = group.map(|group| group.others).unwrap_or_default();
+        let has_minutes = others.iter().any(|(part, _)| *part == TimePart::Minute);
+        let first_hour = match clock.filter(|clock| clock.is_hour() && !has_minutes) {
             Some(clock) => Some(first_hour.map_or_else(|| clock.first_hour(), Ok)?),
             None => None,
         };
-        let time_of_day = clock.map(|clock| clock.name.clone());
-        Ok(TimeFields { name: field.name.clone(), time_of_day, first_hour, unit: None })
+        let others = others.into_iter().map(|(part, field)| (part, field.name.clone())).collect();
+        Ok(TimeFields { name: field.name.clone(), others, first_hour, unit: None })
     }
 
     /// Chooses the candidate with the best evidence.
     fn choose<'a>(
         &'a self,
-        pair: Option<(&'a Field, &'a Field)>,
-    ) -> Result<(&'a Field, Option<&'a Field>), FileError> {
-        let is_in_pair = |field: &Field| {
-            pair.is_some_and(|(date, clock)| [&date.name, &clock.name].contains(&&field.name))
-        };
-        let single = self.fields.iter().filter(|field| !is_in_pair(field));
-        let candidates = single
+        group: Option<TimeGroup<'a>>,
+    ) -> Result<(&'a Field, Option<TimeGroup<'a>>), FileError> {
+        let is_in_group =
+            |field: &&Field| group.as_ref().is_some_and(|group| group.contains(field));
+        let single = self.fields.iter().filter(|field| !is_in_group(field));
+        let mut candidates: Vec<_> = single
             .map(|field| Candidate::new(field, None))
-            .chain(pair.map(|(date, clock)| Candidate::new(date, Some(clock))))
-            .filter(|it| {
-                it.time_of_day.is_some() || it.field.is_time(it.strength > NameStrength::Silent)
-            });
-        let mut candidates: Vec<_> = candidates.collect();
+            .filter(|it| it.field.is_time(it.strength > NameStrength::Silent))
+            .collect();
+        candidates.extend(group.map(|group| Candidate::new(group.date, Some(group))));
         candidates.sort_by_key(|it| (std::cmp::Reverse(it.evidence()), it.name_idx));
         let Some(best) = candidates.first() else { return Err(self.no_time()) };
         // In an unnamed field, numbers are only timestamps if the file has no names at all and the
@@ -332,7 +399,7 @@ impl SniffedFields {
         match candidates.iter().skip(1).find(|it| it.rivals(best)) {
             None => {
                 self.check_day_parts(best)?;
-                Ok((best.field, best.time_of_day))
+                Ok((best.field, best.group.clone()))
             }
             Some(rival) => Err(FileError::Columns(format!(
                 "unclear which column is the time, {} or {}: pass --time-column {} or \
@@ -345,7 +412,7 @@ impl SniffedFields {
         }
     }
 
-    /// Checks that a field with only dates has no matching field with the time of day in an unsupported
+    /// Checks that fields with only dates have no matching field with the time of day in an unsupported
     /// format. Otherwise all rows of a day would get the same timestamp.
     ///
     /// # Errors
@@ -358,7 +425,11 @@ impl SniffedFields {
                 || DAY_PART_NAMES.iter().any(|part| name.eq_ignore_ascii_case(part))
         };
         let date = chosen.field;
-        if chosen.time_of_day.is_some() || !date.is_date() || chosen.is_distinct {
+        let is_complete = match &chosen.group {
+            Some(group) => group.part(TimePart::Clock).is_some(),
+            None => !date.is_date() || chosen.is_distinct,
+        };
+        if is_complete {
             return Ok(());
         }
         match self.fields.iter().filter(|field| field.name != date.name).find(is_part) {
@@ -367,7 +438,7 @@ impl SniffedFields {
                 "unclear times of day in column {} ({}) next to {}: write them as 09:30, or pass \
                  --time-column {} to only use the date",
                 part.name,
-                example(&[Some(part)]),
+                example(&[part]),
                 date.name,
                 date.name
             ))),
@@ -392,21 +463,41 @@ impl SniffedFields {
         ))
     }
 
-    /// Returns the field with only dates and the matching field with times of day: a field with a usual
-    /// name, the field just after the dates, or a field with hours.
-    fn date_and_clock(&self) -> Option<(&Field, &Field)> {
-        let (idx, date) = self.fields.iter().enumerate().find(|(_, field)| field.is_date())?;
+    /// Returns the fields that have the timestamp together. The date is a field with only dates, or a
+    /// year, a month and a day. The time of day is a field with a usual name, the field just after the
+    /// date, or a field with hours and possibly one with minutes. A field with dates needs one of these.
+    fn time_group(&self) -> Option<TimeGroup<'_>> {
+        let find = |part| self.fields.iter().find(|field| field.is_part(part));
+        let dated = self.fields.iter().find(|field| field.is_date());
+        let (date, mut others) = if let Some(date) = dated {
+            (date, Vec::new())
+        } else {
+            let (month, day) = (find(TimePart::Month)?, find(TimePart::Day)?);
+            (find(TimePart::Date)?, vec![(TimePart::Month, month), (TimePart::Day, day)])
+        };
+        let idx = self.fields.iter().position(|field| field.name == date.name)?;
         let called =
             self.fields.iter().find(|field| field.is_clock() && is_clock_name(&field.name));
         let next = self.fields.get(idx + 1).filter(|field| field.is_clock());
-        let hour = || self.fields.iter().find(|field| field.is_hour());
-        Some((date, called.or(next).or_else(hour)?))
+        let has_letters = !others.is_empty() && date.name.len() == 1;
+        let is_hour =
+            |field: &&Field| field.is_hour() && (is_hour_name(&field.name) || has_letters);
+        let clock = called.or(next).or_else(|| self.fields.iter().find(is_hour));
+        others.extend(clock.map(|clock| (TimePart::Clock, clock)));
+        if clock.is_some_and(Field::is_hour) {
+            // Next to a maximum, it is the minimum of something.
+            let has_max = self.fields.iter().any(|field| field.name.eq_ignore_ascii_case("max"));
+            let is_minute = |field: &&Field| !(has_max && field.name.eq_ignore_ascii_case("min"));
+            let minute = find(TimePart::Minute).filter(is_minute);
+            others.extend(minute.map(|minute| (TimePart::Minute, minute)));
+        }
+        (!others.is_empty()).then_some(TimeGroup { date, others })
     }
 }
 
 /// Describes the ambiguous dates of a field.
 fn unclear_dates(field: &Field, clock: Option<&Field>) -> FileError {
-    let text = example(&[Some(field), clock]);
+    let text = example(&[Some(field), clock].into_iter().flatten().collect::<Vec<_>>());
     let reason = TimeTexts::default().read(&text).err();
     let reason = reason.unwrap_or_else(|| "pass --time-format".to_owned());
     FileError::Columns(format!("ambiguous dates in column {}: {reason}", field.name))

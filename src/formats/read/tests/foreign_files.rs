@@ -243,6 +243,55 @@ fn dates_are_combined_with_clocks_and_hours() {
     assert_eq!(survey.time(None, Some(1)).unwrap().first_hour, Some(1));
 }
 
+#[test]
+fn year_month_and_day_are_combined_with_hours_and_minutes() {
+    // The layout of UCI's air quality data. A row without a part of the time is invalid.
+    check_csv(
+        "No,year,month,day,hour,pm2.5\n1,2010,1,2,0,NA\n2,2010,1,2,23,7\n3,2010,1,,1,8\n",
+        &[
+            "2: 2010-01-02T00:00:00Z 1 -",
+            "3: 2010-01-02T23:00:00Z 2 7",
+            "4: bad: date or time of day is missing",
+        ],
+    );
+    check_csv(
+        "y,m,d,h,x\n2024,2,29,1,1\n2024,2,29,24,2\n2024,2,30,1,3\n",
+        &[
+            "2: 2024-02-29T00:00:00Z 1",
+            "3: 2024-02-29T23:00:00Z 2",
+            "4: bad: `2024-2-30` is not a date",
+        ],
+    );
+    check_csv("Month,Day,Year,x\n12,31,2023.0,1\n", &["2: 2023-12-31T00:00:00Z 1"]);
+    check_csv(
+        "year,month,day,hour,min,x\n2024,1,2,9,5,1\n2024,1,2,10,30,2\n",
+        &["2: 2024-01-02T09:05:00Z 1", "3: 2024-01-02T10:30:00Z 2"],
+    );
+    check_csv("date,hour,minute,x\n2024-01-02,9,5,1\n", &["2: 2024-01-02T09:05:00Z 1"]);
+    check_csv("year,month,day,time,x\n2024,1,2,0930,1\n", &["2: 2024-01-02T09:30:00Z 1"]);
+    check(
+        "a.ndjson",
+        "{\"year\":2024,\"month\":1.0,\"day\":2,\"x\":1}\n",
+        &["1: 2024-01-02T00:00:00Z 1"],
+    );
+}
+
+#[test]
+fn numbers_next_to_a_time_are_not_its_parts() {
+    // Features of a model are columns.
+    check_time("timestamp,year,month,day\n1704153600,2024,1,2\n1704153660,2024,1,2\n", "timestamp");
+    check_csv(
+        "date,y,m,d,h\n2024-01-02,2000,1,2,3\n2024-01-03,2000,1,2,3\n",
+        &["2: 2024-01-02T00:00:00Z 2000 1 2 3", "3: 2024-01-03T00:00:00Z 2000 1 2 3"],
+    );
+    check_csv("year,month,day,hour,min,max\n2024,1,2,0,5,9\n", &["2: 2024-01-02T00:00:00Z 5 9"]);
+    check_csv("year,month,day,o,h\n2024,1,2,5,9\n", &["2: 2024-01-02T00:00:00Z 5 9"]);
+    let both = "updated_at,year,month,day\n2024-03-01 10:00,2024,1,2\n2024-03-02 10:00,2024,1,3\n";
+    check_rejected(both, &["updated_at (2024-03-01 10:00)", "--time-column year"]);
+    check_rejected("year,month,day,hhmm,x\n2024,1,2,930,1\n", &["column hhmm (930)"]);
+    check_rejected("year,month,x\n2024,1,2\n", &["no column with timestamps among year, month"]);
+}
+
 /// Hours of the night in which the clock of New York is set back, in local time.
 fn local_hours(is_descending: bool) -> String {
     let mut hours: Vec<_> = (22..24).map(|hour| format!("2024-11-02 {hour}:00")).collect();
