@@ -1,4 +1,4 @@
-//! Reads rows from CSV, NDJSON and Parquet files one by one, each with its position.
+//! Reads rows from CSV, NDJSON, JSON and Parquet files one by one, each with its position.
 //!
 //! [`sniff`](sniff::sniff) reads the beginning of a file and determines which field is the timestamp and
 //! which types the other fields have. A [`ColumnMapping`] maps fields to columns. [`Rows`] reads the
@@ -16,6 +16,7 @@ mod ndjson;
 pub mod number_text;
 pub mod parquet;
 mod repeated_hour;
+pub mod selection;
 pub mod sniff;
 mod source;
 pub mod time_text;
@@ -245,6 +246,8 @@ pub struct Rows {
     ahead: VecDeque<Result<PlacedRow, BadRow>>,
     /// Timestamp of the previous row.
     last_at: Option<Timestamp>,
+    /// Line of the previous record.
+    line: u64,
     read_bytes: source::Counter,
     size_bytes: Option<u64>,
 }
@@ -271,6 +274,7 @@ impl Rows {
             example: None,
             ahead: VecDeque::new(),
             last_at: None,
+            line: from.line,
             read_bytes,
             size_bytes,
         })
@@ -340,28 +344,41 @@ impl Rows {
         }
     }
 
+    /// Reads the next row. If the mapping has a selection, skips other rows and invalid records.
     fn read_row(&mut self) -> Result<Option<Result<ReadRow, BadRow>>, FileError> {
-        let (mapping, targets, example) = (&self.mapping, &mut self.targets, &self.example);
-        let mut building = mapping.begin();
-        let mut time = None;
-        let read = self.records.next(&mut |field, name, cell| {
-            if field >= targets.len() {
-                targets.resize(field + 1, Target::Unknown);
+        let selection = self.mapping.selection();
+        while selection.is_none_or(|selection| self.line < selection.last_line) {
+            let (mapping, targets, example) = (&self.mapping, &mut self.targets, &self.example);
+            let mut building = mapping.begin();
+            let mut time = None;
+            let read = self.records.next(&mut |field, name, cell| {
+                if field >= targets.len() {
+                    targets.resize(field + 1, Target::Unknown);
+                }
+                let Some(target) = targets.get_mut(field) else { return };
+                if *target == Target::Unknown {
+                    *target = mapping.target(name);
+                }
+                if example.is_none() && matches!(target, Target::Time | Target::TimePart(_)) {
+                    let text = cell.describe();
+                    let text = text.trim_matches('`').trim();
+                    time =
+                        Some(time.take().map_or(text.to_owned(), |date| format!("{date} {text}")));
+                }
+                building.take(mapping, *target, name, cell);
+            });
+            let place = match read {
+                Ok(Some(place)) => place,
+                Ok(None) => return Ok(None),
+                Err(Stop::Bad(_)) if selection.is_some() => continue,
+                Err(Stop::Bad(bad)) => return Ok(Some(Err(bad))),
+                Err(Stop::File(error)) => return Err(error),
+            };
+            self.line = place.line;
+            if selection.is_some() && !building.is_selected() {
+                continue;
             }
-            let Some(target) = targets.get_mut(field) else { return };
-            if *target == Target::Unknown {
-                *target = mapping.target(name);
-            }
-            if example.is_none() && matches!(target, Target::Time | Target::TimePart(_)) {
-                let text = cell.describe();
-                let text = text.trim_matches('`').trim();
-                time = Some(time.take().map_or(text.to_owned(), |date| format!("{date} {text}")));
-            }
-            building.take(mapping, *target, name, cell);
-        });
-        match read {
-            Ok(None) => Ok(None),
-            Ok(Some(place)) => Ok(Some(match building.finish(mapping) {
+            return Ok(Some(match building.finish(mapping) {
                 Ok(Built { row, is_cut, later }) => {
                     if self.example.is_none() {
                         self.example = time.map(|text| (text, row.timestamp));
@@ -370,10 +387,9 @@ impl Rows {
                     Ok(ReadRow { placed, later })
                 }
                 Err(reason) => Err(BadRow { line: place.line, reason }),
-            })),
-            Err(Stop::Bad(bad)) => Ok(Some(Err(bad))),
-            Err(Stop::File(error)) => Err(error),
+            }));
         }
+        Ok(None)
     }
 }
 

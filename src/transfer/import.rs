@@ -7,24 +7,28 @@ mod report;
 mod send;
 mod stored;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
 use client::datasets::insert::InsertMode;
 use formats::read::number_text::Decimal;
+use formats::read::selection::find_selections;
 use formats::read::time_text::TimeTexts;
 use formats::read::timestamps::TimeUnit;
 use formats::read::{FileError, Format};
 use model::count::counted_short;
 use model::dataset::{DatasetId, Dtype};
+use tokio::task::spawn_blocking;
 use wire::datasets::CreateDataset;
 
 use self::checkpoint::{ImportCheckpoint, ResumePoint};
-use self::files::{ImportFile, find_files};
+use self::files::{ImportFile, find_files, split_file};
 pub use self::report::ImportReport;
 use self::report::Repeats;
-use self::send::{ImportTarget, SendState, send};
+use self::send::{ImportTarget, SendState, bad_row_error, send};
 use self::stored::StoredRows;
 use crate::event::Reporter;
 
@@ -35,6 +39,8 @@ pub struct ImportOptions {
     pub paths: Vec<PathBuf>,
     /// Id or name of the dataset, or a template for it. `None` to derive the name from the path.
     pub dataset: Option<String>,
+    /// Field by which each file is split into datasets, one for each value.
+    pub split_by: Option<String>,
     /// Format of all files, or `None` to use the extension of each file.
     pub format: Option<Format>,
     /// Delimiter of CSV fields, or `None` to detect it from the header.
@@ -91,6 +97,10 @@ pub struct ColumnOptions {
 pub struct Imported {
     /// Display name of the file.
     pub file: String,
+    /// Display name of the file and the value by which it is split.
+    pub title: String,
+    /// Name of the dataset.
+    pub dataset_name: String,
     /// Dataset of the rows. `None` if it does not exist in a dry run.
     pub dataset: Option<DatasetId>,
     /// Counts of the rows.
@@ -103,7 +113,7 @@ pub struct Import<'a> {
     options: &'a ImportOptions,
     service: &'a Datasets,
     reporter: &'a dyn Reporter,
-    files: std::vec::IntoIter<ImportFile>,
+    files: VecDeque<ImportFile>,
     n_files: usize,
     checkpoint: ImportCheckpoint,
     repeats: Repeats,
@@ -122,9 +132,12 @@ impl<'a> Import<'a> {
         service: &'a Datasets,
         reporter: &'a dyn Reporter,
     ) -> anyhow::Result<Self> {
-        let files = find_files(&options.paths, options.dataset.as_deref(), options.format)?;
         let ImportOptions { columns, delimiter, has_header, skip_lines, mode, .. } = options;
-        let reading = format!("{columns:?} {delimiter:?} {has_header:?} {skip_lines} {mode:?}");
+        let split_by = options.split_by.as_deref();
+        let files =
+            find_files(&options.paths, options.dataset.as_deref(), options.format, split_by)?;
+        let reading =
+            format!("{columns:?} {delimiter:?} {has_header:?} {skip_lines} {mode:?} {split_by:?}");
         let checkpoint = ImportCheckpoint::open(
             options.checkpoints.as_deref(),
             (service.address(), &reading),
@@ -136,7 +149,7 @@ impl<'a> Import<'a> {
             service,
             reporter,
             n_files: files.len(),
-            files: files.into_iter(),
+            files: files.into(),
             checkpoint,
             repeats: Repeats::default(),
             n_imported: 0,
@@ -151,16 +164,21 @@ impl<'a> Import<'a> {
     /// An error if a file cannot be read, a row is invalid, or the service refuses. Rows that were
     /// stored before remain. A repeated import continues after them.
     pub async fn next_file(&mut self) -> anyhow::Result<Option<Imported>> {
-        while let Some(file) = self.files.next() {
-            let one = self.import(&file).await;
+        while let Some(file) = self.files.pop_front() {
+            let is_whole = self.options.split_by.is_some() && file.split.is_none();
+            let one = if is_whole {
+                self.split(&file).await.map(|()| None)
+            } else {
+                self.import(&file).await
+            };
             // An empty file among several does not stop the import.
             if self.n_files > 1 && one.as_ref().is_err_and(is_empty) {
                 let name = file.display_name();
                 self.reporter.note(&format!("{name} has no rows, and is skipped"));
                 continue;
             }
-            let one = one.with_context(|| format!("cannot import {}", file.display_name()))?;
-            self.n_imported += 1;
+            let one = one.with_context(|| format!("cannot import {}", file.title()))?;
+            self.n_imported += usize::from(!is_whole);
             if let Some(imported) = one {
                 self.n_stored += imported.report.n_stored();
                 self.n_skipped += imported.report.skipped.n_rows;
@@ -185,7 +203,8 @@ impl<'a> Import<'a> {
             (1, _) => {}
             (n_imported, _) => {
                 let rows = counted_short(self.n_stored, "row");
-                self.reporter.note(&format!("imported {n_imported} files: {rows}"));
+                let what = if self.options.split_by.is_some() { "datasets" } else { "files" };
+                self.reporter.note(&format!("imported {n_imported} {what}: {rows}"));
             }
         }
         if self.n_skipped > 0 {
@@ -195,18 +214,51 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Reads a file to find the values of the field by which it is split. Its parts are imported next.
+    async fn split(&mut self, file: &ImportFile) -> anyhow::Result<()> {
+        let Self { options, reporter, .. } = *self;
+        let field = options.split_by.clone().unwrap_or_default();
+        if file.is_stdin() {
+            bail!("standard input cannot be split, since it is read twice for that");
+        }
+        let reading = file.read_options(options);
+        let surveyed = Arc::new(columns::survey_file(&options.columns, file, reading).await?);
+        columns::check_field(&field, &surveyed)?;
+        let path = file.path.clone();
+        let found = spawn_blocking(move || find_selections(&path, reading, &field)).await??;
+        let name = file.display_name();
+        if let Some(bad) = &found.first_bad {
+            if !options.skips_bad {
+                return Err(bad_row_error(&name, bad));
+            }
+            let n_bad = counted_short(found.n_bad, "invalid row");
+            let (line, reason) = (bad.line, &bad.reason);
+            reporter.note(&format!("skipped {n_bad}, the first is {name}:{line}: {reason}"));
+        }
+        if found.selections.is_empty() {
+            return Err(FileError::Empty.into());
+        }
+        let files = split_file(file, options.dataset.as_deref(), found.selections, &surveyed)?;
+        self.n_skipped += found.n_bad;
+        self.n_files = self.n_files - 1 + files.len();
+        for file in files.into_iter().rev() {
+            self.files.push_front(file);
+        }
+        Ok(())
+    }
+
     /// Imports a file, or only reads it in a dry run. Returns `None` if all of it is already stored.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;
-        let name = file.display_name();
+        let name = file.title();
         let reading = file.read_options(options);
         let plan = columns::plan_import(service, &options.columns, file, reading).await?;
         reporter.note(&plan.preview(file));
         if options.is_dry_run && file.is_stdin() {
             return Ok(None);
         }
-        let mut resume = ResumePoint::default();
+        let mut resume = ResumePoint { place: file.begin(), ..ResumePoint::default() };
         let mut dataset = plan.dataset();
         if !options.is_dry_run {
             let prepared = plan.prepare_dataset(service, &options.template, file).await?;
@@ -237,11 +289,13 @@ impl<'a> Import<'a> {
             report: ImportReport::new(plan.time_column(), resume.n_rows, options.is_dry_run),
             repeats: self.repeats.of_dataset(&file.dataset),
         };
+        let dataset_name = plan.dataset_name(file);
         let report = send(target, reading, plan.plan, resume, state).await?;
         if let Some(dataset) = dataset.filter(|_| !options.is_dry_run) {
             checkpoint.mark_done(file, dataset);
         }
-        Ok(Some(Imported { file: name, dataset, report }))
+        let file = file.display_name();
+        Ok(Some(Imported { file, title: name, dataset_name, dataset, report }))
     }
 }
 

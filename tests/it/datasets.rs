@@ -13,6 +13,7 @@ mod no_space;
 mod open_files;
 mod rows;
 mod scenarios;
+mod split;
 mod stream;
 mod upkeep;
 

@@ -11,7 +11,7 @@ use formats::read::time_text::{Ambiguous, TimeFormat, TimeTexts, Zone};
 use formats::read::timestamps::TimeUnit;
 use model::dataset::Dtype;
 use stack::data_dir::project_dirs;
-use transfer::import::{ColumnOptions, Import, ImportOptions};
+use transfer::import::{ColumnOptions, Import, ImportOptions, Imported};
 
 use super::catalog::AboutFlags;
 use super::connection::DatasetServiceFlags;
@@ -32,17 +32,23 @@ pub(crate) struct ImportCommand {
     /// stem]
     #[arg(long, value_name = "DATASET")]
     dataset: Option<String>,
-    /// csv, ndjson or parquet [default: by the file's ending]
+    /// Field by which the rows are divided into datasets, one for each value. The field is not a
+    /// column. A dataset is called like --dataset and the value, `prices_AAPL`, unless --dataset has
+    /// `{FIELD}`
+    #[arg(long, value_name = "FIELD")]
+    split_by: Option<String>,
+    /// csv, ndjson (also for a JSON array) or parquet [default: by the file's ending]
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     format: Option<Format>,
     /// Separator of CSV fields [default: the most frequent candidate in the header]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
-    /// The first line of CSV is data, and columns are `column_1` and so on [default: detected from
-    /// the lines below it]
+    /// The first line of CSV, or the first array in a JSON array, is data, and columns are
+    /// `column_1` and so on [default: detected from the values]
     #[arg(long, conflicts_with = "header")]
     no_header: bool,
-    /// The first line of CSV is the header, even if its names look like numbers
+    /// The first line of CSV, or the first array in a JSON array, is the header, even if its names
+    /// look like numbers
     #[arg(long)]
     header: bool,
     /// Lines of CSV to skip before the header, or before the data [default: comments, and lines
@@ -67,8 +73,8 @@ pub(crate) struct ImportCommand {
     /// Read the files and report what would be imported, without sending anything
     #[arg(long)]
     dry_run: bool,
-    /// Print a JSON object for each file: its time column, numbers of rows read, stored, replaced,
-    /// skipped and truncated, with examples
+    /// Print a JSON object for each file, or for each dataset of --split-by: its time column, numbers
+    /// of rows read, stored, replaced, skipped and truncated, with examples
     #[arg(long)]
     json: bool,
     /// Start from the beginning, even if an earlier import was interrupted
@@ -83,8 +89,8 @@ pub(crate) struct ImportCommand {
 /// Mapping of the fields of a file to columns.
 #[derive(Debug, Clone, Args)]
 struct ColumnFlags {
-    /// Field with the timestamp [default: the best match by name, values and order; two good
-    /// matches are rejected]
+    /// Field with the timestamp, or one of several with its parts [default: the best match by name,
+    /// values and order; two good matches are rejected]
     #[arg(long = "time-column", alias = "time", value_name = "FIELD")]
     time: Option<String>,
     /// Unit of a numeric timestamp: s, ms, us or ns since 1970; date, as in 20260101; month, as in
@@ -137,6 +143,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     let options = ImportOptions {
         paths: command.files,
         dataset: command.dataset,
+        split_by: command.split_by,
         format: command.format,
         delimiter: command.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()),
         has_header: (command.header || command.no_header).then_some(command.header),
@@ -154,9 +161,10 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     let reporter = ProgressReporter::single();
     let mut import = Import::open(&options, &service, &reporter)?;
     while let Some(imported) = import.next_file().await? {
-        tell(&imported.report.text(&imported.file));
+        let Imported { file, title, dataset_name, dataset, report } = &imported;
+        tell(&report.text(title));
         if command.json {
-            print_json(&imported.report.json(&imported.file, imported.dataset).to_string())?;
+            print_json(&report.json(file, *dataset, dataset_name).to_string())?;
         }
     }
     import.finish()

@@ -8,6 +8,7 @@ use model::timestamp::Timestamp;
 
 use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
 use super::number_text::Decimal;
+use super::selection::Selection;
 use super::sniff::time_column::{TimeFields, TimePart};
 use super::time_text::{ReadTime, TWICE, TimeTexts};
 use super::timestamps::{TimeUnit, timestamp};
@@ -21,6 +22,8 @@ pub enum Target {
     TimePart(TimePart),
     /// The value of the column with this index.
     Column(usize),
+    /// The field that selects the rows.
+    Selected,
     /// The values are ignored.
     LeftOut,
     /// The mapping does not include the field. A row that has a value in this field is invalid.
@@ -61,6 +64,8 @@ pub struct ColumnMapping {
     decimal: Decimal,
     /// Texts that represent missing values.
     nulls: Vec<String>,
+    /// Rows that are read, or `None` for all.
+    selection: Option<Selection>,
 }
 
 /// A row being assembled.
@@ -75,6 +80,8 @@ pub(super) struct Building {
     parts: Vec<(TimePart, String)>,
     values: Vec<Option<Value>>,
     wrong: Option<String>,
+    /// True if the row has the value of the mapping's selection. `None` before its field.
+    is_selected: Option<bool>,
 }
 
 /// An assembled row.
@@ -142,6 +149,16 @@ impl ColumnMapping {
         self.by_field.insert(field.to_owned(), Target::LeftOut);
     }
 
+    /// Limits the mapping to the rows of `selection`, whose field is not a column.
+    pub fn select(&mut self, selection: Selection) {
+        self.by_field.insert(selection.field.clone(), Target::Selected);
+        self.selection = Some(selection);
+    }
+
+    pub(super) const fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
+    }
+
     /// Returns the columns, in the order of the rows' values.
     #[must_use]
     pub fn columns(&self) -> &[MappedColumn] {
@@ -184,7 +201,11 @@ impl Building {
         name: &str,
         cell: Cell<'_>,
     ) {
-        if self.wrong.is_some() {
+        if target == Target::Selected {
+            let selection = mapping.selection.as_ref();
+            self.is_selected = Some(selection.is_some_and(|selection| selection.matches(cell)));
+        }
+        if self.wrong.is_some() || self.is_selected == Some(false) {
             return;
         }
         let cell = match cell {
@@ -196,7 +217,7 @@ impl Building {
             cell => cell,
         };
         let taken = match target {
-            Target::LeftOut => Ok(()),
+            Target::LeftOut | Target::Selected => Ok(()),
             Target::TimePart(part) => {
                 let text = match cell {
                     Cell::Float(number) => exact_integer(number).map(|whole| whole.to_string()),
@@ -215,6 +236,11 @@ impl Building {
             Target::Column(idx) => self.take_value(mapping, idx, cell),
         };
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));
+    }
+
+    /// Returns true if the row has the value of the mapping's selection.
+    pub(super) fn is_selected(&self) -> bool {
+        self.is_selected == Some(true)
     }
 
     fn set(&mut self, ReadTime { at, is_cut, later }: ReadTime) {

@@ -1,5 +1,6 @@
 mod foreign_files;
 mod json_array;
+mod selection;
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -33,7 +33,7 @@ pub(super) struct ResumePoint {
 pub(super) struct ImportCheckpoint {
     /// `None` if there is no directory to write to.
     path: Option<PathBuf>,
-    /// Progress of each file, keyed by its absolute path.
+    /// Progress of each file or part of a file, keyed by its absolute path.
     files: BTreeMap<String, FileProgress>,
     written: Option<Instant>,
 }
@@ -85,12 +85,13 @@ impl ImportCheckpoint {
 
     /// Returns the point at which the import of the file into `dataset` resumes.
     pub(super) fn resume_point(&self, file: &ImportFile, dataset: DatasetId) -> ResumePoint {
+        let first = ResumePoint { place: file.begin(), ..ResumePoint::default() };
         let resume = self.progress(file, dataset).map(|progress| ResumePoint {
             n_rows: progress.rows,
             place: Place::of_numbers(progress.place),
             n_sorted: progress.sorted_in_parts,
         });
-        resume.unwrap_or_default()
+        resume.unwrap_or(first)
     }
 
     /// Records the progress of a file.
@@ -141,7 +142,8 @@ impl ImportCheckpoint {
     }
 }
 
-/// Returns the absolute path and the identity of a file, or `None` for standard input.
+/// Returns the absolute path, with the dataset if the file is split, and the identity of a file, or
+/// `None` for standard input.
 fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     if file.is_stdin() {
         return None;
@@ -150,5 +152,8 @@ fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     let metadata = fs::metadata(&path).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     let changed = u64::try_from(changed.as_micros()).ok()?;
-    Some((path.display().to_string(), (metadata.len(), changed, file.dataset.clone())))
+    let path = path.display();
+    let name =
+        if file.split.is_some() { format!("{path} as {}", file.dataset) } else { path.to_string() };
+    Some((name, (metadata.len(), changed, file.dataset.clone())))
 }

@@ -2,14 +2,15 @@
 //! values of the fields.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
-use formats::read::ReadOptions;
 use formats::read::column_mapping::{ColumnMapping, MappedColumn};
 use formats::read::number_text::Decimal;
 use formats::read::sniff::time_column::TimeFields;
 use formats::read::sniff::{Field, SniffedFields, sniff};
+use formats::read::{Place, ReadOptions};
 use model::count::counted;
 use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP};
 use model::escape::escape_line;
@@ -47,7 +48,10 @@ pub(super) async fn plan_import(
     file: &ImportFile,
     options: ReadOptions,
 ) -> anyhow::Result<ImportPlan> {
-    let surveyed = survey_file(flags, file, options).await?;
+    let surveyed = match &file.split {
+        Some((_, surveyed)) => Arc::clone(surveyed),
+        None => Arc::new(survey_file(flags, file, options).await?),
+    };
     let dataset = if file.is_named {
         look_up_dataset(service, &file.dataset).await?
     } else {
@@ -98,6 +102,12 @@ pub(super) async fn plan_import(
         plan.column(&field.name, MappedColumn { name, dtype, is_rounded });
         fields.push((field.name.clone(), idx, example(field, dtype)));
     }
+    if let Some((selection, _)) = &file.split {
+        if time.contains(&selection.field) {
+            bail!("column {} is the time, by which files are not split", selection.field);
+        }
+        plan.select(selection.clone());
+    }
     check_types(flags, &plan)?;
     check_timestamp(&plan)?;
     if plan.columns().is_empty() {
@@ -109,7 +119,7 @@ pub(super) async fn plan_import(
 }
 
 /// Examines the beginning of a file. Standard input is described by the options instead.
-async fn survey_file(
+pub(super) async fn survey_file(
     flags: &ColumnOptions,
     file: &ImportFile,
     options: ReadOptions,
@@ -158,16 +168,17 @@ fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
 
 /// Checks that the fields that the options name exist.
 fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
-    let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
-    let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
-    for name in named {
-        if !is_there(name) {
-            let fields: Vec<_> =
-                surveyed.fields.iter().map(|field| escape_line(&field.name)).collect();
-            bail!("there is no field {name}, only {}", fields.join(", "));
-        }
+    let mut named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
+    named.try_for_each(|name| check_field(name, surveyed))
+}
+
+/// Checks that a field exists.
+pub(super) fn check_field(name: &str, surveyed: &SniffedFields) -> anyhow::Result<()> {
+    if surveyed.fields.iter().any(|field| field.name == name) {
+        return Ok(());
     }
-    Ok(())
+    let fields: Vec<_> = surveyed.fields.iter().map(|field| escape_line(&field.name)).collect();
+    bail!("there is no field {name}, only {}", fields.join(", "))
 }
 
 /// Checks that each field can become a column or is left out.
@@ -213,6 +224,12 @@ impl ImportPlan {
         self.exists.as_ref().map(|(dataset, _)| dataset.id)
     }
 
+    /// Returns the name of the dataset of a file.
+    pub(super) fn dataset_name(&self, file: &ImportFile) -> String {
+        let existing = self.exists.as_ref().map(|(dataset, _)| &dataset.name);
+        existing.unwrap_or(&file.dataset).clone()
+    }
+
     /// Returns the display names of the fields with the timestamp.
     pub(super) fn time_column(&self) -> String {
         let names: Vec<_> = self.time.names().map(escape_line).collect();
@@ -224,18 +241,19 @@ impl ImportPlan {
         }
     }
 
-    /// Describes the import.
+    /// Describes the import. If the file is split, the columns are only described for the first part.
     pub(super) fn preview(&self, file: &ImportFile) -> String {
-        let (verb, name) = match &self.exists {
-            Some((dataset, _)) => {
-                ("into dataset", format!("{}, {}", dataset.id, escape_line(&dataset.name)))
-            }
-            None => ("into a new dataset", escape_line(&file.dataset).into()),
+        let name = self.dataset_name(file);
+        let name = escape_line(&name);
+        let into = match &self.exists {
+            Some((dataset, _)) => format!("into dataset {}, {name}", dataset.id),
+            None => format!("into a new dataset {name}"),
         };
-        let mut lines = vec![
-            format!("{} is imported {verb} {name}", file.display_name()),
-            format!("  {:<8} {}", "time", self.time_column()),
-        ];
+        let mut lines = vec![format!("{} is imported {into}", file.title())];
+        if file.begin() != Place::default() {
+            return lines.concat();
+        }
+        lines.push(format!("  {:<8} {}", "time", self.time_column()));
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
         }

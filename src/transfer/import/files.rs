@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use formats::read::{self, Format, ReadOptions};
+use formats::read::selection::Selection;
+use formats::read::sniff::SniffedFields;
+use formats::read::{self, Format, Place, ReadOptions};
+use model::escape::escape_line;
+use model::text::is_unprintable;
 
 use super::ImportOptions;
 
@@ -24,11 +29,29 @@ pub(super) struct ImportFile {
     pub(super) dataset: String,
     /// True if the user specified the dataset, which may be an id. Otherwise it is a name.
     pub(super) is_named: bool,
-    /// Parts of the path of the form `name=value`.
+    /// Parts of the path of the form `name=value`, and the value by which the file is split.
     pub(super) parts: BTreeMap<String, String>,
+    /// The rows to import and the fields of the file, if the file is split. `None` for all rows.
+    pub(super) split: Option<(Selection, Arc<SniffedFields>)>,
 }
 
 impl ImportFile {
+    /// Returns the path, and the value by which it is split, as messages show them.
+    pub(super) fn title(&self) -> String {
+        let name = self.display_name();
+        match &self.split {
+            None => name,
+            Some((Selection { field, value, .. }, _)) => {
+                format!("{name} ({} {})", escape_line(field), escape_line(value))
+            }
+        }
+    }
+
+    /// Returns the position before the first row.
+    pub(super) fn begin(&self) -> Place {
+        self.split.as_ref().map(|(selection, _)| selection.begin).unwrap_or_default()
+    }
+
     /// Returns the path as messages show it.
     pub(super) fn display_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
@@ -45,7 +68,8 @@ impl ImportFile {
     }
 }
 
-/// Finds the files in `paths`. The files of a directory are sorted by name.
+/// Finds the files in `paths`. The files of a directory are sorted by name. They will be split by the
+/// field `split_by`, if there is one.
 ///
 /// # Errors
 /// An error if a file does not exist, or its format or dataset is unknown.
@@ -53,6 +77,7 @@ pub(super) fn find_files(
     paths: &[PathBuf],
     dataset: Option<&str>,
     format: Option<Format>,
+    split_by: Option<&str>,
 ) -> anyhow::Result<Vec<ImportFile>> {
     let mut files = Vec::new();
     for path in paths {
@@ -66,7 +91,9 @@ pub(super) fn find_files(
             files.push(path.clone());
         }
     }
-    files.into_iter().map(|path| describe_file(path, dataset, format)).collect()
+    // The values are not known before the files are read.
+    let split = split_by.map(|field| (field, "*"));
+    files.into_iter().map(|path| describe_file(path, dataset, format, split)).collect()
 }
 
 fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -93,29 +120,67 @@ fn is_hidden(path: &Path) -> bool {
     name.starts_with(['.', '_'])
 }
 
+/// Divides a file into the rows of each selection. Its dataset is named like the one of the file and the
+/// value, unless the template in `dataset` has the name of the field.
+///
+/// # Errors
+/// An error if two values result in the same name.
+pub(super) fn split_file(
+    file: &ImportFile,
+    dataset: Option<&str>,
+    selections: Vec<Selection>,
+    surveyed: &Arc<SniffedFields>,
+) -> anyhow::Result<Vec<ImportFile>> {
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
+    let mut files = Vec::new();
+    for selection in selections {
+        let value = selection.value.replace(is_unprintable, "_");
+        let part = Some((selection.field.as_str(), value.as_str()));
+        let mut one = describe_file(file.path.clone(), dataset, Some(file.format), part)?;
+        if let Some(other) = values.insert(one.dataset.clone(), selection.value.clone()) {
+            let (field, value) = (&selection.field, &selection.value);
+            bail!(
+                "values `{other}` and `{value}` of {field} have the same dataset {}",
+                one.dataset
+            );
+        }
+        one.split = Some((selection, Arc::clone(surveyed)));
+        files.push(one);
+    }
+    Ok(files)
+}
+
+/// Determines the format and the dataset of a file. `split` is the field by which it is split, and its
+/// value.
 fn describe_file(
     path: PathBuf,
     dataset: Option<&str>,
     format: Option<Format>,
+    split: Option<(&str, &str)>,
 ) -> anyhow::Result<ImportFile> {
     let shown = path.display();
     let format = format.or_else(|| Format::of_file(&path));
     let Some(format) = format else {
         bail!("unknown format of {shown}\nhint: pass --format csv, ndjson or parquet")
     };
-    let parts = parts(&path);
-    let name = if let Some(template) = dataset {
-        fill_template(template, &path, &parts)?
-    } else {
-        // A part such as dt=… is a time, not the name of the dataset.
-        let named = parts.iter().find(|(name, _)| !is_time_part(name));
-        match named.map(|(_, value)| value.clone()).or_else(|| stem(&path)) {
-            Some(name) => name,
-            None => bail!("unknown dataset of {shown}\nhint: pass --dataset"),
-        }
+    let mut parts = parts(&path);
+    // A part such as dt=… is a time, not the name of the dataset.
+    let named = parts.iter().find(|(name, _)| !is_time_part(name));
+    let usual = named.map(|(_, value)| value.clone()).or_else(|| stem(&path));
+    parts.extend(split.map(|(field, value)| (field.to_owned(), value.to_owned())));
+    let name = match (dataset, usual) {
+        (Some(template), _) => fill_template(template, &path, &parts)?,
+        (None, Some(name)) => name,
+        (None, None) => bail!("unknown dataset of {shown}\nhint: pass --dataset"),
     };
-    let is_named = dataset.is_some_and(|template| !template.contains('{'));
-    Ok(ImportFile { path, format, dataset: name, is_named, parts })
+    let has_part =
+        |field: &str| dataset.is_some_and(|template| template.contains(&format!("{{{field}}}")));
+    let name = match split {
+        Some((field, value)) if !has_part(field) => format!("{name}_{value}"),
+        _ => name,
+    };
+    let is_named = split.is_none() && dataset.is_some_and(|template| !template.contains('{'));
+    Ok(ImportFile { path, format, dataset: name, is_named, parts, split: None })
 }
 
 pub(super) fn is_time_part(name: &str) -> bool {
@@ -168,9 +233,23 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, dataset: Option<&str>, want: &str) {
-        let file = describe_file(PathBuf::from(path), dataset, None);
+        let file = describe_file(PathBuf::from(path), dataset, None, None);
         let got = file.map_or_else(|error| error.to_string(), |file| file.dataset);
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn dataset_of_a_part_is_named_by_its_value() {
+        let name = |path: &str, dataset| {
+            let split = Some(("symbol", "A B"));
+            let file = describe_file(PathBuf::from(path), dataset, None, split).unwrap();
+            assert_eq!(file.parts["symbol"], "A B");
+            (file.dataset, file.is_named)
+        };
+        assert_eq!(name("kit/all.csv", None), ("all_A B".to_owned(), false));
+        assert_eq!(name("kit=x/all.csv", None), ("x_A B".to_owned(), false));
+        assert_eq!(name("all.csv", Some("7")), ("7_A B".to_owned(), false));
+        assert_eq!(name("all.csv", Some("{symbol}_{stem}")), ("A B_all".to_owned(), false));
     }
 
     #[test]

@@ -157,11 +157,12 @@ impl ImportReport {
 
     /// Returns the counts and examples as a JSON object.
     #[must_use]
-    pub fn json(&self, file: &str, dataset: Option<DatasetId>) -> Value {
+    pub fn json(&self, file: &str, dataset: Option<DatasetId>, dataset_name: &str) -> Value {
         let (first, last) = self.span.unzip();
         json!({
             "file": file,
             "dataset": dataset.map(DatasetId::get),
+            "dataset_name": dataset_name,
             "dry_run": self.is_dry_run,
             "time_column": self.time_column,
             "first": first.map(|at| at.to_string()),

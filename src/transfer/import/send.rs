@@ -147,7 +147,7 @@ pub(super) async fn send(
     sent.with_context(|| format!("import stopped after {}", counted(n_rows, "row")))?;
     let n_stored = state.report.n_stored();
     let did = if is_dry_run { "checked" } else { "imported" };
-    state.progress.finish(n_stored, &format!("{did} {}", target.file.display_name()));
+    state.progress.finish(n_stored, &format!("{did} {}", target.file.title()));
     Ok(state.report)
 }
 
@@ -220,7 +220,7 @@ async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Res
 }
 
 /// Returns the error for an invalid row in the file called `name`.
-fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error {
+pub(super) fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error {
     anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
 }
 
