@@ -206,7 +206,7 @@ async fn stopped_import_with_other_options_restarts() {
     };
     let output = import(&["--map", "ask=close", "--leave-out", "bid"]);
     assert!(
-        output.code == 1 && output.err.contains("skip such rows with --skip-bad"),
+        output.code == 1 && output.err.contains("skip invalid rows with --skip-bad"),
         "{output:?}"
     );
     assert_eq!(service.n_rows("a").await, 4);
