@@ -26,7 +26,7 @@ const LOST_KEPT: Duration = Duration::from_mins(10);
 /// create any number of such peers.
 const PASSERBY_KEPT: Duration = Duration::from_mins(1);
 
-/// Maximum number of each of the topics, addresses, protocols and functions of a peer.
+/// Maximum number of topics of a peer, and also of its addresses, protocols and functions.
 const NAMES_MAX: usize = 1024;
 
 /// Table of peers. Clones share it.

@@ -332,7 +332,8 @@ struct DownloadWriter {
     range: Range,
     /// Revision for which the facts of the range are valid.
     revision: u64,
-    /// Receives one message: true if no other commit happened before the range was read.
+    /// Sends one message when reading starts: true if the dataset still has `revision`, or the error of
+    /// the store.
     started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }

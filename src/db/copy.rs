@@ -93,7 +93,7 @@ pub enum CopyError {
     /// The copy differs from the source, since another program wrote to the destination during the
     /// copy.
     #[error(
-        "rows of table {table} differ from the source; stop the services of the destination, and empty it"
+        "table {table} of the destination differs from the source, so another program wrote to it; stop the services of the destination, empty its store and copy again"
     )]
     Differs {
         /// Name of the table.

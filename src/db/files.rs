@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_directory_is_detected_for_good() {
+    fn deleted_directory_is_still_reported_after_it_is_created_again() {
         let (base, path, files) = database();
         fs::remove_dir_all(base.path()).unwrap();
         assert!(files.is_intact() && !files.check() && !files.is_intact());

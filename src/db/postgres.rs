@@ -57,7 +57,7 @@ impl DatabaseUrl {
 /// Error for a text that is not the address of a database. It does not contain the text, which may
 /// include a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the address of a database, such as postgres://user@host:5432/name")]
+#[error("address of a database must have the form postgres://user@host:5432/name")]
 pub struct DatabaseUrlError;
 
 impl FromStr for DatabaseUrl {

@@ -91,8 +91,8 @@ pub enum StartError {
     /// The service cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address of the service is unknown.
-    #[error("address of the service is unknown")]
+    /// The address cannot be determined.
+    #[error("cannot determine the address of the inference service")]
     Address(#[source] io::Error),
 }
 

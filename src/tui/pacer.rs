@@ -31,7 +31,7 @@ const UNCHECKED_FOR: Duration = Duration::from_secs(30);
 /// polls wait for that frame, since separate frames would triple the cost.
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
-/// Schedules frames by their reasons.
+/// Decides when the next frame is drawn, depending on what changed.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn array_is_rejected_instead_of_an_object() {
+    async fn array_is_rejected_if_an_object_is_expected() {
         let error = json::<TagName>(Request::new(Body::from(" [\"public\"]"))).await.unwrap_err();
         assert_eq!(error.to_string(), "invalid JSON body: expected an object");
     }

@@ -20,8 +20,11 @@ const PERIOD: Duration = Duration::from_secs(15);
 /// Duration of the measurement without a server.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// Silence after which a screen counts as settled, followed by the longest wait for it.
-const SETTLED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
+/// Time without output after which a screen counts as settled.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Maximum time until a screen is settled.
+const SETTLED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Usage per second.
 struct Idle {
@@ -56,14 +59,14 @@ pub(crate) fn quiet(runtime: &Runtime) -> Vec<Row> {
     let (service, _) = with_datasets(runtime, 3, 300);
     let session = follow(&service);
     session.press("1");
-    settle(&session, SETTLED.0, SETTLED.1);
+    settle(&session, SETTLED_AFTER, SETTLED_WITHIN);
     let ours = Idle::measure(runtime, &session, PERIOD);
     let is_met = ours.bytes_s == 0.0 && ours.cpu_percent <= 0.05 && ours.wakes_s <= 2.0;
     let bar = "0 B, 0.05 % CPU, 2 wake-ups/s";
     let mut table = vec![Row::new("idle, everything quiet", ours.text(), bar, is_met)];
     for name in others() {
         let session = Session::start(name, &[], SIZE);
-        settle(&session, SETTLED.0, SETTLED.1);
+        settle(&session, SETTLED_AFTER, SETTLED_WITHIN);
         let theirs = Idle::measure(runtime, &session, PERIOD);
         table.push(Row::without_bar(&format!("  {name}, idle"), theirs.text()));
     }
@@ -75,10 +78,10 @@ pub(crate) fn with_a_stream(runtime: &Runtime) -> Vec<Row> {
     let session = Session::start(TRIPTYCH, &[], SIZE);
     session.wait_text("3 workers · datasets", SHOWN_WITHIN);
     session.press("4");
-    settle(&session, SETTLED.0, SETTLED.1);
+    settle(&session, SETTLED_AFTER, SETTLED_WITHIN);
     session.press("3");
     session.wait_text("live · ", SHOWN_WITHIN);
-    settle(&session, SETTLED.0, SETTLED.1);
+    settle(&session, SETTLED_AFTER, SETTLED_WITHIN);
     let ours = Idle::measure(runtime, &session, PERIOD);
     let is_met = ours.bytes_s <= 6_000.0 && ours.cpu_percent <= 0.6;
     vec![Row::new("a row a second and a topic", ours.text(), "6 kB/s, 0.6 % CPU", is_met)]
@@ -96,9 +99,9 @@ pub(crate) fn storm(runtime: &Runtime) -> Vec<Row> {
     session.press("3");
     session.wait_text("live · ", SHOWN_WITHIN);
     let inserting = insert_rows(runtime, service.http(), datasets[0].clone(), 1);
-    sleep(runtime, SETTLED.0);
+    sleep(runtime, SETTLED_AFTER);
     drop(inserting);
-    sleep(runtime, SETTLED.0);
+    sleep(runtime, SETTLED_AFTER);
     service.stop();
     let ours = Idle::measure(runtime, &session, AWAY);
     let logs = fs::read_dir(state.path().join("triptych").join("log")).unwrap();

@@ -118,7 +118,7 @@ impl Serialize for FlatLine<'_> {
     }
 }
 
-/// Value of a member of a flat row.
+/// Value of a JSON member of a row: its timestamp or the value of a column.
 enum Member<'a> {
     Timestamp(Timestamp),
     Value(&'a Value),

@@ -44,7 +44,7 @@ pub enum ExchangeError {
     #[error("cannot open a stream")]
     Unopened(#[source] io::Error),
     /// The network has stopped.
-    #[error("the network has stopped")]
+    #[error("network has stopped")]
     Stopped,
     /// The connection or the stream broke.
     #[error("the stream broke")]

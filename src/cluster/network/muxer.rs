@@ -201,7 +201,8 @@ impl FrameReader {
             let n_bytes = u32::from_be_bytes([n0, n1, n2, n3]);
             self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
             if flags & RST != 0 {
-                // Yamux drops the rest of the body. No stream has the id 0.
+                // Yamux drops the rest of the body of a reset stream. No stream has the id 0, so its
+                // bytes are not counted for any stream.
                 self.stream = 0;
             }
         }

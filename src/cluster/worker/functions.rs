@@ -257,7 +257,7 @@ impl Worker {
     /// Records that function `id` has been compiled.
     pub(super) fn note_compiled(&self, id: FunctionId) {
         if self.0.compilations.ready.lock().insert(id) {
-            // Compiled functions are part of the offer.
+            // Offers name the compiled functions, so a new one must be sent.
             self.0.changed.notify_one();
         }
     }

@@ -299,7 +299,7 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
         let line = record.begin.line + 1;
         return Err(FileError::Columns(format!(
             "line {line} has {} fields, and most lines have {n_fields}: pass --skip-lines {line} if \
-             it is no header, or correct it",
+             it is not part of the table, or correct it",
             record.fields.len()
         )));
     }

@@ -247,7 +247,7 @@ impl Backtest {
         submissions
     }
 
-    /// Closes an epoch. Returns `None` without predictions.
+    /// Closes an epoch. Returns `None` if there are no predictions.
     #[expect(clippy::type_complexity, reason = "a bundle, and where its values lie")]
     fn close(
         &self,

@@ -49,9 +49,9 @@ pub struct Forecast {
     pub losses: ByActor<f64>,
 }
 
-/// Returns the forecast of each built-in forecaster for `inferences`, as losses by `rule`. Empty
-/// forecasts are omitted, such as all of them before the first epoch was learned from. So is
-/// [`MEAN`] if losses are not logarithmic, since it would equal [`STEADY`].
+/// Returns the forecast of each built-in forecaster for `inferences`, in losses as `rule` defines them.
+/// Empty forecasts are omitted. Before the losses of an epoch are known, all are empty. If losses are not
+/// logarithmic, [`MEAN`] is omitted, since it would equal [`STEADY`].
 pub fn built_in(
     inferences: &BTreeMap<Address, Values>,
     past: &Past,

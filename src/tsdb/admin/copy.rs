@@ -123,7 +123,7 @@ pub enum CopyError {
     /// The copy was changed or pruned independently of its source, or has other tags. It was not
     /// touched.
     #[error(
-        "copy was changed after it was made; copy to an empty store, or delete the copy if its changes are not needed"
+        "dataset of the destination was changed after it was copied; copy to an empty store, or delete this dataset if its changes are not needed"
     )]
     CopyChanged,
     /// The source was written during the copy, or the copy was written by another program.

@@ -249,9 +249,10 @@ pub(super) async fn announce<S: Session>(
     Ok(true)
 }
 
-/// Puts an announced file into effect and removes the records of its predecessors. `state` is that of
-/// the dataset, which the caller saves. Returns false without a change if the lease is lost, rows were
-/// removed meanwhile, or the file was not announced.
+/// Makes an announced file the current file of its month, and removes the records of the month's other
+/// files. Updates `state`, the state of the dataset, which the caller saves. Returns false without a
+/// change if the lease is lost, rows were removed since the file was written, or the file was not
+/// announced.
 pub(super) async fn put_into_effect<S: Session>(
     s: &mut S,
     ArchiveCommit { dataset, month, stamp, revision, .. }: &ArchiveCommit,

@@ -125,7 +125,7 @@ pub(crate) enum Purpose {
     Alert,
     /// The name of a new preset.
     Preset,
-    /// The path of a file with this text, or with the visible table if that is `None`.
+    /// The path of a file to write: the given text, or the visible table for `None`.
     Save(Option<String>),
 }
 

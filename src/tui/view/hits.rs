@@ -65,7 +65,7 @@ impl Hits {
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
         for (place, target) in self.places.borrow().iter().copied() {
-            // Tables can be sorted by keys.
+            // Column headers need no label, since keys sort a table too.
             if matches!(target, Target::Column { .. }) {
                 continue;
             }

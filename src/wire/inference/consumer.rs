@@ -33,17 +33,17 @@ pub struct SignedInference {
 /// Signed data, also in human-readable form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceData {
-    /// Combined value, with 18 decimals.
+    /// Combined value times 10^18, as an integer. This is the number that is signed.
     pub network_inference: String,
-    /// Combined value.
+    /// Combined value as a plain decimal.
     pub network_inference_normalized: String,
-    /// Percentiles of the confidence interval, with 18 decimals.
+    /// Percentiles of the confidence interval times 10^18, as integers.
     pub confidence_interval_percentiles: Vec<String>,
     /// Percentiles as plain decimals.
     pub confidence_interval_percentiles_normalized: Vec<String>,
-    /// Values at the percentiles, with 18 decimals.
+    /// Values at the percentiles times 10^18, as integers.
     pub confidence_interval_values: Vec<String>,
-    /// Values at the percentiles.
+    /// Values at the percentiles as plain decimals.
     pub confidence_interval_values_normalized: Vec<String>,
     /// Id of the topic, from 1.
     pub topic_id: String,

@@ -117,7 +117,7 @@ async fn next_copy_adds_late_rows_and_reports_failed_datasets() {
     for name in ["1 (one)", "2 (two)"] {
         let refused = format!("error: cannot copy dataset {name} to {from}");
         let line = output.err.lines().find(|line| line.starts_with(&refused));
-        assert!(line.unwrap().contains("copy was changed after it was made"), "{output:?}");
+        assert!(line.unwrap().contains("was changed after it was copied"), "{output:?}");
     }
     assert_eq!(output.out.lines().collect::<Vec<_>>(), [first.lines().last().unwrap()]);
 

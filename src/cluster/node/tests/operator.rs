@@ -127,7 +127,7 @@ fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
 }
 
 #[tokio::test]
-async fn cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
+async fn cordon_outlasts_a_restart_of_the_head_and_is_listed_for_a_disconnected_worker() {
     let (dir, cordoned) = (tempfile::tempdir().unwrap(), Identity::random().peer_id().clone());
     for is_first in [true, false] {
         let group = Group::default();

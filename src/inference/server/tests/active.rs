@@ -181,7 +181,7 @@ async fn stale_worker_does_not_determine_the_signed_value() {
 }
 
 #[tokio::test]
-async fn ordinary_values_after_equal_values_are_kept() {
+async fn ordinary_values_after_an_epoch_of_equal_values_are_not_outliers() {
     let fixture = Fixture::new().await;
     let keys = fixture.three_keys().await;
     fixture.resistant_inferers(&keys, &["4"; 5]).await;

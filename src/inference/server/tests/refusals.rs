@@ -66,7 +66,7 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
 #[tokio::test]
 async fn horizon_within_the_submission_window_is_rejected_unless_experimental() {
     let fixture = Fixture::new().await;
-    // Blocks of 1 s, including the last block of the window.
+    // A block takes 1 s. The last block belongs to the window, so a window of 8 blocks takes 9 s.
     let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
     let message = |id: u64, horizon: u64| {
         format!(

@@ -87,7 +87,7 @@ fn check_close(number: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn hello_prints_input_and_nothing_of_host() {
+async fn hello_prints_its_input_and_nothing_about_the_host() {
     let finished =
         finished("hello", &["x", "y z"], "ZONE=b AREA=a PEER_ID=12D3KooW", "one\ntwo").await;
     let want = "Hello from WebAssembly\nargument 1: x\nargument 2: y z\nenvironment: AREA=a\n\

@@ -111,7 +111,7 @@ async fn values_of_every_type_are_read_unchanged() {
 }
 
 #[tokio::test]
-async fn view_shows_numbers() {
+async fn series_view_contains_all_columns_except_strings() {
     let Some(url) = new_database() else { return };
     let (store, id, _) = store_of_every_type(&url).await;
     let sql = "SELECT sum(value * 7)::bigint FROM datasets.series

@@ -233,8 +233,8 @@ impl Touched {
     }
 }
 
-/// Folds the buckets of `resolution` that contain `changed` buckets of a finer resolution. `changed`
-/// buckets replace stored buckets.
+/// Recomputes the buckets of `resolution` that contain a bucket of `changed`, which has the new buckets
+/// of the finer resolution, `None` for removed ones. They take precedence over the stored buckets.
 fn coarsened(
     connection: &Connection,
     finer: SeriesId,

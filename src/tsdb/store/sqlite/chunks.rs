@@ -150,7 +150,8 @@ pub(super) fn touching(
     if last == want { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
-/// Returns at most `limit` chunks that contain rows with numbers above `after`.
+/// Returns at most `limit` chunks of raw rows, each with at least one row whose row number exceeds
+/// `after`.
 pub(super) fn with_rows_after(
     connection: &Connection,
     dataset: DatasetId,

@@ -300,7 +300,7 @@ pub(crate) struct Filter {
     chosen: Option<(String, String)>,
     /// Pairs of all datasets seen so far.
     known: BTreeSet<String>,
-    /// Text typed before the first choice.
+    /// Text that was typed before a known pair was selected. The pairs are still matched against it.
     typed: Option<String>,
 }
 

@@ -19,7 +19,7 @@ const SOURCE_WIDTH: usize = 9;
 /// Visible part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineLook {
-    /// According to the options of the Logs screen, with milliseconds.
+    /// The parts that are enabled in the options of the Logs screen. The time has milliseconds.
     Whole,
     /// Short, for another screen.
     Tail { has_fields: bool },

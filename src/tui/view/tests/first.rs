@@ -108,7 +108,7 @@ fn outcome_of_a_run_is_the_same_on_all_screens() {
 }
 
 #[test]
-fn method_that_the_head_does_not_list_is_doubtful() {
+fn unknown_method_shows_the_methods_that_the_head_lists() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab ctrl-u");
     screen.type_text("nope.wasm");
@@ -197,7 +197,7 @@ fn notice_does_not_cover_panes() {
 }
 
 #[test]
-fn visible_pane_replaces_its_notice() {
+fn notice_is_hidden_while_a_visible_pane_shows_the_same() {
     let screen = Harness::ready(160, 45);
     assert!(!screen.text().contains("✓ local stack"), "the pane of processes shows what runs");
     let n_past = screen.state.notices.past().len();

@@ -248,7 +248,7 @@ fn hints_show_overridden_keys() {
 }
 
 #[test]
-fn actions_without_data_name_missing_data() {
+fn actions_that_lack_data_show_the_reason() {
     let mut screen = Harness::starting(160, 45);
     for (keys, wanted) in [
         ("0", "starting the local stack"),

@@ -68,7 +68,7 @@ impl Default for Zoom {
 }
 
 impl Zoom {
-    /// Initial zoom of a dataset: raw values, which change visibly.
+    /// Initial zoom of a dataset: raw values, so that each new row is visible.
     pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
     /// Returns all steps through the resolutions `served`, closest first.

@@ -276,7 +276,7 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     check("data_history_120x30", &state, 120, 30);
 }
 
-/// Returns the screen with one dataset of these columns and its rows, latest first.
+/// Returns the screen with a dataset that has these columns and rows. The latest row is first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();
