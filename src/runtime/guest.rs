@@ -4,6 +4,10 @@ pub(crate) mod commands;
 pub(crate) mod components;
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -14,7 +18,7 @@ use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use crate::driver;
+use crate::driver::{self, FirstPoll};
 use crate::error::{ProgramError, RunError};
 use crate::exit::{Exit, Stop, reason};
 use crate::files::{FUNCTION_DIR, Folder};
@@ -41,6 +45,10 @@ pub(crate) struct Ready {
     form: Form,
     /// True if the program imports functions for files. Otherwise its runs need no directory.
     has_files: bool,
+    /// Maximum processor time of a short run.
+    short_cpu: Duration,
+    /// True if the program's latest run was short.
+    was_short: AtomicBool,
 }
 
 /// Kind of a program.
@@ -61,28 +69,35 @@ impl WasiView for Guest {
 }
 
 impl Ready {
-    /// Links a command.
+    /// Links a command. A run counts as short if it uses at most `short_cpu`.
     ///
     /// # Errors
     /// The engine's error, which names the missing import.
-    pub(crate) fn command(linker: &Linker<Guest>, module: &Module) -> wasmtime::Result<Self> {
+    pub(crate) fn command(
+        linker: &Linker<Guest>,
+        module: &Module,
+        short_cpu: Duration,
+    ) -> wasmtime::Result<Self> {
         let has_files = module.imports().any(|import| import.name().starts_with("path_"));
-        Ok(Self { form: Form::Command(linker.instantiate_pre(module)?), has_files })
+        let form = Form::Command(linker.instantiate_pre(module)?);
+        Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
-    /// Links a component.
+    /// Links a component. A run counts as short if it uses at most `short_cpu`.
     ///
     /// # Errors
     /// The engine's error, which names the missing import or export.
     pub(crate) fn component(
         linker: &component::Linker<Guest>,
         component: &component::Component,
+        short_cpu: Duration,
     ) -> wasmtime::Result<Self> {
         let names = component.component_type();
         let has_files =
             names.imports(linker.engine()).any(|(name, _)| name.starts_with(WASI_FILES));
         let command = CommandPre::new(linker.instantiate_pre(component)?)?;
-        Ok(Self { form: Form::Component(command), has_files })
+        let form = Form::Component(command);
+        Ok(Self { form, has_files, short_cpu, was_short: AtomicBool::new(false) })
     }
 
     /// Returns the size of the compiled code in memory.
@@ -108,6 +123,14 @@ impl Ready {
             }
             _ => Err(ProgramError::NoStart { entry: entry.to_owned() }),
         }
+    }
+
+    /// Returns true if the program can run with [`begin`]: its latest run was short, and it never waits
+    /// for files.
+    pub(crate) fn is_short(&self) -> bool {
+        matches!(self.form, Form::Command(_))
+            && !self.has_files
+            && self.was_short.load(Ordering::Relaxed)
     }
 
     fn engine(&self) -> &Engine {
@@ -153,6 +176,22 @@ pub(crate) fn run(
         .map_err(|source| RunError::Clock { source })?
 }
 
+/// Runs a guest in this thread, which may drive futures, until the guest exits or waits, or a tick has
+/// passed. Another thread runs the rest.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn begin(
+    ready: Arc<Ready>,
+    program: Program,
+    run: Run,
+    abandoned: Abandoned,
+) -> Result<FirstPoll<Result<Option<RunOutcome>, RunError>>, RunError> {
+    let run =
+        async move { run_until_stopped(&ready, &program, run, Streams::Kept, abandoned).await };
+    driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
+}
+
 async fn run_until_stopped(
     ready: &Ready,
     program: &Program,
@@ -183,15 +222,26 @@ async fn run_until_stopped(
             .map_err(|error| RunError::Fuel { source: error.into_boxed_dyn_error() })?;
     }
 
-    let (started, cpu_before) = (Instant::now(), system::thread_cpu());
-    let stop = tokio::select! {
-        biased;
-        _ = abandoned => return Ok(None),
-        result = ready.call(&mut store, &run.entry) => Stop::Ended(result),
-        () = tokio::time::sleep(limits.wall) => Stop::Deadline,
+    let (started, mut cpu) = (Instant::now(), Duration::ZERO);
+    let stop = {
+        let mut call = pin!(ready.call(&mut store, &run.entry));
+        // The run may continue in another thread.
+        let call = poll_fn(|context| {
+            let cpu_started = system::thread_cpu();
+            let polled = call.as_mut().poll(context);
+            cpu += system::thread_cpu().saturating_sub(cpu_started);
+            polled
+        });
+        tokio::select! {
+            biased;
+            _ = abandoned => return Ok(None),
+            result = call => Stop::Ended(result),
+            () = tokio::time::sleep(limits.wall) => Stop::Deadline,
+        }
     };
     let wall = started.elapsed();
-    let usage = TimeUsed { wall, cpu: system::thread_cpu().saturating_sub(cpu_before) };
+    ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
+    let usage = TimeUsed { wall, cpu };
     Ok(Some(outcome(&stop, program, &output, &store.data().memory, limits, usage)))
 }
 

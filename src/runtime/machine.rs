@@ -46,6 +46,7 @@ pub(crate) struct Machine {
     pub(crate) ticker: Ticker,
     disk: Option<Arc<Disk>>,
     module_bytes_max: usize,
+    short_cpu: Duration,
     n_prepared: AtomicUsize,
 }
 
@@ -89,6 +90,7 @@ impl Machine {
             ticker,
             disk,
             module_bytes_max: options.module_bytes_max,
+            short_cpu: options.short_cpu,
             n_prepared: AtomicUsize::new(0),
         })
     }
@@ -179,10 +181,10 @@ impl Machine {
         let import = |error| ProgramError::Import { source: shared(error) };
         if program.is_component() {
             let component = load::component(&self.engine, code).map_err(compile)?;
-            Ready::component(&self.components, &component).map_err(import)
+            Ready::component(&self.components, &component, self.short_cpu).map_err(import)
         } else {
             let module = load::module(&self.engine, code).map_err(compile)?;
-            Ready::command(&self.commands, &module).map_err(import)
+            Ready::command(&self.commands, &module, self.short_cpu).map_err(import)
         }
     }
 }

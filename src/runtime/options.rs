@@ -23,6 +23,10 @@ const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024
 /// Default time limit of a compilation. An interpreter of 17 MB takes a minute on two idle processors.
 pub const COMPILE_WITHIN: Duration = Duration::from_mins(5);
 
+/// Maximum processor time of a run that counts as short: a tenth of the time that a run can block a
+/// shared thread.
+const SHORT_CPU: Duration = Duration::from_millis(1);
+
 /// Options of a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeOptions {
@@ -34,6 +38,9 @@ pub struct RuntimeOptions {
     pub module_bytes_max: usize,
     /// Capacity of the cache of compiled modules.
     pub kept: Capacity,
+    /// Maximum processor time of a run that counts as short. After a short run, the next run of the
+    /// program begins in the calling thread.
+    pub short_cpu: Duration,
     /// Directory for compiled code, shared with other runtimes. With `None`, code is not stored on the
     /// disk. A directory that is unusable or writable by other users is ignored with a warning in the
     /// log.
@@ -46,8 +53,8 @@ pub struct RuntimeOptions {
 
 impl RuntimeOptions {
     /// Returns the defaults for `runs_max` concurrent guests: a stack of 512 KiB, modules up to 128 MiB,
-    /// a cache of 64 compiled modules in at most 512 MiB of memory but not on the disk, and five minutes
-    /// for a compilation.
+    /// a cache of 64 compiled modules in at most 512 MiB of memory but not on the disk, five minutes for
+    /// a compilation, and 1 ms for a short run.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {
@@ -55,6 +62,7 @@ impl RuntimeOptions {
             stack_bytes: STACK_BYTES,
             module_bytes_max: MODULE_BYTES_MAX,
             kept: KEPT,
+            short_cpu: SHORT_CPU,
             compiled_folder: None,
             compile_in,
             compile_within: COMPILE_WITHIN,

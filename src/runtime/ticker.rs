@@ -22,7 +22,7 @@ pub(crate) struct Ticker {
 
 /// Keeps the thread advancing the epoch until dropped.
 #[derive(Debug)]
-pub(crate) struct Ticking<'a>(&'a SharedTicker);
+pub(crate) struct Ticking(Arc<SharedTicker>);
 
 #[derive(Debug, Default)]
 struct SharedTicker {
@@ -56,14 +56,14 @@ impl Ticker {
     }
 
     /// Advances the epoch until the returned guard is dropped.
-    pub(crate) fn tick(&self) -> Ticking<'_> {
+    pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.state.lock();
         state.n_running += 1;
         state.n_started = state.n_started.wrapping_add(1);
         if state.is_asleep {
             self.shared.changed.notify_one();
         }
-        Ticking(&self.shared)
+        Ticking(Arc::clone(&self.shared))
     }
 }
 
@@ -79,7 +79,7 @@ impl Drop for Ticker {
     }
 }
 
-impl Drop for Ticking<'_> {
+impl Drop for Ticking {
     fn drop(&mut self) {
         self.0.state.lock().n_running -= 1;
     }

@@ -1,5 +1,9 @@
 //! Many guests: concurrent, waiting, and abandoned.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -64,7 +68,29 @@ async fn busy_guest_does_not_block_others() {
 }
 
 #[tokio::test]
-async fn guest_with_short_runs_can_take_longer() {
+async fn short_guest_runs_on_thread_of_caller() {
+    // With this limit every run is short. A run might still take longer than a tick.
+    let options = RuntimeOptions {
+        short_cpu: SOON,
+        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
+    };
+    let (runtime, nothing) = (Runtime::new(options).unwrap(), command(""));
+    let is_at_once = async || {
+        runtime.execute(&nothing, bare(LIMITS)).await.unwrap();
+        assert!(runtime.0.short(&nothing, &bare(LIMITS)).is_some());
+        let mut next = pin!(runtime.execute(&nothing, bare(LIMITS)));
+        poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_ready())).await
+    };
+    for _ in 0..100 {
+        if is_at_once().await {
+            return;
+        }
+    }
+    panic!("none of them did");
+}
+
+#[tokio::test]
+async fn guest_that_was_short_can_take_longer() {
     // Computes forever if it has one argument, and sleeps for an hour if it has two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"
