@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
-use crate::error::{CompileStep, ProgramError};
+use crate::error::{CompileError, CompileStep, ProgramError};
 use crate::program::{Program, ProgramKey};
 use crate::seal::AuthenticCode;
 use crate::settings::Settings;
@@ -64,21 +64,6 @@ impl CompileIn {
     pub fn own_child() -> io::Result<Self> {
         Ok(Self::Child { program: task::process::own_program()? })
     }
-}
-
-/// Failure to compile a program.
-#[derive(Debug, Clone)]
-pub(crate) enum CompileError {
-    /// The program is the cause.
-    Program(ProgramError),
-    /// The child could not be started, or failed.
-    Child(Arc<io::Error>),
-    /// The time limit was reached while the processors were busy with other work.
-    Busy,
-    /// No caller waited any longer when the compilation was at this step.
-    Unwanted(CompileStep),
-    /// The thread that compiles has panicked.
-    Panicked,
 }
 
 /// Compiles programs, a few concurrently.

@@ -91,6 +91,21 @@ pub enum CompileStep {
     Compiling,
 }
 
+/// Failure to compile a program.
+#[derive(Debug, Clone)]
+pub(crate) enum CompileError {
+    /// The program is the cause.
+    Program(ProgramError),
+    /// The child could not be started, or failed.
+    Child(Arc<io::Error>),
+    /// The time limit was reached while the processors were busy with other work.
+    Busy,
+    /// No caller waited any longer when the compilation was at this step.
+    Unwanted(CompileStep),
+    /// The thread that compiles has panicked.
+    Panicked,
+}
+
 /// Reason why a run did not take place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

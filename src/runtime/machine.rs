@@ -10,9 +10,9 @@ use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
-use crate::compiler::{CompileError, Compiler};
+use crate::compiler::Compiler;
 use crate::disk::Disk;
-use crate::error::{CompileStep, ProgramError, RunError, RuntimeError};
+use crate::error::{CompileError, CompileStep, ProgramError, RunError, RuntimeError};
 use crate::guest::{self, Guest, Ready};
 use crate::load;
 use crate::memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};

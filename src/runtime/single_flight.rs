@@ -10,8 +10,7 @@ use std::{io, thread};
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
-use crate::compiler::CompileError;
-use crate::error::CompileStep;
+use crate::error::{CompileError, CompileStep};
 
 /// Interval at which waiting threads check that they are still wanted.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);

@@ -12,9 +12,9 @@ use std::time::Duration;
 use task::process::ThreadTimes;
 use tokio::time::Instant;
 
+use super::Refusal;
 use super::child::{COMMAND, Header, PREFIX_BYTES, Status};
-use super::{CompileError, Refusal};
-use crate::error::{CompileStep, ProgramError};
+use crate::error::{CompileError, CompileStep, ProgramError};
 use crate::program::Program;
 use crate::seal::{AuthenticCode, SealKey, TAG_BYTES};
 use crate::settings::Settings;
