@@ -47,7 +47,7 @@ pub const COOKIE: &str = "triptych_session";
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// Time limit of a request. A password check may wait for a permit for some seconds.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Options of the accounts API.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ pub async fn start(
     let address = listener.local_addr().map_err(StartError::Address)?;
     let limits = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
-        answer_within: ANSWER_WITHIN,
+        response_within: RESPONSE_WITHIN,
         refuse: error::refusal,
     };
     let router = add_layers(router.fallback(async || ApiError::NO_PATH), limits);

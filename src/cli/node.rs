@@ -247,7 +247,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
         } else {
             SignaturePolicy::WhereGiven
         },
-        answer_within: Duration::from_secs(runs.run_limit) + RESPONSE_MARGIN,
+        response_within: Duration::from_secs(runs.run_limit) + RESPONSE_MARGIN,
         compile_within: Duration::from_secs(runs.compile_limit),
         attributes: runs.attribute.into_iter().collect(),
         ..WorkOptions::usual()

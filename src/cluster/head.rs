@@ -52,7 +52,7 @@ use crate::{NodeContext, metrics};
 
 /// Default time for one worker to respond to a work order, as in b7s. A worker that exceeds it is
 /// replaced by a spare, which gets the same time.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+pub const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Maximum number of simultaneous executions. One client can have half of them. Further requests are
 /// refused, since each execution can hold a request body and its results in memory.
@@ -153,7 +153,7 @@ struct HeadParts {
     /// Subgroups of this node.
     subgroups: Vec<Subgroup>,
     signatures: SignaturePolicy,
-    answer_within: Duration,
+    response_within: Duration,
     compile_within: Duration,
     inboxes: Inboxes,
     slots: Slots,
@@ -177,7 +177,7 @@ impl Head {
         context: NodeContext,
         subgroups: &[Subgroup],
         signatures: SignaturePolicy,
-        answer_within: Duration,
+        response_within: Duration,
         compile_within: Duration,
         registry: NodeRegistry,
     ) -> Self {
@@ -188,7 +188,7 @@ impl Head {
             context,
             subgroups: subgroups.to_vec(),
             signatures,
-            answer_within,
+            response_within,
             compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),

@@ -26,7 +26,7 @@ use web::tls::{Tls, TlsError, TlsFiles};
 use self::dispatch::Dispatch;
 use self::offers::Offers;
 use crate::head::server::{self, RestOptions};
-use crate::head::{ANSWER_WITHIN, Head, NodeRegistry, RegistryError, SignaturePolicy};
+use crate::head::{Head, NodeRegistry, RESPONSE_WITHIN, RegistryError, SignaturePolicy};
 use crate::identity::Identity;
 use crate::message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL};
 use crate::network::{
@@ -86,7 +86,7 @@ pub struct WorkOptions {
     pub requires_approval: bool,
     /// Time limit for one worker to respond to a head's work order. It is longer than the time for which
     /// workers let functions run, so that their last output arrives.
-    pub answer_within: Duration,
+    pub response_within: Duration,
     /// Additional time for a worker that must first compile the function.
     pub compile_within: Duration,
     /// Attributes that a worker declares.
@@ -105,7 +105,7 @@ impl WorkOptions {
             metrics_api: None,
             signatures: SignaturePolicy::WhereGiven,
             requires_approval: false,
-            answer_within: ANSWER_WITHIN,
+            response_within: RESPONSE_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
             // Enough for the longest run of a function and for sending its response.
@@ -362,13 +362,13 @@ fn new_head(
     work: &WorkOptions,
     registry: NodeRegistry,
 ) -> NodeRole {
-    let WorkOptions { signatures, answer_within, compile_within, .. } = *work;
+    let WorkOptions { signatures, response_within, compile_within, .. } = *work;
     let context = context.clone();
     NodeRole::Head(Head::new(
         context,
         subgroups,
         signatures,
-        answer_within,
+        response_within,
         compile_within,
         registry,
     ))

@@ -79,7 +79,7 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of a response without the output: ids, signature, numbers and the reason why the run was
 /// stopped.
-const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
+const RESPONSE_RESERVE_BYTES: usize = 64 * 1024;
 
 /// Maximum size of one byte of output in JSON: a control character becomes `\u001b`.
 const ESCAPED_BYTES: usize = 6;
@@ -87,7 +87,7 @@ const ESCAPED_BYTES: usize = 6;
 /// Returns the maximum size of a response in JSON, in bytes, if the output of a function can have
 /// `output_bytes`.
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
-    output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
+    output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(RESPONSE_RESERVE_BYTES)
 }
 
 /// Handle to a worker. Cheap to clone.

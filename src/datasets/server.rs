@@ -67,7 +67,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Maximum time until the response to a request starts. Clients of the upstream wait 15 to 300 seconds.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Interval of heartbeats, as in the upstream's API.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
@@ -273,7 +273,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let keyed = wrap(wrap(keyed, headers::compress), headers::check_match);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
-        answer_within: ANSWER_WITHIN,
+        response_within: RESPONSE_WITHIN,
         refuse: error::refusal,
     };
     let words = GateMessages { refuse: error::refused, key_in_query: &KEY_IN_QUERY };

@@ -250,7 +250,7 @@ pub fn router(
     let refuse = error::refusal;
     let options =
         // A body has space for a forecast of all inferers of an epoch. A handler reads little.
-        RequestOptions { body_bytes_max: 256 * 1024, answer_within: Duration::from_secs(10), refuse };
+        RequestOptions { body_bytes_max: 256 * 1024, response_within: Duration::from_secs(10), refuse };
     count_requests(add_layers(router, options), counts)
 }
 

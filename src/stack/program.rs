@@ -24,7 +24,7 @@ use crate::process::read_lines;
 
 /// Maximum size of a response on standard output. A forecast for the thousand inferers of a large topic
 /// needs less than a tenth of it.
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Maximum length of a displayed line of standard error.
 const ERROR_LINE_BYTES_MAX: u64 = 2000;
@@ -169,7 +169,7 @@ impl Program {
         };
         let read = async {
             let n_printed = u64::try_from(printed.len()).unwrap_or(u64::MAX);
-            let left = ANSWER_BYTES_MAX.saturating_sub(n_printed);
+            let left = RESPONSE_BYTES_MAX.saturating_sub(n_printed);
             if !printed.ends_with(b"\n") {
                 stdout.take(left).read_until(b'\n', printed).await?;
             }
@@ -193,7 +193,7 @@ impl Program {
         };
         let read = async {
             let mut output = Vec::new();
-            stdout.take(ANSWER_BYTES_MAX).read_to_end(&mut output).await?;
+            stdout.take(RESPONSE_BYTES_MAX).read_to_end(&mut output).await?;
             anyhow::Ok(output)
         };
         let output = within_limit(within, async { tokio::join!(write, read).1 }).await?;
@@ -241,10 +241,10 @@ impl std::fmt::Display for ProgramExit {
 }
 
 fn check_size(output: &[u8]) -> anyhow::Result<()> {
-    if u64::try_from(output.len()).is_ok_and(|n_bytes| n_bytes < ANSWER_BYTES_MAX) {
+    if u64::try_from(output.len()).is_ok_and(|n_bytes| n_bytes < RESPONSE_BYTES_MAX) {
         return Ok(());
     }
-    bail!("the program printed {ANSWER_BYTES_MAX} bytes or more for one response")
+    bail!("the program printed {RESPONSE_BYTES_MAX} bytes or more for one response")
 }
 
 /// Waits for `work` for at most `limit`.

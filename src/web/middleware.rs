@@ -43,7 +43,7 @@ pub struct RequestOptions {
     pub body_bytes_max: usize,
     /// Time limit until the handler returns a response. The body of the response, which may be a stream,
     /// has no time limit.
-    pub answer_within: Duration,
+    pub response_within: Duration,
     /// Creates the response to a request that fails in this middleware: with status 500 after a panic,
     /// 504 after the time limit.
     pub refuse: fn(StatusCode, &'static str) -> Response,
@@ -97,7 +97,7 @@ async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Re
         return (options.refuse)(StatusCode::SERVICE_UNAVAILABLE, reason);
     }
     DefaultBodyLimit::max(options.body_bytes_max).apply(&mut request);
-    let answer = AssertUnwindSafe(timeout(options.answer_within, next.run(request)));
+    let answer = AssertUnwindSafe(timeout(options.response_within, next.run(request)));
     match answer.catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no response in time"),

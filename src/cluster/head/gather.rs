@@ -74,7 +74,7 @@ pub(super) async fn gather(
     inbox: &mut Inbox,
 ) -> Gathered {
     let Selection { leases, roster } = chosen;
-    let end = Instant::now() + head.0.answer_within * 2;
+    let end = Instant::now() + head.0.response_within * 2;
     let mut work = Work {
         head,
         track,
@@ -182,7 +182,7 @@ impl Work<'_> {
     fn order(&mut self, lease: Lease, seat: usize) {
         let (head, peer) = (self.head.clone(), lease.peer.clone());
         let since = Instant::now();
-        let until = self.end.min(since + head.0.answer_within);
+        let until = self.end.min(since + head.0.response_within);
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.note_dispatched(&peer);
         let open = Open {
@@ -280,7 +280,7 @@ impl Work<'_> {
         };
         if !open.is_pending {
             let now = Instant::now();
-            let within = self.head.0.compile_within + self.head.0.answer_within;
+            let within = self.head.0.compile_within + self.head.0.response_within;
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
@@ -299,7 +299,7 @@ impl Work<'_> {
         let now = Instant::now();
         open.is_pending = false;
         open.run_since = now;
-        open.until = self.end.min(now + self.head.0.answer_within);
+        open.until = self.end.min(now + self.head.0.response_within);
         let hedge_at = open.hedge_at.map(|_| now + self.hedge_after);
         open.hedge_at = hedge_at.filter(|at| *at < open.until);
         if std::mem::take(&mut open.is_compiling) {

@@ -75,9 +75,9 @@ impl FromRef<Rest> for Head {
 
 /// Returns the routes of `head`. Endless responses end with `group`.
 pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
-    let answer_within = ROLL_CALL_WITHIN_MAX
+    let response_within = ROLL_CALL_WITHIN_MAX
         + head.0.compile_within
-        + head.0.answer_within * 2
+        + head.0.response_within * 2
         + BODY_WITHIN
         + RESPONSE_RESERVE;
     let (router, description) = api().split_for_parts();
@@ -89,7 +89,7 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
-        RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
+        RequestOptions { body_bytes_max: BODY_BYTES_MAX, response_within, refuse: error::refuse };
     add_layers(router, options)
 }
 
@@ -125,7 +125,7 @@ pub fn metrics_router(
         .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
-        answer_within: RESPONSE_RESERVE,
+        response_within: RESPONSE_RESERVE,
         refuse: error::refuse,
     };
     add_layers(hosts.wrap(router, error::refuse), options)

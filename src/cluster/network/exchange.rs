@@ -26,10 +26,10 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time limit for creating a response. Also the time by which its reader can fall behind the minimum
 /// rate.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Size of the pieces in which a response is written. At the minimum rate, one takes a second.
-const ANSWER_PIECE_BYTES: usize = 64 * 1024;
+const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
 
 /// Maximum time by which a response that is being received can fall behind the minimum rate.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -165,7 +165,7 @@ async fn read_one(
         let (answer, answered) = oneshot::channel();
         // Without a receiver, the node is stopping and does not respond.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
-        if let Ok(answer) = timeout(ANSWER_WITHIN, answered).await.map_err(late)? {
+        if let Ok(answer) = timeout(RESPONSE_WITHIN, answered).await.map_err(late)? {
             write_paced(&mut stream, &answer.head, &answer.content).await?;
         }
         timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
@@ -189,8 +189,8 @@ async fn write_paced(
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut n_bytes = 0;
-    for piece in iter::once(head).chain(content.chunks(ANSWER_PIECE_BYTES)) {
-        let end = began + ANSWER_WITHIN + duration_at_min_rate(n_bytes);
+    for piece in iter::once(head).chain(content.chunks(RESPONSE_PIECE_BYTES)) {
+        let end = began + RESPONSE_WITHIN + duration_at_min_rate(n_bytes);
         timeout_at(end, stream.write_all(piece)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         n_bytes += u64::try_from(piece.len()).unwrap_or(u64::MAX);
     }
@@ -400,7 +400,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn response_is_written_while_its_reader_keeps_the_minimum_rate() {
-        let content = vec![0; 300 * ANSWER_PIECE_BYTES];
+        let content = vec![0; 300 * RESPONSE_PIECE_BYTES];
         for (pause_ms, want) in [(900, None), (2000, Some(io::ErrorKind::TimedOut))] {
             let pause = Duration::from_millis(pause_ms);
             let mut reader = SlowReader { pause, next: Box::pin(sleep(pause)) };

@@ -34,7 +34,7 @@ fn router() -> Router {
 
 const OPTIONS: RequestOptions = RequestOptions {
     body_bytes_max: 10,
-    answer_within: Duration::from_secs(5),
+    response_within: Duration::from_secs(5),
     refuse: |status, reason| (status, reason).into_response(),
 };
 

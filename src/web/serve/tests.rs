@@ -93,7 +93,7 @@ async fn reserved_connections_serve_health_checks_at_the_limit() {
     let group = Group::default();
     let options = RequestOptions {
         body_bytes_max: 10,
-        answer_within: Duration::from_mins(1),
+        response_within: Duration::from_mins(1),
         refuse: |status, reason| (status, reason).into_response(),
     };
     let router = Router::new()

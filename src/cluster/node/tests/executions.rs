@@ -118,7 +118,7 @@ pub(super) async fn idle(cluster: &Cluster) {
 }
 
 pub(super) fn answering_within(within: Duration) -> WorkOptions {
-    WorkOptions { answer_within: within, ..WorkOptions::usual() }
+    WorkOptions { response_within: within, ..WorkOptions::usual() }
 }
 
 #[tokio::test]

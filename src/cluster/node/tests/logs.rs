@@ -207,7 +207,7 @@ async fn too_few_nodes_and_results_are_logged() {
 async fn stopping_node_logs_the_work_in_progress() {
     let recorder = Recorder::start();
     let work = WorkOptions {
-        answer_within: Duration::from_mins(10),
+        response_within: Duration::from_mins(10),
         drain_within: Duration::from_millis(100),
         ..WorkOptions::usual()
     };

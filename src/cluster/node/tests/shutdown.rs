@@ -21,7 +21,7 @@ async fn stopping_node_completes_its_runs() {
 /// Returns options of a node that drains for a short time.
 fn impatient() -> WorkOptions {
     WorkOptions {
-        answer_within: Duration::from_mins(10),
+        response_within: Duration::from_mins(10),
         drain_within: Duration::from_millis(200),
         ..WorkOptions::usual()
     }
