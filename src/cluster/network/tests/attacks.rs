@@ -64,7 +64,7 @@ async fn head_that_relays_gossip_of_strangers_is_not_banned() {
         match timeout(WITHIN, at_worker.recv()).await.unwrap().unwrap() {
             Event::Gossip { author, .. } if author == *head.peer_id() => n_heard += 1,
             Event::Disconnected(peer) => {
-                assert_ne!(peer, *head.peer_id(), "the head was disconnected")
+                assert_ne!(peer, *head.peer_id(), "the head was disconnected");
             }
             _ => {}
         }
