@@ -137,11 +137,14 @@ impl External {
         let program = path::absolute(&program)?;
         let about = fs::metadata(&program)?;
         if !about.is_file() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "it is not a file"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the path is not a file"));
         }
         // Mode bits with which a file can be executed.
         if about.permissions().mode() & 0o111 == 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not executable"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the file is not executable",
+            ));
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
