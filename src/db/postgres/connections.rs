@@ -159,6 +159,8 @@ pub struct Transaction {
     shared: Arc<Shared>,
     /// False if a single statement runs without an explicit transaction.
     is_open: bool,
+    /// True if the transaction only reads.
+    is_read: bool,
     is_clean: bool,
     /// Permit to write, if this transaction writes.
     writer: Option<OwnedSemaphorePermit>,
@@ -376,6 +378,7 @@ impl Connections {
                     connection: Some(connection),
                     shared: Arc::clone(&self.shared),
                     is_open: sql.is_some() || is_pooled,
+                    is_read: sql == Some(BEGIN_READ),
                     is_clean: false,
                     writer: writer.take(),
                 };
@@ -518,6 +521,8 @@ impl Transaction {
     /// The error of `result` or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
+            // A `COMMIT` stands for a write. A lost response to it means an unknown outcome.
+            Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
             // The connection is not used again even if the server only stopped accepting writes, since
             // the next connection may reach another server.
