@@ -136,8 +136,9 @@ impl<'a> Import<'a> {
         let split_by = options.split_by.as_deref();
         let files =
             find_files(&options.paths, options.dataset.as_deref(), options.format, split_by)?;
+        let split = split_by.map(|field| format!(" {field:?}")).unwrap_or_default();
         let reading =
-            format!("{columns:?} {delimiter:?} {has_header:?} {skip_lines} {mode:?} {split_by:?}");
+            format!("{columns:?} {delimiter:?} {has_header:?} {skip_lines} {mode:?}{split}");
         let checkpoint = ImportCheckpoint::open(
             options.checkpoints.as_deref(),
             (service.address(), &reading),

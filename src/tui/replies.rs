@@ -33,6 +33,10 @@ impl Replies {
             self.text = text;
             return (None, vec![event]);
         }
+        if self.held.is_empty() && text.starts_with('\x1b') {
+            // The escape key before it was a press of that key.
+            self.text.clear();
+        }
         self.text.push_str(&text);
         self.held.push(event);
         let rest = self.text.strip_prefix(START);
@@ -132,6 +136,7 @@ mod tests {
         check("\x1b]11;rgb:ff/fb/fd\x07", Some([0xff, 0xfb, 0xfd]), "");
         check("\x1b]11;rgb:f/0/8\x1b\\", Some([0xff, 0, 0x88]), "");
         check("j|]11;rgb:f/0/8|\\k", Some([0xff, 0, 0x88]), "j|k");
+        check("|\x1b]11;rgb:f/0/8\x1b\\k", Some([0xff, 0, 0x88]), "|k");
         check("|#]11;#rgb:f/#0/8|#\\k", Some([0xff, 0, 0x88]), "|####k");
     }
 

@@ -31,13 +31,8 @@ impl JsonText {
     /// If the text cannot be read.
     pub(super) fn open(text: Box<dyn Read + Send>, at: Position) -> io::Result<Self> {
         let mut text = Self { text: BufReader::new(text), at };
-        if text.text.fill_buf()?.first() == BYTE_ORDER_MARK.first() {
-            let mut mark = Vec::new();
-            text.text.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut mark)?;
-            if mark != BYTE_ORDER_MARK {
-                return Err(io::Error::other("text does not begin with JSON"));
-            }
-            text.at.offset_bytes += BYTE_ORDER_MARK.len() as u64;
+        if text.text.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+            text.skip(BYTE_ORDER_MARK.len());
         }
         Ok(text)
     }
@@ -79,7 +74,9 @@ impl NdjsonRecords {
                 return Ok(None);
             }
             let next = self.text.at;
-            let object = self.line.trim_ascii();
+            // In concatenated files, a line within the text begins with a mark, too.
+            let line = self.line.trim_ascii();
+            let object = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
             if object.is_empty() {
                 continue;
             }

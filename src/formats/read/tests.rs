@@ -102,7 +102,7 @@ fn ndjson_is_read_flat_and_with_values() {
     check(
         "a.ndjson",
         &format!(
-            "{{\"timestamp\":\"{at}\",\"a\":1}}\n\n{{\"id\":4,\"timestamp\":\"{at}\",\"values\":{{\"a\":2.5,\"b\":\"x\"}}}}\n{{\"a\":1}}\n{{\"a\"\n"
+            "{{\"timestamp\":\"{at}\",\"a\":1}}\n\n\u{feff}{{\"id\":4,\"timestamp\":\"{at}\",\"values\":{{\"a\":2.5,\"b\":\"x\"}}}}\n{{\"a\":1}}\n{{\"a\"\n"
         ),
         &[
             "1: 2026-03-01T00:00:00Z 1 -",

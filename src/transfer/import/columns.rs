@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
 use formats::read::column_mapping::{ColumnMapping, MappedColumn};
 use formats::read::number_text::Decimal;
-use formats::read::sniff::time_column::TimeFields;
+use formats::read::sniff::time_column::{TimeFields, TimePart};
 use formats::read::sniff::{Field, SniffedFields, sniff};
 use formats::read::{Place, ReadOptions};
 use model::count::counted;
@@ -66,6 +66,9 @@ pub(super) async fn plan_import(
     };
     let mut time = surveyed.time(flags.time.as_deref(), flags.first_hour)?;
     time.unit = flags.time_unit.or(time.unit);
+    if flags.time_texts.format.is_some() && time.others.iter().any(|of| of.0 == TimePart::Month) {
+        bail!("--time-format does not apply to year, month and day in columns of their own");
+    }
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());

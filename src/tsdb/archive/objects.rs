@@ -271,7 +271,8 @@ impl Objects {
         self.runtime.as_ref()?.spawn_blocking(work).await.ok()
     }
 
-    /// Blocks until a request completes. Can be called on any thread. The connections use the runtime.
+    /// Blocks until a request completes. Can be called on any thread, but not within another `block_on`.
+    /// The connections use the runtime.
     fn wait<T>(
         &self,
         key: &str,

@@ -494,6 +494,8 @@ async fn json_arrays_and_times_in_several_columns_are_imported() {
         assert!(output.code == 0 && output.err.contains(&want), "{output:?}");
         assert_eq!(service.rows(name).await, rows, "{name}");
     }
+    let output = home.run(&["datasets", "import", "parts.csv", "--time-format", "%Y"]);
+    assert!(output.code == 1 && output.err.contains("--time-format does not apply"), "{output:?}");
     let arguments = ["-", "--format", "json", "--dataset", "objects", "--time", "timestamp"];
     let arguments = [&["datasets", "import", "--type", "close=float"], &arguments[..]].concat();
     let output = home.run_with(&arguments, json!([flat(2, 3.0)]).to_string().as_bytes());

@@ -485,9 +485,12 @@ impl SniffedFields {
         let clock = called.or(next).or_else(|| self.fields.iter().find(is_hour));
         others.extend(clock.map(|clock| (TimePart::Clock, clock)));
         if clock.is_some_and(Field::is_hour) {
-            // Next to a maximum, it is the minimum of something.
+            // Next to a maximum, `min` is the minimum of something, and also next to a single date, as in
+            // `date,hour,min,avg`.
             let has_max = self.fields.iter().any(|field| field.name.eq_ignore_ascii_case("max"));
-            let is_minute = |field: &&Field| !(has_max && field.name.eq_ignore_ascii_case("min"));
+            let is_minimum = has_max || dated.is_some();
+            let is_minute =
+                |field: &&Field| !(is_minimum && field.name.eq_ignore_ascii_case("min"));
             let minute = find(TimePart::Minute).filter(is_minute);
             others.extend(minute.map(|minute| (TimePart::Minute, minute)));
         }

@@ -284,6 +284,7 @@ fn numbers_next_to_a_time_are_not_its_parts() {
         "date,y,m,d,h\n2024-01-02,2000,1,2,3\n2024-01-03,2000,1,2,3\n",
         &["2: 2024-01-02T00:00:00Z 2000 1 2 3", "3: 2024-01-03T00:00:00Z 2000 1 2 3"],
     );
+    check_csv("date,hour,min,avg\n2024-01-02,0,5,7\n", &["2: 2024-01-02T00:00:00Z 5 7"]);
     check_csv("year,month,day,hour,min,max\n2024,1,2,0,5,9\n", &["2: 2024-01-02T00:00:00Z 5 9"]);
     check_csv("year,month,day,o,h\n2024,1,2,5,9\n", &["2: 2024-01-02T00:00:00Z 5 9"]);
     let both = "updated_at,year,month,day\n2024-03-01 10:00,2024,1,2\n2024-03-02 10:00,2024,1,3\n";
