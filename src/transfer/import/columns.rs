@@ -66,9 +66,7 @@ pub(super) async fn plan_import(
     };
     let mut time = surveyed.time(flags.time.as_deref(), flags.first_hour)?;
     time.unit = flags.time_unit.or(time.unit);
-    if flags.time_texts.format.is_some() && time.others.iter().any(|of| of.0 == TimePart::Month) {
-        bail!("--time-format does not apply to year, month and day in columns of their own");
-    }
+    check_time(flags, &time)?;
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());
@@ -182,6 +180,14 @@ pub(super) fn check_field(name: &str, surveyed: &SniffedFields) -> anyhow::Resul
     }
     let fields: Vec<_> = surveyed.fields.iter().map(|field| escape_line(&field.name)).collect();
     bail!("there is no field {name}, only {}", fields.join(", "))
+}
+
+/// Checks that the options apply to the fields with the timestamp.
+fn check_time(flags: &ColumnOptions, time: &TimeFields) -> anyhow::Result<()> {
+    if flags.time_texts.format.is_some() && time.others.iter().any(|of| of.0 == TimePart::Month) {
+        bail!("--time-format does not apply to year, month and day in separate columns");
+    }
+    Ok(())
 }
 
 /// Checks that each field can become a column or is left out.
