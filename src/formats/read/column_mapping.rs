@@ -115,10 +115,6 @@ impl ColumnMapping {
                 mapping.by_field.insert(field.to_owned(), Target::TimePart(*part));
             }
         }
-        if mapping.time_parts.contains(&TimePart::Month) {
-            // The format of the user does not apply to the date that is written with the parts.
-            mapping.time_texts.format = None;
-        }
         mapping
     }
 
