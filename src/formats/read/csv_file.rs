@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::cell::{Cell, shorten};
 use super::csv::CsvReader;
 use super::sniff::time_column::is_time_name;
-use super::source::{Input, Position};
+use super::source::{BYTE_ORDER_MARK, Input, Position};
 use super::time_text::{TimeTexts, day_first, is_clock};
 use super::timestamps::TimeUnit;
 use super::{BadRow, FileError, Place, ReadOptions, Record, Stop, Take};
@@ -33,9 +33,6 @@ const HEADER_LINES_MAX: usize = 4;
 
 /// First character of a comment line.
 const COMMENT: &str = "#";
-
-/// Byte order mark, with which some programs begin a text.
-const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 pub(super) struct CsvRecords {
     reader: CsvReader<Box<dyn BufRead + Send>>,
@@ -196,10 +193,9 @@ impl CsvHead {
 
 /// Returns the position after the byte order mark and the first `n_lines` lines of the text.
 fn skip_lines(sample: &[u8], n_lines: u64) -> Position {
-    let mark = BYTE_ORDER_MARK.as_bytes();
     let mut begin = Position::default();
-    if sample.starts_with(mark) {
-        begin.offset_bytes = mark.len() as u64;
+    if sample.starts_with(BYTE_ORDER_MARK) {
+        begin.offset_bytes = BYTE_ORDER_MARK.len() as u64;
     }
     for _ in 0..n_lines {
         let rest = rest(sample, begin);

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 
 use super::cell::Cell;
 use super::number_text::{Decimal, is_rounded_integer};
-use super::source::Position;
+use super::source::{BYTE_ORDER_MARK, Position};
 use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 
 /// Maximum length of a row, twenty times the length of a row with a thousand columns.
@@ -14,9 +14,6 @@ pub(super) const ROW_BYTES_MAX: u64 = 1024 * 1024;
 /// The parser returns whole numbers beyond 64 bits as floats. A float of at least this size may have
 /// lost digits.
 const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
-
-/// Byte order mark, with which some programs begin a text.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Text with JSON and the position in it.
 pub(super) struct JsonText {

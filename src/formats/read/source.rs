@@ -11,6 +11,9 @@ use encoding_rs_io::DecodeReaderBytes;
 
 use super::compression::Compression;
 
+/// Byte order mark, with which some programs begin a text.
+pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Number of bytes read from disk at a time, enough to amortize the calls.
 const BUFFER_BYTES: usize = 256 * 1024;
 
