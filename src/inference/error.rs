@@ -23,7 +23,8 @@ pub enum InferenceError {
     /// The submission window is not open.
     #[error("submission window of nonce {0} is not open")]
     NotOpen(BlockHeight),
-    /// The worker already submitted a different payload for this nonce, which is kept.
+    /// The worker already submitted a different payload for this nonce. The first payload remains
+    /// stored.
     #[error("worker already submitted another payload for nonce {0}")]
     Repeated(BlockHeight),
     /// The topic does not accept submissions of the worker.
@@ -37,12 +38,12 @@ pub enum InferenceError {
         /// Address of the worker on the chain.
         worker: Address,
     },
-    /// The epoch has reached a maximum, such as that of submissions.
+    /// The epoch reached a limit, such as the maximum number of submissions.
     #[error("epoch {nonce} is full: {limit}")]
     Full {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
-        /// Description of the reached maximum.
+        /// Description of the reached limit.
         limit: String,
     },
     /// The payload does not match the topic.
@@ -73,15 +74,16 @@ pub enum InferenceError {
     /// The maximum number of topics is reached.
     #[error("maximum of {TOPICS_OF_KEY_MAX} topics per key or {TOPICS_MAX} in total is reached")]
     TooManyTopics,
-    /// Learning again from `from` is impossible, since no earlier learned state is stored.
+    /// The epoch `from` cannot be learned from again, since the learned state before it is no longer
+    /// stored.
     #[error("{}", too_far_back(*.from, *.earliest))]
     TooFarBack {
-        /// First epoch to learn from again.
+        /// Requested first epoch to learn from again.
         from: BlockHeight,
-        /// First epoch for which this is possible, or `None` if there is none.
+        /// Earliest epoch that can be learned from again, or `None` if there is none.
         earliest: Option<BlockHeight>,
     },
-    /// Another epoch of the topic was learned from concurrently.
+    /// The topic learned from another epoch concurrently.
     #[error("another epoch of the topic was learned from concurrently; retry")]
     Relearning,
     /// The store failed.

@@ -1,9 +1,10 @@
 //! A prediction network of one chain, from submissions to the served values.
 //!
-//! [`Inference`] is the entry point to submit, close, learn and read. [`math`] has the formulas as
-//! plain functions, [`network`] the topics, epochs and their schedule, [`store`] the SQLite file or
-//! shared PostgreSQL database, and [`server`] the HTTP API. The cluster and the dataset service are
-//! accessed through the traits in [`network::upstream`].
+//! [`Inference`] is the entry point: it accepts submissions, closes epochs, learns from them and
+//! returns their values. [`math`] contains the formulas as plain functions, [`network`] the topics,
+//! epochs and their schedule, [`store`] the SQLite file or shared PostgreSQL database, and [`server`]
+//! the HTTP API. The cluster and the dataset service are accessed through the traits in
+//! [`network::upstream`].
 //!
 //! ```no_run
 //! # async fn example(inference: inference::Inference) -> Result<(), inference::InferenceError> {
@@ -59,12 +60,12 @@ pub struct InferenceOptions {
     pub block_time: Duration,
     /// Default retention of a topic's epochs.
     pub retention: Retention,
-    /// Built-in topics. They replace stored topics with the same ids, except those created by a
-    /// key. A paused topic stays paused.
+    /// Built-in topics. A built-in topic replaces the stored topic with its id, unless a key created
+    /// the stored topic. A paused topic stays paused.
     pub topics: Vec<Topic>,
 }
 
-/// Source and epoch of a submission.
+/// Topic, epoch and worker of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     /// Id of the topic.
@@ -89,17 +90,17 @@ struct NetworkState {
     chain: Chain,
     retention: Retention,
     topics: RwLock<TopicList>,
-    /// Held while the list of topics is reloaded.
+    /// Held while the list of topics is reloaded, so that only one task reads it.
     reading_list: Mutex<()>,
     cache: Cache,
     conditions: Conditions,
     news: watch::Sender<News>,
     metrics: Metrics,
-    /// Held while topics change, so that ids stay unique.
+    /// Held while a topic is created or changed, so that ids stay unique.
     changing: tokio::sync::Mutex<()>,
 }
 
-/// Counters of recent changes, which wake waiting tasks.
+/// Counters of new bundles and changed topics. An increase wakes the tasks that wait for either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct News {
     /// Number of bundles since the program started.
@@ -109,12 +110,13 @@ pub struct News {
 }
 
 impl Inference {
-    /// Opens the network in `store`, or creates one at height 1. Other services can use the same
-    /// database at the same time. No epoch opens or closes in a read-only database.
+    /// Opens the network in `store`. If the store is empty, creates a network at height 1. Several
+    /// services can use the same PostgreSQL database at the same time. No epoch opens or closes in a
+    /// read-only database.
     ///
     /// # Errors
-    /// [`InferenceError::Topic`] if a topic of `options` is invalid, [`InferenceError::Store`] if
-    /// the store cannot be opened, or is a read-only database without a network.
+    /// [`InferenceError::Topic`] if a topic of `options` is invalid, [`InferenceError::Store`] if the
+    /// store cannot be opened, or if it is read-only and empty.
     pub async fn open(
         store: impl Into<StorePlace>,
         clock: Clock,
@@ -138,16 +140,17 @@ impl Inference {
         &self.shared.chain
     }
 
-    /// Stores `payload` from `sender`, a worker of the network itself. It is durable on return.
+    /// Stores `payload` from `sender`, a worker of the network itself. The payload is durable once this
+    /// function returns.
     ///
     /// # Errors
-    /// [`InferenceError`] with the reason if it is rejected.
+    /// [`InferenceError`] with the reason if the payload is rejected.
     pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<()> {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Stores `payload` from `origin`, or only validates it in a dry run. Counts the outcome in the
-    /// metrics.
+    /// Stores `payload` from `origin`, or only validates it if `origin` is a dry run. Counts the
+    /// outcome in the metrics.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -176,7 +179,8 @@ impl Inference {
         };
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
         let submitted = self.with_store(move |shared| {
-            // A client that did not receive the response submits again, possibly after the window.
+            // Accepts a payload that is already stored: a client that did not receive the response
+            // submits it again, possibly after the window.
             let or_kept = |outcome, submission: &Submission| {
                 let is_kept = shared.store.has_submission(topic, nonce, submission)?;
                 Ok(if is_kept { SubmitOutcome::Taken } else { outcome })
@@ -245,8 +249,9 @@ impl Inference {
         Ok(closed)
     }
 
-    /// Learns from the epoch `nonce` of `topic` with its `outcome`, or gives the epoch up if that is
-    /// `None`. Returns true if the epoch was closed and had not been learned from.
+    /// Learns from the epoch `nonce` of `topic` with its ground truth `outcome`. If `outcome` is
+    /// `None`, the epoch ends without having been learned from. Returns true if the epoch was closed
+    /// and had not been learned from before.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -295,10 +300,10 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.holdings(topic)?)).await
     }
 
-    /// Checks that the store accepts writes.
+    /// Checks that the store can be written.
     ///
     /// # Errors
-    /// [`InferenceError::Store`] if it does not.
+    /// [`InferenceError::Store`] if it cannot.
     pub async fn check_file(&self) -> Result<()> {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
@@ -308,7 +313,7 @@ impl Inference {
         self.shared.store.is_read_only()
     }
 
-    /// Returns the topic of this id.
+    /// Returns the topic with the id `topic`.
     ///
     /// # Errors
     /// [`InferenceError::UnknownTopic`] if it does not exist.
@@ -316,13 +321,13 @@ impl Inference {
         self.topic(topic).ok_or(InferenceError::UnknownTopic(topic))
     }
 
-    /// Limits the file to `n_pages`, as a full disk would.
+    /// Limits the database file to `n_pages`, to simulate a full disk.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         self.shared.store.limit_pages(n_pages);
     }
 
-    /// Runs a read of `topic` on a blocking thread.
+    /// Runs `read` on a blocking thread if `topic` exists.
     async fn read<T: Send + 'static>(
         &self,
         topic: TopicId,
@@ -332,7 +337,8 @@ impl Inference {
         self.with_store(move |shared| Ok(read(&shared.store)?)).await
     }
 
-    /// Returns the cached value in `slot` of `topic`, or loads it on a blocking thread.
+    /// Returns the cached value in `slot` of `topic`, or loads it on a blocking thread. First applies
+    /// the changes that other services made in a shared database.
     async fn cached<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
@@ -349,8 +355,8 @@ impl Inference {
         self.recent(topic, slot, load).await
     }
 
-    /// Returns the value like [`Self::cached`], but possibly without the latest changes by other
-    /// services.
+    /// Returns the same value as [`Self::cached`], but possibly without the latest changes by other
+    /// services, since a cached value is not checked against the database.
     async fn recent<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
@@ -363,7 +369,7 @@ impl Inference {
         }
     }
 
-    /// Runs `work` on a blocking thread.
+    /// Runs `work`, which can access the store, on a blocking thread.
     async fn with_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&NetworkState) -> Result<T> + Send + 'static,
@@ -375,7 +381,7 @@ impl Inference {
 
 impl NetworkState {
     fn open(store: Store, clock: Clock, options: &InferenceOptions) -> Result<Self> {
-        // All services of a database share its clock and its block time.
+        // All services of a shared database use the database's clock and block time.
         let shared_at = store.versions()?.map(|versions| versions.at);
         let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
         let starting = Blocks::starting(now, options.block_time);
@@ -419,7 +425,7 @@ impl NetworkState {
         })
     }
 
-    /// Returns the state learned by `topic`, from the cache if it is still current.
+    /// Returns the state that `topic` has learned, from the cache if it has not changed since.
     fn load_learned(&self, topic: TopicId) -> Result<StoredLearned> {
         let before = self.cache.get(topic);
         let read = || Ok(self.store.learned(topic, before.last_known())?);

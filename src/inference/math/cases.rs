@@ -1,4 +1,4 @@
-//! Computation of single epochs in the form of [`wire::inference::cases`].
+//! Computation of single epochs described by [`wire::inference::cases`].
 //!
 //! Names in a case are arbitrary texts. They are mapped to addresses that sort in the same order.
 
@@ -24,11 +24,11 @@ const PARAMS_DEFAULT: Params = Params {
     regret_scale: None,
 };
 
-/// Error of a case.
+/// Reason why a case cannot be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// A text that should be a number, an algorithm or the name of an actor is something else.
+    /// A text is not a valid number or algorithm, or names an actor that the case does not have.
     #[error("{0}")]
     Invalid(String),
     /// The epoch cannot be combined.
@@ -37,14 +37,14 @@ pub enum CaseError {
 }
 
 impl CaseError {
-    /// Returns the error for an invalid `text`. Quotes only the start of a long text.
+    /// Returns the error for an invalid `text`. The message quotes only the start of a long text.
     fn invalid(what: &str, text: &str, expected: &str) -> Self {
         let start: String = text.chars().take(80).collect();
         Self::Invalid(format!("invalid {what} `{start}`, expected {expected}"))
     }
 }
 
-/// Result of a case, with its explanation.
+/// Result of a case, with the weights that explain it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseResult {
     /// Result of the case.
@@ -70,10 +70,10 @@ pub struct ActorShare {
     pub value: Option<Decimal>,
 }
 
-/// Computes the epoch of `case`.
+/// Computes all values of the epoch that `case` describes.
 ///
 /// # Errors
-/// [`CaseError`] with the first problem.
+/// [`CaseError`] for the first invalid part of the case.
 pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let is_listed = |list: &[String], name: &String| list.is_empty() || list.contains(name);
     let inferring = case.inferences.iter().filter(|(name, _)| is_listed(&case.inferers, name));
@@ -106,7 +106,8 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     })?;
     let actors = actors(case, &names, &regrets, &synthesis);
     let mut result = result(&names, &synthesis);
-    // A single inference is returned with its original digits.
+    // A single inference is the result. Its digits are those of the case, since parsing could have
+    // rounded them.
     if let (1, Some(name)) = (inferences.len(), inferences.keys().next())
         && let Some(submitted) = case.inferences.get(names.name(name))
     {
@@ -213,7 +214,7 @@ struct Names {
 }
 
 impl Names {
-    /// Collects the names of a case.
+    /// Maps the names of `case`.
     fn from_case(case: &SynthesisCase) -> Self {
         let forecasts = &case.forecasted_losses_log10;
         let inferers = case.inferences.keys().chain(&case.inferers);
@@ -226,7 +227,7 @@ impl Names {
     fn new<'n>(names: impl Iterator<Item = &'n String>) -> Self {
         let names: BTreeSet<&String> = names.collect();
         let address = |(idx, name): (usize, &String)| {
-            // A fixed prefix and digits are always a valid address.
+            // Drops no name, since a fixed prefix with digits is always a valid address.
             Some((name.clone(), format!("allo1{idx:09}").parse().ok()?))
         };
         let addresses: BTreeMap<String, Address> =
@@ -258,7 +259,7 @@ impl Names {
         decimals.iter().map(pair).collect()
     }
 
-    /// Parses numbers of pairs of actors.
+    /// Parses numbers of pairs of actors, given by row and column.
     fn parse_rows(
         &self,
         what: &'static str,
@@ -271,8 +272,9 @@ impl Names {
         Ok(PairValues::from_rows(&rows))
     }
 
-    /// Parses regrets of all families. A row lists actors of both roles. Only regrets of actors that take
-    /// part in a role are used.
+    /// Parses regrets of all families. A row of a pairwise family does not tell the roles of its
+    /// actors, so it is used for both. The regret of an actor in a role that the actor does not have is
+    /// ignored.
     fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
         let pairwise = |decimals| {
             let rows = self.parse_rows("regret", decimals)?;

@@ -1,7 +1,8 @@
-//! Serialization of numbers as their shortest decimal texts, which parse to the same numbers.
+//! Serialization of floating-point numbers as decimal texts. Each text is the shortest that parses to
+//! the same number.
 //!
-//! JSON numbers might differ in the last bit after a round trip, which would make an epoch impossible to
-//! reproduce. Use it as `#[serde(with = "exact")]`.
+//! JSON numbers might differ in the last bit after a round trip. The epoch could then not be
+//! reproduced. Use this module as `#[serde(with = "exact")]`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +11,18 @@ use model::topic::Address;
 use serde::de::{self, DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value with numbers that are serialized as texts.
+/// A value that contains numbers and serializes them as texts.
 pub trait Exact: Sized {
     /// Serializes the value.
     ///
     /// # Errors
-    /// Errors of the serializer.
+    /// The error of the serializer.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
     /// Deserializes a value. Texts must be borrowed from the input.
     ///
     /// # Errors
-    /// Errors of the deserializer, or of a text that is not a number.
+    /// The error of the deserializer, also for a text that is not a number.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn deserialize<'de, T: Exact, D: Deserializer<'de>>(
     T::read(deserializer)
 }
 
-/// Adapter for nested values.
+/// Adapter that implements serde's traits for a value inside an option, list or map.
 pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: Exact> Serialize for Text<&T> {
@@ -94,9 +95,9 @@ impl<T: Exact> Exact for BTreeMap<Address, T> {
     }
 }
 
-/// Deserializes values by address, in the order of the addresses. Addresses that are known are shared
-/// instead of allocated, since an epoch of a thousand inferers and fifty forecasters repeats them 50 000
-/// times.
+/// Deserializes values by address. The input should be sorted by address. Clones an address that is a
+/// key of the given map instead of allocating it, since an epoch of a thousand inferers and fifty
+/// forecasters contains 50 000 repetitions.
 pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k BTreeMap<Address, T>);
 
 impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {

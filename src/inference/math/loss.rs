@@ -1,13 +1,13 @@
 //! Losses: distances of values from the ground truth.
 
-/// Maximum error that the Huber loss squares. Larger errors are counted linearly.
+/// Largest error that the Huber loss squares. The loss of larger errors is linear.
 const HUBER_DELTA: f64 = 1.0;
 
 /// Loss function.
 ///
 /// With several labels, the loss is the sum over the labels. The ground truth of a classification is 1
-/// at one label and 0 at the others, so the squared error is the Brier score (0 to 2). The cross entropy
-/// is that of the true label.
+/// for one label and 0 for the others, so the squared error is the Brier score (0 to 2), and the cross
+/// entropy is the negative logarithm of the true label's probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum LossMethod {
@@ -15,7 +15,7 @@ pub enum LossMethod {
     Mse,
     /// `mae`: absolute error.
     Mae,
-    /// `huber`: squared up to 1, linear above.
+    /// `huber`: squared for errors up to 1, linear for larger errors.
     Huber,
     /// `logcosh`: smooth variant of `huber`.
     LogCosh,
@@ -29,27 +29,28 @@ pub enum LossMethod {
 pub struct LossRule {
     /// Loss function.
     pub method: LossMethod,
-    /// True to use losses as they are. Otherwise they are base-10 logarithms, as on the chain.
+    /// True to use losses as they are, and false to use their base-10 logarithms, as on the chain.
     pub allow_negative: bool,
-    /// Smallest loss before the logarithm. Below it, actors differ only by luck.
+    /// Lower bound of a loss before the logarithm, since actors with smaller losses differ only by
+    /// luck.
     pub floor: f64,
 }
 
 impl LossRule {
-    /// Returns the loss of `values` for the ground truth.
+    /// Returns the loss of `values`, given the ground truth.
     pub fn loss(&self, values: &[f64], truth: &[f64]) -> f64 {
         let pairs = values.iter().zip(truth);
         let loss: f64 = pairs.map(|(value, truth)| self.method.of_label(*value, *truth)).sum();
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
-    /// Reverts the logarithm of a loss of this rule, if the rule uses one.
+    /// Converts a loss of this rule to a plain loss: reverts the logarithm if the rule uses one.
     pub fn plain(&self, loss: f64) -> f64 {
         if self.allow_negative { loss } else { 10.0_f64.powf(loss) }
     }
 
-    /// Takes the logarithm of a plain loss, if this rule uses one. The inverse of [`Self::plain`],
-    /// always finite.
+    /// Converts a plain loss to a loss of this rule: takes the logarithm if the rule uses one. The
+    /// inverse of [`Self::plain`]. The result is always finite.
     pub fn of_plain(&self, plain: f64) -> f64 {
         if self.allow_negative {
             plain.clamp(f64::MIN, f64::MAX)
@@ -67,9 +68,10 @@ impl LossMethod {
             Self::Mae => error,
             Self::Huber if error <= HUBER_DELTA => error * error / 2.0,
             Self::Huber => HUBER_DELTA * (error - HUBER_DELTA / 2.0),
-            // ln cosh without overflow.
+            // Equals ln(cosh(error)), but does not overflow.
             Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
-            // A minimum probability, so that ruling out the ground truth has a high but finite loss.
+            // Bounds the probability from below, so that a probability of 0 for the true label has a
+            // high but finite loss.
             Self::CrossEntropy => -truth * value.max(1e-9).ln(),
         }
     }

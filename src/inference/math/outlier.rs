@@ -1,8 +1,8 @@
 //! Outliers: inferences of a topic with a single output that are too far from the epoch's median.
 //!
 //! As on the chain, the inferences of a closing epoch first update the topic's median and average
-//! spread. Then they are filtered by the updated values, since the previous median would exclude every
-//! actor that follows a moving market. The value without outliers is the
+//! spread, and are then compared with the updated values. A comparison with the previous median would
+//! exclude every actor that follows a moving market. The value without outliers is the
 //! [synthesis](crate::math::synthesis) of the remaining inferences.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use model::topic::Address;
 use crate::math::statistics::{median, moving_average};
 use crate::math::synthesis::Values;
 
-/// Maximum distance from the median in units of the spread, by the chain's parameter
+/// Maximum distance from the median in units of the spread: the chain's parameter
 /// `inference_outlier_detection_threshold`.
 pub const THRESHOLD: f64 = 11.0;
 
-/// Weight of the latest spread in the moving average of spreads. The chain's parameter
+/// Weight of the latest spread in the moving average of spreads: the chain's parameter
 /// `inference_outlier_detection_alpha`.
 pub const ALPHA: f64 = 0.2;
 
@@ -31,8 +31,8 @@ pub struct Baseline {
 
 impl Baseline {
     /// Returns the baseline updated with the `values` of an epoch, including outliers. As on the chain,
-    /// the first spread is not averaged, nor is a spread that follows a spread of 0. Returns `None` if
-    /// no epoch had a value.
+    /// the new spread is not averaged with a previous spread of 0. Returns `previous` if the epoch has
+    /// no values.
     #[must_use]
     pub fn after(previous: Option<Self>, values: &[f64]) -> Option<Self> {
         let Some(middle) = median(values) else { return previous };
@@ -43,22 +43,22 @@ impl Baseline {
         Some(Self { median: middle, spread })
     }
 
-    /// Returns true if `value` is an outlier. Always false while the median or the spread is 0.
+    /// Returns true if `value` is an outlier. Always false if the median or the spread is 0.
     #[must_use]
     pub fn is_outlier(&self, value: f64) -> bool {
         let knows = self.median != 0.0 && self.spread != 0.0;
         knows && (value - self.median).abs() > THRESHOLD * self.spread
     }
 
-    /// Returns true if `value` is too far off to be signed: an outlier, or, if the spread is 0, a value
-    /// that is farther from the median than zero is.
+    /// Returns true if `value` must not be signed: if it is an outlier, or if the spread is 0 and the
+    /// distance between `value` and the median exceeds the absolute median.
     #[must_use]
     pub fn is_unsignable(&self, value: f64) -> bool {
         if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
     }
 
-    /// Returns true if `value` is farther from the median than zero is, and more than [`THRESHOLD`]
-    /// spreads away. Always false while median and spread are 0.
+    /// Returns true if the distance between `value` and the median exceeds both the absolute median and
+    /// [`THRESHOLD`] spreads. Always false if both median and spread are 0.
     #[must_use]
     pub fn is_far_off(&self, value: f64) -> bool {
         let bound = (THRESHOLD * self.spread).max(self.median.abs());

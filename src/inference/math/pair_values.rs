@@ -1,7 +1,8 @@
-//! Values of pairs of actors: a list of numbers for each pair, with the lists of all pairs in one array.
+//! Values of pairs of actors: a list of numbers for each pair. One array contains the lists of all
+//! pairs.
 //!
-//! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal texts
-//! they need 16 MB in memory, on disk and in a response. As numbers they need 400 kB.
+//! A thousand inferers and fifty forecasters are 50 000 pairs. Objects with names and decimal texts for
+//! them would need 16 MB in memory, on disk and in a response. An array of numbers needs 400 kB.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
@@ -11,7 +12,7 @@ use model::topic::Address;
 
 use wire::inference::Bundle;
 
-/// Lists of numbers for pairs of a row and a column.
+/// Table with a list of numbers for each pair of a row and a column. Rows and columns are actors.
 #[derive(Debug, Clone, Default)]
 pub struct PairValues {
     rows: Vec<Address>,
@@ -22,8 +23,8 @@ pub struct PairValues {
     numbers: Vec<f64>,
 }
 
-/// Bundle with the values of pairs as numbers: `without_inferer` replaces
-/// `one_out_inferer_forecaster_values`, which is empty.
+/// Bundle with the values of pairs as numbers instead of texts: `without_inferer` has the content of
+/// the bundle's `one_out_inferer_forecaster_values`, which is empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullBundle {
     /// All other values.
@@ -111,7 +112,7 @@ impl PairValues {
         &self.numbers
     }
 
-    /// Returns the columns with a list in the row at `row_idx`, in order.
+    /// Returns the columns that have a list in the row at `row_idx`, each with its list, in order.
     pub fn row(&self, row_idx: usize) -> impl Iterator<Item = (&Address, &[f64])> {
         let n_numbers = self.columns.len() * self.width;
         let start = row_idx.saturating_mul(n_numbers);
@@ -120,13 +121,13 @@ impl PairValues {
         lists.filter(|(_, list)| list.first().is_some_and(|number| !number.is_nan()))
     }
 
-    /// Returns the numbers of the row of `name` by column. Rows must be sorted.
+    /// Returns the numbers in the row of `name`, by column and index in the list. Rows must be sorted.
     pub fn row_of(&self, name: &Address) -> Option<&[f64]> {
         self.numbers.get(self.range_of(name)?)
     }
 
-    /// Returns the numbers of `column`, of width 1, by row, with NaN for missing pairs. Columns must be
-    /// sorted.
+    /// Returns the number of each row in `column`, or NaN for a missing pair. The width must be 1, and
+    /// columns must be sorted.
     pub fn column_of(&self, column: &Address) -> Vec<f64> {
         match self.columns.binary_search(column) {
             Ok(idx) => self.numbers.iter().skip(idx).step_by(self.columns.len()).copied().collect(),
@@ -134,20 +135,21 @@ impl PairValues {
         }
     }
 
-    /// Returns the number of a pair, of width 1, or `None` if it is missing. Rows and columns must be
-    /// sorted.
+    /// Returns the number of a pair, or `None` if it is missing. The width must be 1, and rows and
+    /// columns must be sorted.
     pub fn get(&self, row: &Address, column: &Address) -> Option<f64> {
         let idx = self.columns.binary_search(column).ok()?;
         self.row_of(row)?.get(idx).copied().filter(|number| !number.is_nan())
     }
 
-    /// Returns the numbers of the row of `name` for modification.
+    /// Returns the numbers in the row of `name`, by column and index in the list. Rows must be sorted.
     pub(crate) fn row_of_mut(&mut self, name: &Address) -> Option<&mut [f64]> {
         let range = self.range_of(name)?;
         self.numbers.get_mut(range)
     }
 
-    /// Adds missing `rows` and `columns` in order. Their pairs, of width 1, have no number.
+    /// Adds the missing ones of `rows` and `columns`, so that all are sorted. Their pairs are missing.
+    /// The width must be 1.
     pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
         let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
             let all = names.iter().chain(more.iter().copied());
@@ -161,7 +163,7 @@ impl PairValues {
         }
     }
 
-    /// Removes rows and columns, of width 1, for which the predicates are false.
+    /// Removes the rows and columns for which the predicates return false. The width must be 1.
     pub fn retain(
         &mut self,
         is_row_kept: impl Fn(&Address) -> bool,
@@ -176,10 +178,10 @@ impl PairValues {
         }
     }
 
-    /// Converts each list to one number.
+    /// Converts each list to one number. Missing pairs stay missing.
     ///
     /// # Errors
-    /// First error of `convert`.
+    /// The first error of `convert`.
     pub fn try_map<E>(&self, convert: impl Fn(&[f64]) -> Result<f64, E>) -> Result<Self, E> {
         let lists = self.numbers.chunks(self.width.max(1));
         let number = |list: &[f64]| match list.first() {
@@ -200,7 +202,8 @@ impl PairValues {
         Some(start..start + n_numbers)
     }
 
-    /// Returns a copy with these sorted rows and columns. New pairs have no number.
+    /// Returns a copy with these rows and columns, which must be sorted. New pairs are missing. The
+    /// width must be 1.
     fn resize(&self, rows: Vec<Address>, columns: Vec<Address>) -> Self {
         let places: Vec<Option<usize>> =
             columns.iter().map(|name| self.columns.binary_search(name).ok()).collect();
@@ -213,7 +216,7 @@ impl PairValues {
         Self { rows, columns, width: 1, numbers }
     }
 
-    /// Returns the numbers by row and column, of width 1.
+    /// Returns the numbers by row and column, without missing pairs. The width must be 1.
     pub fn by_row(&self) -> BTreeMap<Address, BTreeMap<Address, f64>> {
         let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
         let row = |(idx, name): (usize, &Address)| {
@@ -222,7 +225,7 @@ impl PairValues {
         self.rows.iter().enumerate().map(row).collect()
     }
 
-    /// Returns the lists by row and column.
+    /// Returns the lists by row and column, without missing pairs.
     pub fn lists(&self) -> BTreeMap<Address, BTreeMap<Address, Vec<f64>>> {
         let list = |(name, list): (&Address, &[f64])| (name.clone(), list.to_vec());
         let row =

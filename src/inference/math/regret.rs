@@ -1,8 +1,10 @@
-//! Regrets: how much the network's loss exceeds an actor's.
+//! Regrets: the network's loss minus an actor's loss. An actor with a positive regret was better than
+//! the network.
 //!
-//! Each family compares an actor's loss with the loss of a value of the epoch. A regret is a moving
-//! average of this difference. [`crate::math::loss`] defines losses. [`crate::math::synthesis::weights`]
-//! uses regrets.
+//! There are several families of regrets. Each compares an actor's loss with the loss of another value
+//! of the epoch, such as the combined or the naive value. A regret is a moving average of this
+//! difference. [`crate::math::loss`] defines losses. [`crate::math::synthesis::weights`] converts
+//! regrets to weights.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -15,13 +17,13 @@ use crate::math::pair_values::PairValues;
 use crate::math::statistics::{count, deviation, quantile};
 use crate::math::synthesis::weights::Params;
 
-/// Quantile of the regrets for a newcomer, by the chain's parameters.
+/// Quantile of other actors' regrets from which a newcomer's regret is derived, as on the chain.
 const INITIAL_REGRET_QUANTILE: f64 = 0.25;
 
 /// Value for each actor by address.
 pub type ByActor<T> = BTreeMap<Address, T>;
 
-/// Role of an actor in an epoch. An address can have both roles, which are learned separately.
+/// Role of an actor in an epoch. An address can have both roles, each with its own regrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
@@ -31,7 +33,7 @@ pub enum Role {
     Forecaster,
 }
 
-/// A value for inferers and one for forecasters.
+/// A pair of values: one for inferers and one for forecasters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
@@ -43,11 +45,11 @@ pub struct ByRole<T> {
     pub forecaster: T,
 }
 
-/// Values of inferers and forecasters, such as regrets against one value.
+/// Number of each inferer and each forecaster, such as its regret against the combined value.
 pub type RoleValues = ByRole<ByActor<f64>>;
 
-/// Regrets of inferers and forecasters (columns) against values in which one actor (row) is left out or
-/// added.
+/// Regrets of inferers and forecasters (columns) against values that are computed without one actor
+/// (row), or with it as the only forecaster.
 pub type PairwiseRegrets = ByRole<PairValues>;
 
 /// Regrets of a topic's actors in all families.
@@ -58,13 +60,13 @@ pub struct Regrets {
     /// Regrets of inferers against the naive value.
     #[serde(with = "exact")]
     pub naive: ByActor<f64>,
-    /// Regrets against the combined value without the inferer of the row.
+    /// Regrets against the combined value without one inferer (row).
     #[serde(skip)]
     pub one_out_inferer: PairwiseRegrets,
-    /// Regrets against the combined value without the forecaster of the row.
+    /// Regrets against the combined value without one forecaster (row).
     #[serde(skip)]
     pub one_out_forecaster: PairwiseRegrets,
-    /// Regrets against the inferers combined with only the forecaster of the row.
+    /// Regrets against the value combined from the inferers and only one forecaster (row).
     #[serde(skip)]
     pub one_in_forecaster: PairwiseRegrets,
 }
@@ -90,7 +92,7 @@ pub struct Losses {
     /// Loss of the combined value without each forecaster.
     #[serde(with = "exact")]
     pub one_out_forecaster: ByActor<f64>,
-    /// Loss of the inferers combined with each single forecaster.
+    /// Loss of the value combined from the inferers and only one forecaster, for each forecaster.
     #[serde(with = "exact")]
     pub one_in_forecaster: ByActor<f64>,
     /// Loss of the value implied by each forecaster (row) without each inferer (column).
@@ -103,25 +105,25 @@ pub struct Losses {
 pub struct Pace {
     /// Weight of the latest difference: the topic's `alpha_regret`.
     pub alpha: f64,
-    /// Initial regret of an actor.
+    /// Regret of an actor before its first epoch.
     pub initial: f64,
 }
 
 impl Regrets {
-    /// Returns true before anything was learned.
+    /// Returns true if nothing has been learned yet.
     pub fn is_empty(&self) -> bool {
         self.ordinary.inferer.is_empty() && self.ordinary.forecaster.is_empty()
     }
 
-    /// Returns the approximate size of the regrets of pairs in memory.
+    /// Returns the approximate memory usage of the pairwise regrets, in bytes.
     pub fn n_bytes(&self) -> usize {
         let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
         let pairs = all.into_iter().flat_map(|pairwise| Role::ALL.map(|role| &pairwise[role]));
         pairs.map(|pairs| size_of_val(pairs.numbers())).sum()
     }
 
-    /// Removes actors from a role unless `is_kept` returns true for them, including pairs in which
-    /// they are left out or added.
+    /// Removes each actor for which `is_kept` returns false from the role. This includes the rows of
+    /// the pairwise regrets in which the actor is left out or the only forecaster.
     pub fn retain(&mut self, is_kept: impl Fn(Role, &Address) -> bool) {
         self.naive.retain(|name, _| is_kept(Role::Inferer, name));
         for role in Role::ALL {
@@ -171,7 +173,7 @@ impl Regrets {
 }
 
 impl Role {
-    /// Both roles, in the order of all lists.
+    /// Both roles. Lists of both contain inferers first.
     pub const ALL: [Self; 2] = [Self::Inferer, Self::Forecaster];
 
     /// Returns the name in the API.
@@ -201,13 +203,13 @@ impl<T> IndexMut<Role> for ByRole<T> {
 }
 
 impl Losses {
-    /// Returns the increase of the epoch's loss without each actor of `role`.
+    /// Returns, for each actor of `role`, the increase of the epoch's loss if that actor were absent.
     ///
     /// For an inferer, this is the loss of the combined value without the inferer minus the loss with
-    /// it. For a forecaster, it is an average of two reductions: how much the forecaster alone reduces
-    /// the naive loss, and how much it reduces the combined loss in addition to the other forecasters.
-    /// The more forecasters there are, the less the former counts. The result is 0 for an actor that
-    /// cannot be left out.
+    /// it. For a forecaster, it is a weighted average of two reductions: of the naive loss by adding
+    /// only this forecaster, and of the combined loss by adding this forecaster to the others. The
+    /// weight of the first reduction halves with each additional forecaster. The result is 0 for an
+    /// actor that cannot be left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {
@@ -222,7 +224,8 @@ impl Losses {
         self.by_actor(role).keys().map(known).collect()
     }
 
-    /// Returns the losses of the values inferred or implied by the actors of `role`.
+    /// Returns the loss of each actor of `role`: of an inferer's value, or of the value that a
+    /// forecaster implies.
     pub const fn by_actor(&self, role: Role) -> &ByActor<f64> {
         match role {
             Role::Inferer => &self.inferer,
@@ -239,13 +242,13 @@ impl Pace {
 }
 
 impl RoleValues {
-    /// Returns all values, inferers first.
+    /// Returns the numbers of all actors, inferers first.
     pub fn all(&self) -> impl Iterator<Item = f64> {
         self.inferer.values().chain(self.forecaster.values()).copied()
     }
 }
 
-/// Moves each regret toward `reference` minus the actor's loss.
+/// Moves the regret of each actor in `losses` toward `reference` minus the actor's loss.
 fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pace: Pace) {
     for (name, loss) in losses {
         let newest = pace.alpha * (reference - loss);
@@ -257,9 +260,9 @@ fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pac
     }
 }
 
-/// Moves the regret of each row of `references` and each of `columns` toward the row's reference minus
-/// the column's loss. `losses` returns the losses of a row in the order of `columns`, with NaN for
-/// missing losses.
+/// Moves the regret of each pair toward the row's reference loss minus the column's loss. `references`
+/// has the reference loss of each row. `losses` returns the losses in a row in the order of `columns`,
+/// with NaN for missing losses.
 fn follow_pairs(
     regrets: &mut PairValues,
     references: &ByActor<f64>,
@@ -286,19 +289,20 @@ fn follow_pairs(
     }
 }
 
-/// Regrets from which a newcomer's regret is derived.
+/// Regrets of other actors from which a newcomer's regret is derived.
 #[derive(Debug, Clone, Copy)]
 pub struct Crowd<'a> {
     /// Ordinary regrets of experienced actors.
     pub experienced: &'a [f64],
     /// Ordinary regrets of all actors.
     pub all: &'a [f64],
-    /// Minimum number of regrets: 10 on the chain.
+    /// Minimum number of regrets for a meaningful quantile: 10 on the chain.
     pub n_min: usize,
 }
 
-/// Returns the initial regret of a newcomer: low among the experienced actors, so that newcomers have to
-/// earn their weight. Returns `None` if there are too few actors.
+/// Returns the initial regret of a newcomer. It is low compared with the regrets of experienced actors,
+/// so that newcomers have to earn their weight. With too few experienced actors, it is a low quantile
+/// of all regrets. Returns `None` if there are too few actors for that, too.
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;
@@ -310,8 +314,8 @@ pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     are_enough.then(|| quantile(crowd.all, INITIAL_REGRET_QUANTILE)).flatten()
 }
 
-/// Returns true if an actor is experienced after `n_epochs` at `alpha`, so that its initial regret
-/// has faded.
+/// Returns true if an actor is experienced after `n_epochs`: with the weight `alpha` of each new
+/// difference, little is left of its initial regret by then.
 pub fn is_experienced(n_epochs: u32, alpha: f64) -> bool {
     f64::from(n_epochs) * alpha >= 1.0
 }

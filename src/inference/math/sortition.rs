@@ -1,9 +1,9 @@
 //! Merit sortition: the choice of the actors that are active in an epoch.
 //!
 //! As on the chain, the actors with the highest moving averages of their scores are active, up to a
-//! maximum number of places. The other actors that submitted rest. Their scores move toward a quantile
-//! of active actors' scores, so that newcomers get a chance. As an extension, actors without a score get
-//! at most a share of the places, since an account can submit under any number of names.
+//! maximum number. The scores of the other actors that submitted move toward a quantile of the active
+//! actors' scores, so that they become active in turn. As an extension, actors without a score get at
+//! most a share of the active places, since an account can submit under any number of names.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use model::topic::{Address, BlockHeight};
 
 use crate::math::statistics::{count, deviation};
 
-/// Default number of active inferers per epoch, by the chain's parameter
+/// Default for the maximum number of active inferers per epoch: the chain's parameter
 /// `max_top_inferers_to_reward`.
 pub const INFERERS_MAX_DEFAULT: u32 = 32;
 
-/// Default number of active forecasters per epoch, by the chain's parameter
+/// Default for the maximum number of active forecasters per epoch: the chain's parameter
 /// `max_top_forecasters_to_reward`.
 pub const FORECASTERS_MAX_DEFAULT: u32 = 6;
 
-/// Returns the moving average `score` after `n_missed` consecutive missed epochs, each of which
-/// moves it toward `initial`, the score of newcomers, by `alpha`.
+/// Returns the moving average `score` after `n_missed` consecutive missed epochs. Each of them moves
+/// the average by the share `alpha` toward `initial`, the score of newcomers.
 ///
-/// The chain does this when an actor submits again (`CalculateLivenessPenaltyToInferer` and
+/// The chain applies this penalty when an actor submits again (`CalculateLivenessPenaltyToInferer` and
 /// `…ToForecaster` in `x/emissions/keeper`, since v0.8, with the formula `NCalcEma`).
 pub fn penalized(score: f64, initial: f64, alpha: f64, n_missed: u64) -> f64 {
     let n_missed = i32::try_from(n_missed).unwrap_or(i32::MAX);
@@ -42,12 +42,12 @@ pub const fn missed_epochs(
     }
 }
 
-/// Standing of an actor, in ascending order.
+/// Standing of an actor with the network, in ascending order of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Record {
-    /// Actor of an account, without a score.
+    /// Actor of an account that has no score yet.
     Newcomer,
-    /// Actor of an account, with a score.
+    /// Actor of an account that has a score.
     Scored,
     /// Actor of the operator or on the whitelist.
     Trusted,
@@ -58,13 +58,15 @@ pub enum Record {
 pub struct Candidate {
     /// Address of the actor on the chain.
     pub worker: Address,
-    /// Moving average of its scores, or the [initial score](initial_score) without one.
+    /// Moving average of the actor's scores, or the [initial score](initial_score) if it has none.
     pub score: f64,
     /// Standing of the actor.
     pub record: Record,
-    /// Arrival of its submission, in any unit. Earlier arrival takes precedence at equal scores.
+    /// Time at which the submission arrived, in any unit. Among actors with equal score and standing,
+    /// the earlier is preferred.
     pub arrival: i64,
-    /// True if its value is far from the values of known actors. Such newcomers are not active.
+    /// True if the actor's value is far from the values of actors with a score. Newcomers with such a
+    /// value are not active.
     pub is_far: bool,
 }
 
@@ -73,12 +75,13 @@ pub struct Candidate {
 pub struct RolePlaces {
     /// Maximum number of active actors.
     pub n_max: usize,
-    /// Maximum share of newcomers, 0 to 1: the topic's quantile. At least one newcomer has a place.
+    /// Maximum share of newcomers among the active actors, 0 to 1: the topic's quantile. At least one
+    /// newcomer is allowed.
     pub newcomer_share: f64,
 }
 
-/// Returns the active workers among `candidates`: the best by score, then by record, then by
-/// arrival. Newcomers are limited if there are other actors.
+/// Returns the active workers among `candidates`: the best by score, then by standing, then by arrival.
+/// The number of newcomers is limited if there are other actors.
 pub fn choose_active(mut candidates: Vec<Candidate>, places: RolePlaces) -> BTreeSet<Address> {
     candidates.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
@@ -104,23 +107,22 @@ pub fn choose_active(mut candidates: Vec<Candidate>, places: RolePlaces) -> BTre
     active
 }
 
-/// Returns the maximum number of active newcomers next to `n_known` other actors, by their share of all
-/// active actors.
+/// Returns the maximum number of active newcomers if there are `n_known` other actors, at least 1.
 fn newcomers_max(n_known: usize, places: RolePlaces) -> usize {
     let RolePlaces { n_max, newcomer_share } = places;
     let beside = |n_newcomers: usize| {
         let n_active = n_newcomers.saturating_add(n_known).min(n_max);
         count(n_newcomers) <= newcomer_share * count(n_active)
     };
-    // There are at most a thousand places.
+    // A linear search is fast enough, since there are at most a thousand places.
     (1..=n_max).take_while(|n_newcomers| beside(*n_newcomers)).last().unwrap_or(1)
 }
 
-/// Returns the score of newcomers among actors with `scores`: two deviations below the lowest, so that
-/// newcomers do not displace them. It is 0 without scores.
+/// Returns the initial score of newcomers: two standard deviations below the lowest of `scores`, so
+/// that they do not displace the actors with these scores. Returns 0 without scores.
 pub fn initial_score(scores: &[f64]) -> f64 {
     let lowest = scores.iter().copied().reduce(f64::min);
-    // The chain's parameter `lambda_initial_score`.
+    // The factor is the chain's parameter `lambda_initial_score`.
     lowest.map_or(0.0, |lowest| lowest - 2.0 * deviation(scores))
 }
 

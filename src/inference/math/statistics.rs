@@ -1,4 +1,4 @@
-//! Order statistics and spreads.
+//! Means, quantiles and measures of spread.
 
 /// Returns the mean of `values`, or 0 without values.
 pub fn mean(values: &[f64]) -> f64 {
@@ -37,17 +37,18 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / count(values.len() - 1)).sqrt()
 }
 
-/// Returns the deviation estimated from the median absolute deviation, or 0 without values. Unlike
-/// [`deviation`], it is not affected by a few outliers.
+/// Returns an estimate of the standard deviation from the median absolute deviation, or 0 without
+/// values. Unlike [`deviation`], it is not affected by a few outliers.
 pub fn robust_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values) else { return 0.0 };
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    // Converts a median absolute deviation to the standard deviation of a normal distribution.
+    // The factor converts a median absolute deviation to the standard deviation of a normal
+    // distribution.
     1.4826 * median(&distances).unwrap_or_default()
 }
 
-/// Returns the moving average after `newest`, which has the weight `alpha`. Without a previous average,
-/// it is `newest`.
+/// Returns the moving average of `previous` and `newest`, which has the weight `alpha`. Returns
+/// `newest` if there is no previous average.
 pub fn moving_average(previous: Option<f64>, newest: f64, alpha: f64) -> f64 {
     previous.map_or(newest, |previous| alpha * newest + (1.0 - alpha) * previous)
 }

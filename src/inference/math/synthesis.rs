@@ -1,9 +1,9 @@
-//! Synthesis: combining submissions into the network's inference.
+//! Synthesis: the combination of submissions into the network's inference.
 //!
-//! Both generations of the public chain's formulas, as plain functions. [`weights`] converts regrets to
-//! weights, [`implied`] computes the value implied by a forecaster's losses, [`combine`] computes
-//! weighted means, it repeats this without an actor or with only a single actor, and
-//! [`interval`] computes confidence intervals.
+//! The formulas of both generations of the chain, as plain functions. [`weights`] converts regrets to
+//! weights. [`implied`] computes the values that forecasters imply. [`combine`] computes weighted means
+//! of all actors, without one actor, and with a single forecaster. [`interval`] computes confidence
+//! intervals.
 
 pub mod combine;
 pub mod implied;
@@ -23,7 +23,7 @@ use crate::math::synthesis::weights::{Generation, Params, normalized, scale};
 /// One number per label, in the topic's order.
 pub type Values = Vec<f64>;
 
-/// Treatment of actors without regrets.
+/// Treatment of actors that have no regret yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Newcomers {
     /// No actor has a regret yet. All inferers have equal weights. Forecasters are ignored.
@@ -32,16 +32,16 @@ pub enum Newcomers {
     WithRegret(f64),
 }
 
-/// Inputs of an epoch.
+/// Inputs for the synthesis of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Epoch<'a> {
     /// Settings of the weights.
     pub params: &'a Params,
     /// Inference of each inferer. All have the same number of values.
     pub inferences: &'a BTreeMap<Address, Values>,
-    /// Loss that each forecaster expects of each inferer.
+    /// Loss that each forecaster (outer key) predicts for each inferer (inner key).
     pub forecasts: &'a BTreeMap<Address, &'a BTreeMap<Address, f64>>,
-    /// Latest loss of the combined value. Forecasts cannot be used without it.
+    /// Latest known loss of the combined value. If it is `None`, forecasts cannot be used.
     pub previous_loss: Option<f64>,
     /// Regrets from earlier epochs.
     pub regrets: &'a Regrets,
@@ -56,15 +56,15 @@ pub struct Synthesis {
     pub combined: Values,
     /// Value combined from inferers only.
     pub naive: Values,
-    /// Value implied by each forecaster. Forecasters that expect no loss of a present inferer are
-    /// missing.
+    /// Value implied by each forecaster. Forecasters that predicted no loss of an inferer in the epoch
+    /// are missing.
     pub implied: BTreeMap<Address, Values>,
     /// Combined value without each inferer. Empty with fewer than two inferers.
     pub one_out_inferer: BTreeMap<Address, Values>,
     /// Combined value without each forecaster. Empty with fewer than two forecasters.
     pub one_out_forecaster: BTreeMap<Address, Values>,
-    /// Value combined from the inferers with each single forecaster. Empty with fewer than two
-    /// forecasters.
+    /// Value combined from the inferers and only one forecaster, for each forecaster. Empty with fewer
+    /// than two forecasters.
     pub one_in_forecaster: BTreeMap<Address, Values>,
     /// Value implied by each forecaster (row) without each inferer (column).
     pub one_out_inferer_forecaster: PairValues,
@@ -72,14 +72,14 @@ pub struct Synthesis {
     pub inferer_weights: BTreeMap<Address, f64>,
     /// Weight of each forecaster in the combined value.
     pub forecaster_weights: BTreeMap<Address, f64>,
-    /// Values at the [`interval::PERCENTILES`]: one list per label. Empty without weights, as for a
-    /// single inferer.
+    /// Values at the [`interval::PERCENTILES`]: one list per label. Empty if no weights are computed,
+    /// as with a single inferer.
     pub confidence_interval: Vec<Values>,
-    /// Scale of the regrets for the combined value, or `None` if they were not used.
+    /// Scale of the regrets for the combined value, or `None` if no regrets were used.
     pub scale: Option<f64>,
 }
 
-/// Error of an epoch that cannot be combined.
+/// Reason why an epoch cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SynthesisError {
@@ -91,22 +91,22 @@ pub enum SynthesisError {
     Uneven {
         /// Address of the inferer.
         worker: Address,
-        /// Number of its values.
+        /// Number of the inferer's values.
         n_values: usize,
         /// Expected number of values.
         n_labels: usize,
     },
 }
 
-/// Computes all values of `epoch`.
+/// Computes all values of `epoch` from its inputs.
 ///
-/// With a single inferer, its value is the result, and no actor is left out. With a common scale, the
-/// cost is proportional to inferers × (inferers + forecasters), since each left-out inferer requires new
-/// weights of all others.
+/// With a single inferer, its value is the result, and there are no values without an actor. With a
+/// common scale, the cost is proportional to inferers × (inferers + forecasters), since the weights of
+/// all other actors are computed again for each left-out inferer.
 ///
 /// # Errors
-/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers of
-/// values differ.
+/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if two inferences
+/// differ in their number of values.
 pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     check_even(epoch)?;
     if let (1, Some((worker, values))) =
@@ -145,7 +145,7 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     })
 }
 
-/// Returns the confidence interval of each label over all actors by `shares`.
+/// Returns the confidence interval of each label over the values of all actors, weighted by `shares`.
 fn intervals(table: &EpochTable<'_>, shares: &[f64]) -> Vec<Values> {
     let of_label =
         |values: &Vec<f64>| interval::percentiles(values, shares, &interval::PERCENTILES);
@@ -153,9 +153,9 @@ fn intervals(table: &EpochTable<'_>, shares: &[f64]) -> Vec<Values> {
     intervals.filter(|values| !values.is_empty()).collect()
 }
 
-/// Returns the common scale of `epoch`: the stored scale, or, if regrets are given without a scale,
-/// the scale of the ordinary regrets of all actors. Returns `None` if each value has its own scale,
-/// since nothing is stored before the first regret.
+/// Returns the scale of regrets that all values of `epoch` share. It is the stored scale, or computed
+/// from the ordinary regrets of all actors if none is stored. Returns `None` if each value has its own
+/// scale: in the generation of 2024, and as long as no actor of the epoch has a regret.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };

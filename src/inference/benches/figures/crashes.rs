@@ -1,5 +1,5 @@
-//! `kill -9` at random moments of an epoch: no acknowledged submission is lost. No epoch closes twice or
-//! is skipped without a record.
+//! Checks that `kill -9` at any moment of an epoch loses no acknowledged submission, changes no stored
+//! bundle, and leaves no epoch without a bundle or a recorded reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -18,30 +18,31 @@ use crate::Outcome;
 use crate::network::{Network, topic};
 use crate::rows::print;
 
-/// Environment variable that starts the service with the files in this directory.
+/// Environment variable with the directory of the service's files. If set, this program runs the
+/// service instead of the benchmark.
 pub(crate) const FOLDER: &str = "FIGURES_FOLDER";
 
-/// Environment variable with the address to listen on.
+/// Environment variable with the address on which the service listens.
 const LISTEN: &str = "FIGURES_LISTEN";
 
 /// Number of kills.
 const KILLS: u64 = 200;
 
-/// Time between blocks, short enough for several epochs per second.
+/// Duration of a block, short enough for several epochs per second.
 const BLOCK_TIME: Duration = Duration::from_millis(20);
 
-/// Number of blocks per epoch: a quarter of a second.
+/// Number of blocks per epoch. An epoch lasts a quarter of a second.
 const EPOCH_LENGTH: u64 = 12;
 
-/// Maximum time of a start.
+/// Maximum time from the start of the service until it responds.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
-/// Serves until the process is killed.
+/// Runs the service until the process is killed.
 pub(crate) async fn serve(folder: &Path) -> Outcome<()> {
     let listen = env::var(LISTEN)?;
     let network =
         Network::start(folder, &listen, BLOCK_TIME, vec![topic(1, EPOCH_LENGTH)?]).await?;
-    // Each start creates a new key.
+    // Each start creates a new key. The rename ensures that the other process reads a complete file.
     let key = folder.join("key.tmp");
     std::fs::write(&key, &network.key)?;
     std::fs::rename(&key, folder.join("key"))?;
@@ -56,7 +57,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     let mut seen: BTreeMap<u64, String> = BTreeMap::new();
     for kill in 0..KILLS {
         let (mut service, key) = start(folder.path(), address).await?;
-        // The times of the kills are distributed over an epoch.
+        // Kills the service at a different point of an epoch each time.
         let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
         let began = Instant::now();
         let mut connection = Connection::open(address).await?;
@@ -106,10 +107,10 @@ async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
     Ok((child, std::fs::read_to_string(key)?))
 }
 
-/// Records all current bundles.
+/// Adds the bundle of each closed epoch to `seen`.
 async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()> {
     let copy = copied(folder)?;
-    // Blocks that last for the whole test, so that no step is due.
+    // A block outlasts the test, so that this service neither opens nor closes an epoch.
     let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
     for (nonce, bundle) in bundles(&network.inference).await? {
         seen.entry(nonce).or_insert(format!("{bundle:?}"));
@@ -118,10 +119,10 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
     Ok(())
 }
 
-/// Block time that exceeds the duration of the test.
+/// Duration of a block that exceeds the duration of the test.
 const LASTING: Duration = Duration::from_hours(24);
 
-/// Returns the paused topic, so that no epoch opens.
+/// Returns the topic in the paused state, so that no epoch opens.
 fn resting() -> Outcome<inference::network::topic::Topic> {
     let mut topic = topic(1, EPOCH_LENGTH)?;
     topic.is_active = false;
@@ -129,7 +130,8 @@ fn resting() -> Outcome<inference::network::topic::Topic> {
     Ok(topic)
 }
 
-/// Copies the file and its write-ahead log, as after a power cut.
+/// Copies the database file and its write-ahead log in their current state, as a power cut would leave
+/// them.
 fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
     let copy = tempfile::tempdir()?;
     for name in ["inference.db", "inference.db-wal"] {

@@ -1,5 +1,5 @@
-//! A topic of a thousand inferers and fifty forecasters: time of an epoch's end and of queries,
-//! memory and disk space.
+//! A topic with a thousand inferers and fifty forecasters: time to close an epoch and to learn from it,
+//! time of queries, memory and disk space.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,33 +28,34 @@ use crate::synthesis::Numbers;
 /// Number of inferers.
 const N_INFERERS: usize = 1000;
 
-/// Number of forecasters, each of which forecasts all inferers.
+/// Number of forecasters. Each forecasts the losses of all inferers.
 const N_FORECASTERS: usize = 50;
 
-/// Number of epochs. Their total size is a multiple of [`LIMIT`].
+/// Number of epochs, enough for several times the size of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
-/// Retention of the topic in bytes. The learned state is stored twice and needs nearly 9 MB each
-/// time, which leaves space for less than ten epochs.
+/// Retention of the topic in bytes. Two copies of the learned state need nearly 9 MB each, so fewer
+/// than ten epochs fit in the rest.
 const LIMIT: u64 = 50_000_000;
 
-/// Maximum size of the file beyond [`LIMIT`], in bytes, such as for the write-ahead log.
+/// Maximum number of bytes by which the file and its write-ahead log can exceed [`LIMIT`].
 const EXCESS_BYTES_MAX: u64 = 25_000_000;
 
-/// Number of submissions to each of two topics, one of which has learned. Each submission is from a
-/// different account. An epoch accepts 512 submissions of newcomers.
+/// Number of submissions per epoch to each of two topics: one that learned from earlier epochs and a
+/// new one. Each submission is from a different account, so all are from newcomers, of which an epoch
+/// accepts 512.
 const N_SUBMISSIONS: usize = 500;
 
-/// Number of epochs with timed submissions, of which the median is reported.
+/// Number of epochs in which submissions are timed. The median time is reported.
 const N_ROUNDS: u64 = 40;
 
-/// Time between blocks. The clock does not move within an epoch, so that no epoch closes.
+/// Duration of a block. The clock stands still within an epoch, so that no epoch closes.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// Number of blocks per epoch, the minimum of the chain.
+/// Number of blocks per epoch: the minimum on the chain.
 const EPOCH_LENGTH: u64 = 12;
 
-/// Number of requests per query.
+/// Number of requests with which each query is measured.
 const N_READS: usize = 200;
 
 pub(crate) async fn measure() -> Outcome<()> {
@@ -85,7 +86,7 @@ pub(crate) async fn measure() -> Outcome<()> {
             epoch_bytes = inference.holdings(TopicId::FIRST).await?.n_bytes / epoch;
         }
     }
-    // The first epochs have no active forecasters.
+    // Skips the first epochs, in which no forecaster is active.
     let what = format!("close of epoch, {N_INFERERS} x {N_FORECASTERS}, durable, CPU");
     print(&what, &milliseconds(closings.split_off(4)), "80 ms")?;
     print("learning of the epoch, durable, CPU", &milliseconds(lessons.split_off(4)), "none")?;
@@ -109,7 +110,7 @@ fn begin_epoch(inference: &Inference, clock: &Clock, epoch: u64) -> BlockHeight 
     nonce
 }
 
-/// Submits for all actors.
+/// Submits an inference, a forecast or both for each actor.
 async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers) -> Outcome<()> {
     let topic = TopicId::FIRST;
     inference.open_epoch(topic, nonce).await?;
@@ -126,7 +127,7 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
         .collect::<Vec<_>>();
     for (idx, worker) in inferers.iter().enumerate() {
         let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
-        // Some actors both infer and forecast, since an epoch accepts only 1024 submissions.
+        // The first inferers are also the forecasters, since an epoch accepts only 1024 submissions.
         let forecast: BTreeMap<Address, String> = if idx < N_FORECASTERS {
             inferers.iter().map(|name| (name.clone(), format!("{}", numbers.next()))).collect()
         } else {
@@ -140,12 +141,12 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
     Ok(())
 }
 
-/// Measures submissions to the learned and to a new topic.
+/// Measures submissions to the topic that has learned and to a new topic.
 async fn submissions(inference: &Inference, clock: &Clock) -> Outcome<()> {
     let mut took = [Vec::new(), Vec::new()];
     for epoch in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
         let nonce = begin_epoch(inference, clock, epoch);
-        // Alternates, so that delays affect both.
+        // Alternates which topic is first, so that disturbances affect both equally.
         for turn in [epoch, epoch + 1] {
             let topic = TopicId::new(1 + turn % 2).ok_or("invalid topic id")?;
             let took = if topic == TopicId::FIRST { &mut took[0] } else { &mut took[1] };
@@ -216,7 +217,7 @@ async fn reads(network: &Network) -> Outcome<()> {
     print("memory after it", &format!("{:.0} MB more", megabytes(more)), "200 MB")
 }
 
-/// Returns the median and the maximum of `took`.
+/// Formats the median and the maximum of `took` in milliseconds.
 fn milliseconds(took: Vec<Duration>) -> String {
     let longest = took.iter().max().copied().unwrap_or_default();
     format!("{:.2} ms, at most {:.2}", ms(median(took)), ms(longest))
@@ -241,7 +242,7 @@ fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns the size of the network's file with its write-ahead log.
+/// Returns the size of the database file and its write-ahead log.
 fn file_bytes(folder: &Path) -> Outcome<u64> {
     let size = |name: &str| Ok::<_, std::io::Error>(fs::metadata(folder.join(name))?.len());
     Ok(size("inference.db")? + size("inference.db-wal")?)

@@ -1,7 +1,7 @@
 //! Prints figures of a prediction network with their targets: `figures [ROW]…`, where a row is
 //! `synthesis`, `requests`, `submissions`, `topics`, `large` or `crashes`.
 //!
-//! The service of `crashes` is this program in its own process, so that it can be killed.
+//! `crashes` starts this program again as the service, so that it can kill it.
 
 mod crashes;
 mod large;

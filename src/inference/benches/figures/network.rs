@@ -1,4 +1,4 @@
-//! Service on loopback with topics without a predictor.
+//! Inference service on loopback. Its topics have no predictor.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ use task::group::Group;
 
 use crate::Outcome;
 
-/// Service with one of its keys.
+/// Running service and an API key for it.
 pub(crate) struct Network {
     pub(crate) address: SocketAddr,
     pub(crate) inference: Inference,
@@ -32,7 +32,7 @@ pub(crate) struct Network {
     pub(crate) group: Group,
 }
 
-/// Fake cluster that runs no functions.
+/// Fake cluster. An execution returns no outputs.
 struct Nobody;
 
 #[async_trait]
@@ -42,7 +42,7 @@ impl Runs for Nobody {
     }
 }
 
-/// Fake dataset with one row, which is always the latest.
+/// Fake dataset with a single row.
 struct Constant;
 
 #[async_trait]
@@ -73,7 +73,7 @@ impl Rows for Constant {
 }
 
 impl Network {
-    /// Starts a service with `topics` and the file in `folder`.
+    /// Starts a service with `topics` on the system clock. Its database is in `folder`.
     pub(crate) async fn start(
         folder: &Path,
         listen: &str,
@@ -83,7 +83,7 @@ impl Network {
         Self::start_by(Clock::system(), folder, listen, block_time, topics).await
     }
 
-    /// Starts a service that follows `clock`.
+    /// Starts a service with `topics` on `clock`. Its database is in `folder`.
     pub(crate) async fn start_by(
         clock: Clock,
         folder: &Path,
@@ -95,7 +95,7 @@ impl Network {
         let (_, key) = accounts.renew_key("figures").await?;
         let signer = Signer::from_bytes(&[7; 32]).ok_or("invalid signer")?;
         let options = ServiceOptions {
-            // One key submits for all actors.
+            // No limit of workers per key, since one key submits for all actors.
             quota: inference::network::submission::WorkerQuota(0),
             listen: listen.to_owned(),
             store: folder.join("inference.db").into(),
@@ -113,12 +113,12 @@ impl Network {
     }
 }
 
-/// Returns topic `number` with epochs of `epoch_length` blocks and a window of half of them.
+/// Returns topic `number` with epochs of `epoch_length` blocks. The submission window is half an epoch.
 pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
     let mut topic = demo_topics().into_iter().next().ok_or("no demo topic")?;
     topic.id = TopicId::new(number).ok_or("invalid topic id")?;
     topic.predictor = None;
-    // All submissions are combined.
+    // Every actor that submits is active.
     topic.active_max = ByRole { inferer: SUBMISSIONS_MAX, forecaster: SUBMISSIONS_MAX };
     "value".clone_into(&mut topic.source.column);
     topic.timing.epoch_length = epoch_length;

@@ -1,4 +1,4 @@
-//! Requests per second for the latest bundle, compared with a constant response, and for durable
+//! Rate of requests for the latest bundle, compared with a constant response, and rate of durable
 //! submissions.
 
 use std::net::SocketAddr;
@@ -26,13 +26,13 @@ use crate::rows::print;
 /// Number of concurrent connections.
 const CONNECTIONS: usize = 32;
 
-/// Duration of a measurement.
+/// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(3);
 
-/// Block time that exceeds the duration of the measurement, so that no epoch closes.
+/// Duration of a block that exceeds the measurement, so that no epoch closes.
 const LONG: Duration = Duration::from_mins(5);
 
-/// Measures the rate of the latest bundle.
+/// Measures the rate of requests for the latest bundle.
 pub(crate) async fn latest() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", LONG, vec![topic(1, 12)?]).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     serve(listener, Router::new().route(path, get(answer)), &network.group);
-    // Alternates, so that other load affects both.
+    // Alternates between the two, so that other load of the machine affects both.
     let (mut of_ours, mut of_constant) = (0.0, 0.0);
     let same = move |_: usize| Arc::clone(&request);
     for _ in 0..2 {
@@ -70,7 +70,8 @@ pub(crate) async fn latest() -> Outcome<()> {
     print(&format!("latest_network_inferences, {n_bytes} bytes"), &figure, "0.6x")
 }
 
-/// Measures the rate of submissions, with many topics since an epoch accepts a thousand.
+/// Measures the rate of submissions. They are distributed over many topics, since an epoch accepts only
+/// a thousand.
 pub(crate) async fn submissions() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let topics = (1..=64).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
@@ -90,7 +91,7 @@ pub(crate) async fn submissions() -> Outcome<()> {
     print("submissions, durable", &format!("{rate:.0}/s"), "2000/s")
 }
 
-/// Returns the number of successful requests per second, created by `make`.
+/// Sends requests created by `make` and returns the number of successful responses per second.
 async fn rate(
     address: SocketAddr,
     make: impl Fn(usize) -> Arc<Request> + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! Rows of figures and their printing.
+//! Selection and printing of the benchmark's rows.
 
 use std::io::Write as _;
 
@@ -6,10 +6,10 @@ use tokio::runtime::Runtime;
 
 use crate::{Outcome, crashes, large, requests, synthesis, topics};
 
-/// Rows in order of execution.
+/// Names of the rows, in order of execution.
 const ROWS: [&str; 6] = ["synthesis", "requests", "submissions", "topics", "large", "crashes"];
 
-/// Runs the rows in `arguments`, or all.
+/// Runs the rows named in `arguments`, or all rows if there are none.
 pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>) -> Outcome<()> {
     let asked: Vec<String> = arguments.filter(|row| !row.starts_with("--")).collect();
     for row in ROWS.iter().filter(|row| asked.is_empty() || asked.iter().any(|a| a == *row)) {

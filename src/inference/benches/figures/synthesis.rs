@@ -1,4 +1,4 @@
-//! Time of a full bundle on a single core and size of the learned state.
+//! Time to compute a full bundle on a single core, and size of the learned state.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -20,13 +20,13 @@ use tokio::time::Instant;
 use crate::Outcome;
 use crate::rows::print;
 
-/// Number of runs of each size, of which the median is reported.
+/// Number of runs per size. The median time is reported.
 const RUNS: usize = 15;
 
-/// Number of epochs that each network learned.
+/// Number of epochs from which each network learned.
 const N_EPOCHS: u32 = 12;
 
-/// Largest size with a target.
+/// Largest size for which a target time is set.
 const FULL: Size = Size { n_inferers: 1000, n_forecasters: 50, away: Away::Nobody };
 
 /// Number of actors.
@@ -37,15 +37,15 @@ struct Size {
     away: Away,
 }
 
-/// Absent actors of an epoch.
+/// Inferers that do not submit in an epoch.
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Nobody,
-    /// This number of a thousand inferers, drawn again for each epoch.
+    /// This number of a thousand inferers. Each epoch has different ones.
     Some(usize),
 }
 
-/// Owned form of an epoch.
+/// Owned inputs of an epoch.
 struct OwnedEpoch {
     inferences: BTreeMap<Address, Values>,
     forecasts: ByActor<ByActor<f64>>,
@@ -142,7 +142,7 @@ fn epoch(size: Size) -> Outcome<OwnedEpoch> {
     Ok(OwnedEpoch { inferences, forecasts: numbers.families(&forecasters, &inferers), regrets })
 }
 
-/// Returns the learned state of a network of `size`.
+/// Returns the regrets that a network of `size` learned.
 fn regrets(size: Size, numbers: &mut Numbers) -> Outcome<Regrets> {
     let inferers = named("inf", size.n_inferers)?;
     let forecasters = named("fore", size.n_forecasters)?;
@@ -175,7 +175,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
     }
 }
 
-/// Prints the size of the stored learned state of a network of `size` and the time to read that state.
+/// Prints the stored size of the regrets of a network of `size`, and the time to read them.
 fn kept(size: Size) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let (path, empty) = (folder.path().join("inference.db"), folder.path().join("empty.db"));
@@ -194,7 +194,7 @@ fn kept(size: Size) -> Outcome<()> {
     print(&what, &figure, "none")
 }
 
-/// Stores `regrets` in a file at `path` and returns their number.
+/// Stores `regrets` in a database at `path` and returns their number.
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let store = Store::open(&path.to_owned().into())?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));

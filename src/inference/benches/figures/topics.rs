@@ -1,4 +1,4 @@
-//! A thousand topics that close in the same block.
+//! Time until the bundles of a thousand topics, all of which close in the same block, are served.
 
 use std::time::Duration;
 
@@ -17,15 +17,16 @@ const N_TOPICS: u64 = 1000;
 /// Number of workers per topic.
 const N_WORKERS: u32 = 5;
 
-/// Time between blocks, in which all bundles should be served.
+/// Duration of a block. All bundles should be served before the next block.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// Maximum time until all bundles are served.
+/// Time after which the benchmark stops waiting for bundles.
 const WITHIN: Duration = Duration::from_mins(2);
 
 pub(crate) async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    // A window of six blocks is long enough for five thousand submissions.
+    // Half of an epoch's twelve blocks is a submission window long enough for five thousand
+    // submissions.
     let topics = (1..=N_TOPICS).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;
     let inference = &network.inference;

@@ -1,7 +1,8 @@
-//! Whole epochs compared with recorded epochs, with the code of `triptych inference synthesize`.
+//! Comparison of whole epochs with recorded ones. They are computed by the same function as in
+//! `triptych inference synthesize`.
 //!
-//! `tests/data/inference/generated.json` is part of the project. Vectors of upstream are compared if
-//! they exist.
+//! `tests/data/inference/generated.json` is part of the project. Test vectors of the chain are compared
+//! only if their files exist.
 
 mod regrets;
 mod upstream_units;
@@ -14,7 +15,7 @@ use wire::inference::cases::read;
 
 use super::*;
 
-/// Returns the content of a file of upstream, if it exists.
+/// Returns the content of a file with the chain's test vectors, if it exists.
 fn upstream(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/vectors/inference/upstream")
@@ -27,7 +28,7 @@ fn generated() -> String {
     fs::read_to_string(path.join("../../tests/data/inference/generated.json")).unwrap()
 }
 
-/// Returns expected results with their tolerance for each case.
+/// Returns the expected result and the tolerance of each case in `text`.
 fn wanted(text: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(text).unwrap();
     file["cases"].as_array().unwrap().clone()
@@ -37,7 +38,8 @@ fn parsed(value: &Value) -> f64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no decimal text")).parse().unwrap()
 }
 
-/// Compares each number of `want` with that of `got`. Returns how many numbers were compared.
+/// Compares each number in `want` with the number at the same place in `got`. Returns the count of
+/// compared numbers.
 #[track_caller]
 fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     match (got, want) {
@@ -64,7 +66,8 @@ fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     }
 }
 
-/// Compares the members of `want` with the members of `got`.
+/// Compares the numbers in `want` with those of the same names in `got`. Returns the count of compared
+/// numbers.
 #[track_caller]
 fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usize {
     let got = serde_json::to_value(got).unwrap();
@@ -73,7 +76,8 @@ fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usi
     members.map(|(m, want)| check(&format!("{name} {m}"), &got[m], want, &case["tolerance"])).sum()
 }
 
-/// Synthesizes all cases of `text` and returns how many numbers were compared.
+/// Synthesizes all cases in `text`, compares the results with the expected ones, and returns the count
+/// of compared numbers.
 fn synthesize_all(text: &str) -> usize {
     let cases: Vec<SynthesisCase> = read(text).unwrap();
     let wanted = wanted(text);
@@ -108,7 +112,7 @@ fn single_inference_is_returned_exactly() {
     assert!(result.one_out_inferer.is_empty() && result.confidence_interval_values.is_empty());
 }
 
-/// Numbers of upstream's test of v0.17.
+/// The numbers are from the chain's own test at v0.17.
 #[test]
 fn forecasts_without_regrets_have_their_own_scale() {
     let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},

@@ -1,4 +1,4 @@
-//! Tests of regrets. Recorded cases are in [cases](crate::math::cases).
+//! Tests of regrets. Comparisons with the chain's test vectors are in [cases](crate::math::cases).
 
 use proptest::prelude::*;
 
@@ -112,13 +112,13 @@ proptest! {
 }
 
 impl PairwiseRegrets {
-    /// Collects regrets by excluded or single actor.
+    /// Creates pairwise regrets from the regrets against each value, by the left-out or single actor.
     pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
         let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
         Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
     }
 
-    /// Returns regrets by excluded or single actor.
+    /// Returns the regrets against each value, by the left-out or single actor.
     pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
         let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
         for role in Role::ALL {

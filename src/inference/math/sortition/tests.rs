@@ -144,14 +144,15 @@ proptest! {
 
 #[test]
 fn score_of_an_absent_actor_moves_to_the_initial_score() {
-    // Example of the chain: four missed epochs change 300 to 265.61, with an initial score of 200.
+    // The chain's example: four missed epochs reduce the score 300 to 265.61 if the initial score is
+    // 200.
     assert!((penalized(300.0, 200.0, 0.1, 4) - 265.61).abs() < 1e-9);
     assert!((penalized(300.0, 200.0, 0.1, 0) - 300.0).abs() < 1e-9);
 }
 
 #[test]
 fn epochs_between_two_submissions_count_as_missed() {
-    // As in the chain's table: the last epoch ended at 100 and each has a length of 10.
+    // As in the chain's table of cases: an epoch has 10 blocks, and the latest ended at block 100.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {
         assert_eq!(missed_epochs(last, 100, 10), want, "{last}");

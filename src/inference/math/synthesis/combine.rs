@@ -10,22 +10,23 @@ use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::regret::{ByActor, PairwiseRegrets, RoleValues};
 
-/// Regret that marks an actor as ignored: it has no weight and does not affect the scale.
+/// Regret that excludes an actor: the actor gets no weight and does not affect the scale.
 pub const ABSENT: f64 = f64::NEG_INFINITY;
 
-/// Actors of an epoch by position: inferers first, then the forecasters that imply a value, each by
-/// address. A line is a list with one number per position.
+/// Actors of an epoch with their values. The position of an actor is its index in the list of inferers,
+/// sorted by address, followed by the forecasters that imply a value, sorted by address. A *line* is a
+/// list with one number per position, such as regrets or weights.
 #[derive(Debug)]
 pub struct EpochTable<'a> {
     epoch: &'a Epoch<'a>,
     inferers: Vec<&'a Address>,
     forecasters: Vec<&'a Address>,
-    /// Values of the actors for each label.
+    /// Value of each actor by label and position.
     values: Vec<Vec<f64>>,
 }
 
 impl<'a> EpochTable<'a> {
-    /// Arranges the actors of `epoch`.
+    /// Creates the table of the actors of `epoch`.
     pub fn new(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
         let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());
         let of_label = |label_idx: usize| {
@@ -46,12 +47,12 @@ impl<'a> EpochTable<'a> {
         &self.inferers
     }
 
-    /// Returns the forecasters by position minus the number of inferers.
+    /// Returns the forecasters in order of their positions, which follow those of the inferers.
     pub fn forecasters(&self) -> &[&'a Address] {
         &self.forecasters
     }
 
-    /// Returns the inferred or implied values by position for each label.
+    /// Returns the inferred and implied values by label and position.
     pub fn values(&self) -> &[Vec<f64>] {
         &self.values
     }
@@ -61,7 +62,7 @@ impl<'a> EpochTable<'a> {
         self.epoch
     }
 
-    /// Returns the regret of an actor without one in a family.
+    /// Returns the regret of an actor that has none in a family.
     pub fn newcomer(&self) -> f64 {
         match self.epoch.newcomers {
             Newcomers::Everyone => 0.0,
@@ -69,19 +70,20 @@ impl<'a> EpochTable<'a> {
         }
     }
 
-    /// Returns `regrets` as a line.
+    /// Returns the line of `regrets`. Actors without a regret have that of newcomers.
     pub fn line(&self, regrets: &RoleValues) -> Vec<f64> {
         let mut line = self.aligned(&self.inferers, &regrets.inferer);
         line.extend(self.aligned(&self.forecasters, &regrets.forecaster));
         line
     }
 
-    /// Returns the inferers' naive regrets as a line, in which forecasters are ignored.
+    /// Returns a line of the inferers' naive regrets. It ends before the forecasters, which have no
+    /// naive regrets.
     pub fn naive_line(&self) -> Vec<f64> {
         self.aligned(&self.inferers, &self.epoch.regrets.naive)
     }
 
-    /// Replaces the regrets of `line` by weights.
+    /// Replaces each regret in `line` with the weight that results from it.
     pub fn weigh(&self, line: &mut [f64]) {
         if self.epoch.newcomers != Newcomers::Everyone {
             return weights::weigh(line, self.epoch.params);
@@ -92,31 +94,33 @@ impl<'a> EpochTable<'a> {
         }
     }
 
-    /// Returns the mean of the values, weighted by the regrets of `line`.
+    /// Returns the mean of the values for each label, with weights from the regrets in `line`.
     pub fn combined(&self, mut line: Vec<f64>) -> Values {
         self.weigh(&mut line);
         self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))
     }
 
-    /// Returns the mean from the sum of weights and the weighted sums by label.
+    /// Returns the weighted mean for each label from the sum of all weights and the weighted sum of
+    /// each label's values.
     pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
         let divisor = weight.max(self.epoch.params.epsilon_safe_div);
         sums.map(|sum| sum / divisor).collect()
     }
 
-    /// Walks two sorted lists in parallel, which is cheaper than looking up each name.
+    /// Returns the regret of each of `names`. Both lists are sorted and walked in parallel, since this
+    /// is faster than looking up each name.
     fn aligned(&self, names: &[&Address], regrets: &ByActor<f64>) -> Vec<f64> {
         let found = walk(names.iter().copied(), regrets);
         found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()
     }
 }
 
-/// Pairs `names` with `numbers`.
+/// Returns a map from each of `names` to the number at the same index.
 pub fn named<T>(names: &[&Address], numbers: impl IntoIterator<Item = T>) -> BTreeMap<Address, T> {
     names.iter().map(|name| (*name).clone()).zip(numbers).collect()
 }
 
-/// A family of regrets, with the column of each actor.
+/// Pairwise regrets of one family, with the column of each actor.
 struct Against<'t, 'a> {
     table: &'t EpochTable<'a>,
     pairwise: &'t PairwiseRegrets,
@@ -137,8 +141,8 @@ impl<'t, 'a> Against<'t, 'a> {
         }
     }
 
-    /// Returns the regrets of all actors against the value without or with only `name`. Pairs without a
-    /// regret have that of newcomers.
+    /// Returns a line of regrets against the value without `name`, or with only `name`, depending on
+    /// the family. Actors without a regret have that of newcomers.
     fn line(&self, name: &Address) -> Vec<f64> {
         let newcomer = self.table.newcomer();
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
@@ -156,8 +160,8 @@ impl<'t, 'a> Against<'t, 'a> {
     }
 }
 
-/// Combines the values of all other actors for each left-out inferer, with the regrets and implied
-/// values of that case. Empty with fewer than two inferers.
+/// Returns the combined value without each inferer. The regrets and implied values are those without
+/// this inferer. Empty with fewer than two inferers.
 pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
@@ -167,7 +171,7 @@ pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Ad
     named(table.inferers(), each.collect::<Vec<_>>())
 }
 
-/// Combines the values without the inferer at `withheld_idx`.
+/// Returns the combined value without the inferer at `withheld_idx`.
 fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: usize) -> Values {
     let table = against.table;
     let n_inferers = table.inferers().len();
@@ -179,8 +183,9 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     if let Some(place) = inferers.get_mut(withheld_idx) {
         *place = ABSENT;
     }
-    // A forecaster that expects no loss of another inferer has no value. In 2024 it still affected the
-    // scale. With a common scale, it could only reduce the others' weights.
+    // A forecaster implies no value if it predicted no loss of any other inferer. In the generation of
+    // 2024, its regret still affects the scale. With a common scale, it is excluded, since it would
+    // only reduce the weights of other actors.
     let has_common_scale = table.epoch().params.common_scale().is_some();
     for (place, value) in forecasters.iter_mut().zip(&implied) {
         if has_common_scale && value.is_none() {
@@ -204,20 +209,21 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     table.mean(weight, sums)
 }
 
-/// Combines the values of all other actors for each left-out forecaster, with the regrets of that case.
+/// Returns the combined value without each forecaster. The regrets are those without this forecaster.
 /// Empty with fewer than two forecasters.
 pub fn one_out_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }
 
-/// Combines the inferers with each single forecaster, with the regrets of that case. Empty with fewer
-/// than two forecasters.
+/// Returns the value combined from the inferers and only one forecaster, for each forecaster. The
+/// regrets are those with only this forecaster. Empty with fewer than two forecasters.
 pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }
 
-/// Combines the values for each forecaster with its row of `pairwise`. `counts` returns true if a
-/// forecaster is included. Its argument is true for the forecaster of the row.
+/// Returns one combined value for each forecaster, with the regrets in its row of `pairwise`. `counts`
+/// returns true if another forecaster is included in this value. Its argument is true for the row's own
+/// forecaster.
 fn each_forecaster(
     table: &EpochTable<'_>,
     pairwise: &PairwiseRegrets,

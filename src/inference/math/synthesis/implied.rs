@@ -1,4 +1,5 @@
-//! Forecast-implied values: the inference of an epoch if one forecaster's losses were true.
+//! Forecast-implied values: the combination of the inferers of an epoch that would result if the losses
+//! predicted by one forecaster were true.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::median;
 
-/// Values implied by all forecasters of an epoch, with all inferers and without each.
+/// Values implied by each forecaster of an epoch, with all inferers and without each inferer.
 #[derive(Debug)]
 pub struct Implied {
     inferers: Vec<Address>,
@@ -21,23 +22,23 @@ pub struct Implied {
 struct Forecaster {
     name: Address,
     value: Values,
-    /// Values by position of the left-out inferer and label, or NaN if no forecast inferer would be
-    /// left.
+    /// Value without each inferer, by the inferer's position and label. NaN if the forecaster predicted
+    /// no loss of any other inferer.
     without: Vec<f64>,
 }
 
-/// Present inferers with a forecast.
+/// Inferers of the epoch for which a forecaster predicted a loss.
 #[derive(Debug, Clone, Default)]
 struct Elements<'a> {
     positions: Vec<usize>,
-    /// Regrets predicted by the forecast.
+    /// Regrets that follow from the predicted losses.
     regrets: Vec<f64>,
     values: Vec<&'a [f64]>,
 }
 
 impl Implied {
-    /// Computes the values implied by each forecaster of `epoch`. Empty without a previous loss. A
-    /// forecaster without a present inferer is dropped.
+    /// Computes the values implied by each forecaster of `epoch`. There are none without a previous
+    /// loss. A forecaster that predicted no loss of an inferer in the epoch is dropped.
     pub fn new(epoch: &Epoch<'_>) -> Self {
         let inferers = epoch.inferences.keys().cloned().collect();
         let Some(previous_loss) = epoch.previous_loss else {
@@ -66,8 +67,8 @@ impl Implied {
         self.forecasters.iter().map(|forecaster| forecaster.value.as_slice())
     }
 
-    /// Returns the value implied by the forecaster at `forecaster_idx` without the inferer at
-    /// `inferer_idx`.
+    /// Returns the value that the forecaster at `forecaster_idx` implies without the inferer at
+    /// `inferer_idx`, or `None` if it implies none.
     pub fn without(&self, forecaster_idx: usize, inferer_idx: usize) -> Option<&[f64]> {
         self.forecasters.get(forecaster_idx)?.without(inferer_idx)
     }
@@ -78,7 +79,7 @@ impl Implied {
         self.forecasters.iter().map(named).collect()
     }
 
-    /// Returns the values implied without each inferer.
+    /// Returns the value that each forecaster (row) implies without each inferer (column).
     pub fn by_withheld_inferer(&self) -> PairValues {
         let Some(first) = self.forecasters.first() else { return PairValues::default() };
         let rows = self.forecasters.iter().map(|forecaster| forecaster.name.clone()).collect();
@@ -120,7 +121,7 @@ impl<'a> Elements<'a> {
         others
     }
 
-    /// Returns the values for a label.
+    /// Returns the value of each element for one label.
     fn of_label(&self, label_idx: usize) -> Vec<f64> {
         self.values.iter().filter_map(|value| value.get(label_idx)).copied().collect()
     }
@@ -140,9 +141,9 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
 }
 
-/// Returns the values implied by `elements` without each inferer of the epoch, by the inferer's position
-/// and the label, or NaN without remaining inferers. If the left-out inferer was not forecast, the value
-/// is `whole`.
+/// Returns the value implied by `elements` without each inferer of the epoch, by the inferer's position
+/// and the label. It is NaN if no elements remain, and equal to `whole`, the value with all elements,
+/// if the forecaster predicted no loss of the inferer.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());
@@ -162,12 +163,12 @@ fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Ve
     without
 }
 
-/// Returns the values implied by `elements` without each of them, by element and label, from shared
-/// sums, so that the cost is linear.
+/// Returns the value implied by `elements` without each of them, by element and label. All values are
+/// derived from the same running sums, so that the cost is linear.
 ///
-/// This requires a common scale. Without it, the result is empty. The sums are accumulated from both
-/// ends and nothing is subtracted, so that no precision is lost. Entries are NaN if the left-out element
-/// has nearly all of the weight.
+/// The result is empty without a common scale, since the weights then depend on the left-out element.
+/// The sums are accumulated from both ends instead of subtracting each element from the total, so that
+/// no precision is lost. An entry is NaN if the left-out element has nearly all of the weight.
 fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
     let is_shared = epoch.params.common_scale().is_some();
     if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
@@ -182,8 +183,8 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
         let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
         let places = without.iter_mut().skip(label_idx).step_by(n_labels);
         for ((place, sum), rest) in places.zip(sums).zip(&rests) {
-            // Next to a much better inferer, the remaining weights have lost their precision. They are
-            // computed separately.
+            // If the left-out inferer is much better than all others, the weights of the others have
+            // lost their precision. The entry stays NaN, so that the caller computes it separately.
             if *rest > 1e-3 * total {
                 *place = sum / rest;
             }
@@ -206,7 +207,7 @@ fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64
     sums
 }
 
-/// Returns the values of `map` for each of `names`, which are sorted.
+/// Returns the value in `map` for each of `names`, which must be sorted.
 pub fn walk<'n, 'm, T>(
     names: impl Iterator<Item = &'n Address>,
     map: &'m BTreeMap<Address, T>,
@@ -214,7 +215,8 @@ pub fn walk<'n, 'm, T>(
     let mut known = map.iter().peekable();
     names.map(move |name| {
         loop {
-            // Usually this is the next address. Shared addresses are compared by pointer.
+            // Tests for equality first: usually this is the next address, and shared addresses are
+            // equal by pointer.
             if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
                 return Some(value);
             }

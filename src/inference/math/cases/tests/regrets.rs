@@ -1,4 +1,4 @@
-//! Regrets and scores of single epochs compared with upstream's.
+//! Comparison of the regrets and scores of single epochs with the chain's test vectors.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +25,13 @@ struct CaseLosses {
     one_out_inferer: Decimals,
     /// Losses of the combined value without each forecaster.
     one_out_forecaster: Decimals,
-    /// Losses of the inferers with a single forecaster.
+    /// Losses of the inferers combined with each single forecaster.
     one_in_forecaster: Decimals,
-    /// Losses of the forecasters without each inferer.
+    /// Loss of the value implied by each forecaster (outer key) without each inferer (inner key).
     one_out_inferer_forecaster: BTreeMap<String, Decimals>,
 }
 
-/// Losses of an epoch to learn.
+/// Losses of an epoch, from which regrets and scores are computed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 struct RegretCase {
@@ -39,7 +39,7 @@ struct RegretCase {
     alpha_regret: Option<Decimal>,
     /// Initial regret of an actor. 0 by default.
     default_regret: Option<Decimal>,
-    /// Previous regrets.
+    /// Regrets before the epoch.
     previous: CaseRegrets,
     /// Losses to learn.
     network_losses: CaseLosses,
@@ -54,7 +54,7 @@ struct CaseScores {
     forecaster: Decimals,
 }
 
-/// Learns the losses of `case` and returns the regrets and scores.
+/// Learns from the losses of `case` and returns the new regrets and the scores.
 fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let names = Names::in_regrets(case);
     let losses = names.losses(&case.network_losses)?;
@@ -70,13 +70,14 @@ fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
 }
 
 impl Names {
-    /// Collects the names of a case.
+    /// Maps the names of `case`.
     fn in_regrets(case: &RegretCase) -> Self {
         let (inferers, forecasters) = by_role(case);
         Self::new(inferers.iter().chain(&forecasters))
     }
 
-    /// Parses the regrets of actors in their roles only, since others are not learned.
+    /// Parses the previous regrets. Drops those of actors in roles that they do not have, since the
+    /// epoch does not change them.
     fn regrets_by_role(&self, case: &RegretCase) -> Result<Regrets, CaseError> {
         let (inferers, forecasters) = by_role(case);
         let mut regrets = self.regrets(&case.previous)?;
@@ -103,7 +104,7 @@ impl Names {
         })
     }
 
-    /// Converts numbers to texts.
+    /// Converts numbers by address to texts by name.
     fn decimals(&self, numbers: &ByActor<f64>) -> Decimals {
         numbers
             .iter()
@@ -116,7 +117,7 @@ impl Names {
         rows.map(|(name, of)| (self.name(&name).to_owned(), self.decimals(&of))).collect()
     }
 
-    /// Converts regrets to texts.
+    /// Converts regrets to the form of a case.
     fn case_regrets(&self, regrets: &Regrets) -> CaseRegrets {
         let by_key = |pairwise: &PairwiseRegrets| {
             let mut rows = self.rows(&pairwise.inferer);
@@ -136,8 +137,8 @@ impl Names {
     }
 }
 
-/// Returns the names of inferers and of forecasters. A name that only occurs in a row of a left-out or
-/// single actor might be either, so it is returned as both.
+/// Returns the names of the inferers and of the forecasters. The role of a name that occurs only within
+/// the row of a left-out or single actor is unknown, so it is in both sets.
 fn by_role(case: &RegretCase) -> (BTreeSet<String>, BTreeSet<String>) {
     let RegretCase { previous, network_losses: losses, .. } = case;
     let pairs = &losses.one_out_inferer_forecaster;

@@ -1,4 +1,4 @@
-//! Formulas compared with upstream's test values.
+//! Comparison of single formulas with the chain's test vectors.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn params(case: &Value) -> Params {
     }
 }
 
-/// Returns our result for a case of `group`, or `None` if whole epochs check the same.
+/// Returns our result for a case of `group`, or `None` if the tests of whole epochs cover the formula.
 fn ours(group: &str, case: &Value) -> Option<Value> {
     let input = &case["input"];
     let number = |name: &str| parsed(&input[name]);
@@ -72,7 +72,7 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
     }
 }
 
-/// Returns the implied values of the forecasters of `input` without regrets, by name.
+/// Returns the value that each forecaster in `input` implies if no actor has a regret, by name.
 fn implied_values(input: &Value, params: &Params) -> Value {
     let address = |name: &str| -> Address { format!("allo1{name}").parse().unwrap() };
     let members = |value: &Value| value.as_object().unwrap().clone();
