@@ -29,7 +29,7 @@ use crate::view::{
 };
 use crate::widget::paint;
 
-/// Time within which a second `^C` ends the program.
+/// Maximum time between two presses of `^C` that end the program.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Source of the addresses of the services when the screen opens.
@@ -132,11 +132,11 @@ const fn head_of(event: &Event) -> Option<HeadId> {
     }
 }
 
-/// Returns the urgency of a redraw after `event`.
+/// Returns how soon a frame must follow `event`.
 fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
-        // A probe requests a frame itself, if the health changed.
+        // No frame here: the handler of a probe's result requests a frame if the health changed.
         Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         // Changes out of view need no frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
@@ -168,8 +168,10 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Finishes an update: performs the actions chosen in an overlay, restores the saved selection, records closed streams, hides expired notices.
-/// Returns the requested effects.
+/// Finishes an update: performs requested actions, restores the saved selection, records closed
+/// streams and hides expired notices.
+///
+/// Returns all effects that the update requested.
 fn settle(state: &mut State) -> Vec<Effect> {
     let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
     while let Some(idx) = state.effects.iter().position(is_action) {
@@ -203,7 +205,8 @@ fn press(state: &mut State, chord: Chord) {
             state.pending = pending;
             state.pending.push(chord);
         }
-        // A key that does not continue the sequence can have its own binding.
+        // The key does not continue the pending sequence. It is resolved again without the
+        // sequence, since it can have a binding of its own.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
             overlay::update::spell(state, chord);
@@ -212,7 +215,7 @@ fn press(state: &mut State, chord: Chord) {
             if let (Some(Overlay::Profiles(row)), Some('U')) =
                 (state.overlays.last(), chord.letter())
             {
-                // Every API key starts with this letter.
+                // Every API key starts with `U`, so this letter begins the input of a key.
                 profiles::begin_key(state, *row);
             }
             if state.field().is_some_and(|field| field.press(chord)) {
@@ -318,7 +321,8 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Nodes(head) => load_nodes_of(state, head),
         Timer::Probe => update::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
-        // Nothing to do here, since every event is followed by a check of the notices and a frame.
+        // These timers only wake the loop: every event is followed by a check of the notices and
+        // by a frame.
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::state::load_topics(state),
@@ -326,7 +330,7 @@ fn on_timer(state: &mut State, timer: Timer) {
     }
 }
 
-/// Draws the whole screen. Returns the places that can be clicked.
+/// Draws the whole screen. Returns the click targets.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
     let hits = Hits::default();
     theme.clear(area, buf);
@@ -345,7 +349,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Overview => overview::view::draw(middle, buf, frame),
     }
     draw_overlay(middle, buf, frame);
-    // Drawn after the overlay, which removes all click targets beneath it.
+    // The overlay removes all earlier click targets, so header and footer are drawn after it.
     header::draw(top, buf, frame);
     footer::draw(bottom, buf, frame);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
@@ -363,17 +367,17 @@ fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
     [top, middle, bottom]
 }
 
-/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked. A
-/// click outside the overlay closes it.
+/// Draws the topmost overlay, if there is one, over `area`. Only the overlay can be clicked. A
+/// click outside closes it.
 fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Some(overlay) = frame.state.overlays.last() else { return };
     if matches!(overlay, Overlay::Jump(_)) {
-        // Labels are drawn last, over the whole frame.
+        // The caller draws the labels last, over the whole frame.
         return;
     }
     frame.hits.clear();
     frame.hits.add(area, Target::Action(Action::Back));
-    // The rest of the screen is the preview of a theme.
+    // The list of themes does not dim the screen, which previews the selected theme.
     if !matches!(overlay, Overlay::Themes(_)) {
         buf.set_style(area, Style::reset().patch(frame.theme.bg).patch(frame.theme.faint));
     }

@@ -37,23 +37,23 @@ use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::{Input, RunId, Window};
 use crate::state::services::HeadId;
 
-/// Clients of the services with known addresses.
+/// Clients of the services. `None` if the address is unknown or invalid.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    /// Indexed by [`HeadId::idx`]. An invalid address is `None`.
+    /// Indexed by [`HeadId::idx`]. `None` if the address is invalid.
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
 }
 
 impl Clients {
-    /// Returns the client of `head`, which belongs to the current connection.
+    /// Returns the client of a head of the current connection.
     fn head(&self, head: HeadId) -> Option<Functions> {
         self.heads.get(head.idx)?.clone()
     }
 }
 
-/// Files that the screen reads and writes. `None` if there is no directory for them.
+/// Paths of the user's files. `None` if the user has no configuration directory.
 #[derive(Debug, Clone, Default)]
 pub struct UserFiles {
     /// File of the form's presets.
@@ -73,8 +73,8 @@ pub(crate) struct Runner {
     calls: Group,
     /// Tasks that outlive a change of services.
     tasks: Group,
-    /// Calls in progress, keyed by subject, such as `rows 3 5m`. A new call replaces an older one with
-    /// the same subject, which bounds the number of calls.
+    /// Calls in progress, keyed by subject, such as `rows 3 5m`. A new call cancels an older call
+    /// with the same subject, so the number of calls is bounded.
     running: HashMap<String, CancellationToken>,
     clients: Clients,
     /// The pending timers, one of each kind.
@@ -103,8 +103,8 @@ impl Runner {
         }
     }
 
-    /// Starts to perform `effect`, without waiting. Returns effects that only the event loop can
-    /// perform.
+    /// Starts `effect` and returns without waiting for it. Returns the effect if only the event
+    /// loop can perform it.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
         let effect = self.call_head(effect)?;
         let effect = self.call_datasets(effect)?;
@@ -126,7 +126,7 @@ impl Runner {
         None
     }
 
-    /// Drops all calls and waits for their tasks.
+    /// Cancels all calls and tasks, and waits for their end.
     pub(crate) async fn shutdown(self) {
         self.tasks.stop();
         self.calls.shutdown().await;
@@ -142,7 +142,7 @@ impl Runner {
             transport.map_err(|error| tracing::warn!(%error, "failed to use {address}")).ok()
         };
         let Addresses { heads, datasets, inference, api_key, head_token } = addresses;
-        // Each service gets only its own secret.
+        // Heads get only the token, the other services only the API key.
         let head = |address: &String| {
             Some(Functions::new(open(address, None)?.with_token(head_token.clone())))
         };
@@ -155,7 +155,7 @@ impl Runner {
         self.watch_rules(None);
     }
 
-    /// Drops the call of a run and tells its head to cancel it.
+    /// Cancels the call of a run, and the run itself if its head has accepted it.
     fn cancel(&mut self, id: RunId, at_head: Option<(HeadId, String)>) {
         self.drop_call(&format!("run {}", id.0));
         let Some((head, request_id)) = at_head else { return };
@@ -174,7 +174,7 @@ impl Runner {
         }
     }
 
-    /// Runs `work`, which outlives a change of services, and then sends its event.
+    /// Runs `work`, then sends the event that it returns. Continues when the services change.
     fn report(
         &self,
         name: &'static str,
@@ -188,7 +188,7 @@ impl Runner {
         });
     }
 
-    /// Runs a call and sends its event. Replaces an older call with the same subject.
+    /// Runs `call`, then sends its event. Cancels an older call with the same subject.
     fn call(
         &mut self,
         subject: impl Into<String>,
@@ -212,14 +212,15 @@ impl Runner {
             older.cancel();
         }
         self.calls.spawn("call", async move {
-            // Cancels the token when done, so that the table above drops it.
+            // A cancelled token marks a finished call, which the next start removes from
+            // `running`.
             let _done = token.clone().drop_guard();
             token.run_until_cancelled(work).await;
         });
     }
 }
 
-/// Describes a failed call for the user.
+/// Describes a failed call to the user.
 fn failure(what: &str, error: &ClientError) -> Failure {
     let why = match error {
         ClientError::Reach { address, .. } => format!("{address}: {}", error.why()),
@@ -240,7 +241,7 @@ fn absent(what: &str) -> Failure {
     Failure::new(what.to_owned(), "no address of the service is known", "name one in the profile")
 }
 
-/// Returns the failure to write a file.
+/// Returns the failure of writing a file.
 fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
 }
@@ -261,10 +262,10 @@ async fn read_optional(path: &Path) -> std::io::Result<Option<String>> {
     }
 }
 
-/// Time for which an unreachable head is polled, about the duration of a restart.
+/// Maximum time for which an unreachable head is polled. A restart takes about as long.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
-/// Maximum size of standard input. Heads refuse more than some 3 MiB.
+/// Maximum size of a standard input. Heads refuse more than about 3 MiB.
 const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
 /// Sends `order` and waits for its result.
@@ -290,7 +291,7 @@ async fn send_order(
         return Ok(response);
     }
     let request_id = response.request_id;
-    // If this fails, the receiver is gone and this task is dropped soon.
+    // If sending fails, the screen is exiting and cancels this task soon.
     events.send(Event::RunAccepted(id, request_id.clone())).await.ok();
     let response = wait_for_result(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
@@ -299,8 +300,8 @@ async fn send_order(
     Ok(response)
 }
 
-/// Polls for the result until it is available, the head does not know the run, or the head is
-/// unreachable for [`LOST_WITHIN`].
+/// Polls for the result of a run. Fails if the head does not know the run, or is unreachable for
+/// [`LOST_WITHIN`].
 async fn wait_for_result(
     head: &Functions,
     id: RunId,
@@ -308,8 +309,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Outcome<ExecuteResponse> {
     let what = format!("read the result of run {}", id.0);
-    // The first wait is about as long as a local head needs for a warm function. The longest wait seems
-    // short to a user, but does not burden a head.
+    // The first wait is about as long as a local head needs for a warm function. The longest wait
+    // is hardly noticed by a user and does not burden a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
@@ -317,7 +318,7 @@ async fn wait_for_result(
         let problem = match head.result(request_id).await {
             Ok(response) if response.code != CODE_IN_PROGRESS => return Ok(response),
             Ok(_) => None,
-            // Status for an unknown execution.
+            // The head responds with this status to an unknown execution.
             Err(error) if error.status() == Some(404) => {
                 return Err(Failure::new(
                     what,
@@ -392,7 +393,7 @@ async fn read_newest(
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
         let n_read = rows.len();
-        // The period ends at the latest row, whose timestamp can be far from the local clock.
+        // A period is counted back from the latest row, not from now: the rows can be old.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
             rows.retain(|row| newest.since(row.timestamp) < span);

@@ -1,18 +1,19 @@
-//! Events and effects: the input and the output of an update.
+//! Events and effects: the inputs and the outputs of an update.
 //!
-//! Only an [`Event`] changes the state. An [`Effect`] is a request of the state: plain data,
-//! performed in `effects.rs`, whose results are events. The state uses the client's types only
-//! through this module.
+//! Only an [`Event`] changes the state. An [`Effect`] is a requested action as plain data.
+//! `effects.rs` performs it and sends the result as an event. The state uses the client's types
+//! only through this module.
 //!
 //! The state of a screen has these methods:
-//! - `show` and `hide` when it comes into view and leaves it, `connected` whenever the addresses of the
-//!   services become known;
-//! - `act` for every [`Action`](crate::keymap::Action) of its layers in `keymap.rs`;
-//! - `on` for its events: [`DataEvent`] and [`InferenceEvent`] are the results of its effects.
-//!   [`Event::TimerDue`] reports a [`Timer`] that it set by [`Effect::SetTimer`].
+//! - `show` and `hide` when the screen comes into view and leaves it, `connected` whenever the
+//!   addresses of the services become known;
+//! - `act` for every [`Action`](crate::keymap::Action) of the screen's layers in `keymap.rs`;
+//! - `on` for the screen's events: [`DataEvent`] and [`InferenceEvent`] are the results of its
+//!   effects. [`Event::TimerDue`] reports a [`Timer`] that it set with [`Effect::SetTimer`].
 //!
-//! Requested effects are pushed onto `effects` of its state. Setting a timer again replaces it. An
-//! effect that loads has exactly one result, unless a later effect of the same kind replaces it.
+//! A screen requests effects by pushing them onto the field `effects` of its state. Setting a
+//! timer again replaces it. An effect that loads data has exactly one result, unless a later
+//! effect of the same kind replaces it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,11 +51,11 @@ pub(crate) enum Event {
     Paste(String),
     /// A click on a target of the last frame.
     Click(Target),
-    /// The wheel over a target, in rows. Negative is up.
+    /// A turn of the mouse wheel over a target, in rows. Negative is up.
     Wheel(Target, i32),
-    /// A mouse press on a divider.
+    /// A press of the mouse button on a divider.
     Grab,
-    /// A drag of a divider, in cells right or down since the press.
+    /// A drag of a divider, in cells to the right or down since the press.
     Drag(Divider, i16),
     /// New size of the terminal.
     Resized {
@@ -66,19 +67,19 @@ pub(crate) enum Event {
     /// The terminal gained or lost focus.
     Focused(bool),
     TimerDue(Timer),
-    /// Request to exit, by a signal.
+    /// A signal to exit.
     Terminate,
     /// An event of the local stack.
     Local(LocalEvent),
     /// The local stack failed to start.
     LocalFailed(Failure),
-    /// Result of [`Effect::LoadNodes`] with its latency.
+    /// Result of [`Effect::LoadNodes`] and its latency.
     Nodes(HeadId, Outcome<Vec<NodeBody>>, Duration),
     /// Result of [`Effect::ChangeNode`] for a single node.
     NodeChanged(HeadId, Outcome<NodeDetail>),
-    /// Result of [`Effect::ChangeNode`] for the nodes of a group.
+    /// Result of [`Effect::ChangeNode`] for a group of nodes.
     GroupChanged(HeadId, GroupChange),
-    /// Result of [`Effect::Probe`], one for each service with an address.
+    /// Result of [`Effect::Probe`]. One event for each service with an address.
     Probed {
         service: Service,
         /// `None` after a timeout of [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
@@ -87,40 +88,40 @@ pub(crate) enum Event {
     },
     /// Result of [`Effect::LoadFunctions`].
     Functions(HeadId, Outcome<Vec<FunctionBody>>),
-    /// The head accepted a run and assigned this request id.
+    /// The head accepted a run and assigned this request id to it.
     RunAccepted(RunId, String),
-    /// The head became unreachable during a run, or is reachable again (`None`).
+    /// The head became unreachable during a run, or is reachable again if the failure is `None`.
     RunUnreachable(RunId, Option<Failure>),
-    /// Report of the head on a finished run, before [`Event::Executed`].
+    /// The head's report on a finished run. Precedes [`Event::Executed`].
     RunReport(RunId, Box<ExecutionBody>),
     /// Result of [`Effect::Execute`].
     Executed(RunId, Outcome<Box<ExecuteResponse>>),
     Profile(ProfileEvent),
-    /// An event on the stream of the head's cluster.
+    /// An event of the stream of a head's cluster.
     Cluster(HeadId, HeadEvent),
     /// Result of [`Effect::AddFunction`].
     FunctionAdded(HeadId, Outcome<FunctionBody>),
     /// Result of [`Effect::LoadPresets`].
     Presets(BTreeMap<String, Preset>),
-    /// Result of [`Effect::LoadUsage`]: resource usage of each local process.
+    /// Result of [`Effect::LoadUsage`]: names of local processes with their resource usage.
     Usage(Vec<(String, Usage)>),
     /// A local operation on a process or a file failed.
     Failed(Failure),
-    /// Result of [`Effect::Save`]: the path and the number of rows or lines.
+    /// Result of [`Effect::Save`]: path of the file and number of rows or lines as text.
     Saved(PathBuf, String),
     /// Result of [`Effect::Copy`].
     Copied {
         text: String,
-        /// Name of the program that copied the text, or `None` if all failed.
+        /// Name of the program that copied the text, or `None` if every program failed.
         by: Option<&'static str>,
     },
-    /// Result of [`Effect::Page`]. The pager has exited and the terminal is free.
+    /// Result of [`Effect::Page`]. The pager has exited, so the screen can use the terminal again.
     Paged(Outcome<()>),
-    /// An event for the alerts.
+    /// An event of the alerts.
     Alerts(AlertEvent),
-    /// An event for the Data screen.
+    /// An event of the Data screen.
     Data(DataEvent),
-    /// An event for the Inference screen.
+    /// An event of the Inference screen.
     Inference(InferenceEvent),
 }
 
@@ -139,10 +140,10 @@ impl From<InferenceEvent> for Event {
 /// Events of the rules and their alerts.
 #[derive(Debug)]
 pub(crate) enum AlertEvent {
-    /// The names of the rules that are watched, and of those whose service is not configured. If
-    /// `continues`, rules that fired before still fire.
+    /// Names of the rules that are now watched, and names of the rules that need a service that is
+    /// not configured. If `continues` is true, rules that fired before still fire.
     Watched { watched: Vec<String>, unwatched: Vec<String>, continues: bool },
-    /// Facts are missing for this reason.
+    /// Data for the rules is missing for this reason.
     Problem(String),
     /// A rule fires or is resolved.
     Changed(Alert),
@@ -160,13 +161,13 @@ pub(crate) enum ProfileEvent {
     /// Result of [`Effect::KeepKey`].
     Kept {
         profile: String,
-        /// The stored key and its place.
+        /// The key and the place in which it is stored.
         result: Outcome<(KeyPlace, ApiKey)>,
     },
     /// Result of [`Effect::ForgetKey`].
     Forgotten {
         profile: String,
-        /// True if there was a key.
+        /// True if a key was stored.
         result: Outcome<bool>,
     },
 }
@@ -183,16 +184,16 @@ pub(crate) type RowsEvent = StreamEvent<Vec<NamedRow>>;
 /// An event of a topic's stream of bundles.
 pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
-/// A run to be sent.
+/// A run to be sent to a head.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
-    /// Head that executes it. It is not sent to another head if this one fails.
+    /// Head that executes the run. If this head fails, the run is not sent to another.
     pub(crate) head: HeadId,
-    /// Request. Standard input from a file or a dataset is filled in later.
+    /// Request of the run. Standard input from a file or a dataset is filled in before it is sent.
     pub(crate) request: ExecuteRequest,
     /// Source of standard input.
     pub(crate) input: Input,
-    /// True if the head reports progress by events.
+    /// True if the stream of the head's cluster reports the run's progress.
     pub(crate) is_followed: bool,
 }
 
@@ -213,14 +214,14 @@ pub(crate) enum DataEvent {
     Table { query: RowsQuery, result: Outcome<RowsPage> },
     /// Progress of [`Effect::Export`].
     Export(ExportNews),
-    /// An event on the stream opened by [`Effect::OpenStream`].
+    /// An event of the stream opened by [`Effect::OpenStream`].
     Stream { dataset: DatasetId, news: RowsEvent },
     /// Result of [`Effect::AcquireTag`].
     Acquired { tag: String, result: Outcome<Acquired> },
 }
 
 impl DataEvent {
-    /// Returns the outcome of a response that indicates the health of the service.
+    /// Returns the outcome of a request to the dataset service, or `None` for other events.
     pub(crate) fn outcome(&self) -> Option<Result<(), &Failure>> {
         Some(match self {
             Self::Datasets { result, .. } => result.as_ref().map(|_| ()),
@@ -231,10 +232,10 @@ impl DataEvent {
     }
 }
 
-/// Criterion for the datasets in the list.
+/// Condition that listed datasets fulfill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DatasetSearch {
-    /// The name or the description contains this text. An empty text matches all datasets.
+    /// The name or the description contains this text. The empty text matches all datasets.
     Text(String),
     /// The metadata contains this field (first) with this value (second).
     Metadata(String, String),
@@ -249,7 +250,7 @@ impl DatasetSearch {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ExportSize {
     pub(crate) rows: u64,
-    /// Total rows, if the service reports it.
+    /// Number of rows of the whole export, if the service reports it.
     pub(crate) total_rows: Option<u64>,
     pub(crate) bytes: u64,
 }
@@ -257,7 +258,7 @@ pub(crate) struct ExportSize {
 /// The progress of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportNews {
-    /// A part of the file is written.
+    /// A further part of the file is written.
     Written(ExportSize),
     /// The file is complete.
     Done { progress: ExportSize, path: PathBuf },
@@ -276,7 +277,7 @@ pub(crate) enum InferenceEvent {
     Confidence { topic: TopicId, result: Outcome<Box<LatestBody>> },
     /// Result of [`Effect::LoadPastBundles`].
     PastBundles { topic: TopicId, result: Outcome<Vec<Bundle>> },
-    /// An event on the stream opened by [`Effect::OpenBundles`].
+    /// An event of the stream opened by [`Effect::OpenBundles`].
     Bundle { topic: TopicId, news: BundleEvent },
     /// Result of [`Effect::LoadHistory`].
     History { topic: TopicId, result: Outcome<TopicHistory> },
@@ -284,24 +285,25 @@ pub(crate) enum InferenceEvent {
     Leaderboard { topic: TopicId, result: Outcome<Leaderboard> },
 }
 
-/// Requests of the state.
+/// Actions that the state requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     /// Starts the local stack.
     StartLocal,
-    /// Uses the services at these addresses. Closes earlier streams and drops earlier calls.
+    /// Connects to the services at these addresses. Closes streams and cancels calls of earlier
+    /// services.
     Connect(Addresses),
     /// Reads a profile and its key.
     OpenProfile(String),
-    /// Checks a key with a service of a profile. Stores the key if it is valid.
+    /// Checks a key by a request to a service of a profile. Stores the key if it is valid.
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Removes the key of a profile.
     ForgetKey(String),
-    /// Probes these heads and every other service.
+    /// Checks the health of these heads and of all other services.
     Probe(Vec<HeadId>),
     /// Lists the head's nodes.
     LoadNodes(HeadId),
-    /// Changes the operator's decision on nodes of the head.
+    /// Changes an operator's decision on nodes of the head: cordoned, approved or refused.
     ChangeNode(HeadId, NodeChange),
     /// Lists the head's functions.
     LoadFunctions(HeadId),
@@ -309,9 +311,9 @@ pub(crate) enum Effect {
     FollowCluster(HeadId),
     /// Runs a function.
     Execute(RunId, Box<RunOrder>),
-    /// Cancels a run, also at its head if the request id is known.
+    /// Cancels a run. If the head has assigned a request id to it, cancels it at the head, too.
     Cancel(RunId, Option<(HeadId, String)>),
-    /// Uploads a local module to the head.
+    /// Uploads a local module or directory to the head.
     AddFunction { head: HeadId, path: String },
     /// Reads the presets.
     LoadPresets,
@@ -319,9 +321,9 @@ pub(crate) enum Effect {
     SavePresets(BTreeMap<String, Preset>),
     /// Measures the resource usage of local processes.
     LoadUsage,
-    /// Finds nodes that were left running.
+    /// Finds nodes that an earlier screen left running.
     FindDetachedNodes,
-    /// Leaves nodes that the user added running when the screen closes.
+    /// Leaves added nodes running when the screen closes.
     DetachNodes,
     /// Starts a local node.
     AddNode(NodeOptions),
@@ -329,11 +331,11 @@ pub(crate) enum Effect {
     StopProcess(String),
     /// Restarts a local process.
     RestartProcess(String),
-    /// Lists the datasets of a search.
+    /// Lists the datasets that a search finds.
     LoadDatasets(DatasetSearch),
     /// Lists a dataset's columns.
     LoadColumns { dataset: DatasetId },
-    /// Reads rows or buckets.
+    /// Reads the rows or buckets of a chart.
     LoadRows(RowsQuery),
     /// Reads the details of a pinned dataset.
     LoadPinned { dataset: DatasetId },
@@ -341,7 +343,7 @@ pub(crate) enum Effect {
     LoadTags { dataset: DatasetId },
     /// Reads a page of the table of rows.
     LoadTable(RowsQuery),
-    /// Drops the request for a page of the table of rows.
+    /// Cancels the request for a page of the table of rows.
     DropTable,
     /// Writes a range of a dataset to a file.
     Export { query: DownloadQuery, path: PathBuf },
@@ -354,7 +356,7 @@ pub(crate) enum Effect {
     },
     /// Cancels the export in progress.
     DropExport,
-    /// Opens the stream of a dataset, in addition to others.
+    /// Opens the stream of a dataset. Other streams remain open.
     OpenStream { dataset: DatasetId },
     /// Closes the stream of a dataset.
     CloseStream { dataset: DatasetId },
@@ -368,9 +370,9 @@ pub(crate) enum Effect {
     LoadConfidence { topic: TopicId },
     /// Reads the latest bundles of a topic.
     LoadPastBundles { topic: TopicId, limit: usize },
-    /// Opens the stream of a topic's bundles, in place of another topic's.
+    /// Opens the stream of a topic's bundles. Closes the stream of another topic.
     OpenBundles { topic: TopicId },
-    /// Closes the stream of bundles.
+    /// Closes the stream of a topic's bundles.
     CloseBundles,
     /// Reads the leaderboard of a topic.
     LoadLeaderboard { topic: TopicId },
@@ -380,31 +382,31 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
-    /// Reads the rules again and watches them. The rules with these names are firing already.
+    /// Reads the rules and watches them. The rules with these names already fire.
     WatchRules(Vec<String>),
     /// Appends a section to the file of rules.
     AddRule(String),
     /// Runs the command of the rules and calls their webhook.
     SendAlert(Alert),
-    /// Rings the bell, and shows a notification outside of the terminal.
+    /// Rings the bell and asks the terminal to show a desktop notification.
     NotifyTerminal(String),
     /// Performs an action after the current update.
     Perform(crate::keymap::Action),
-    /// Sends [`Event::TimerDue`] after this time.
+    /// Sends [`Event::TimerDue`] after a duration.
     SetTimer(Timer, Duration),
     /// Clears a pending timer.
     ClearTimer(Timer),
     /// Copies a text to the clipboard.
     Copy(String),
-    /// Copies a text to the clipboard of the terminal (OSC 52).
+    /// Asks the terminal to copy a text to the clipboard (OSC 52).
     CopyToTerminal(String),
     /// Captures or releases the mouse.
     CaptureMouse(bool),
-    /// Shows a text in the pager, which has the terminal until it exits.
+    /// Shows a text in the pager, which uses the terminal until it exits.
     Page(String),
     /// Redraws the whole screen.
     Redraw,
-    /// Stops the program until the shell continues it.
+    /// Stops the process until the shell continues it.
     Suspend,
     /// Exits.
     Quit,
@@ -413,21 +415,21 @@ pub(crate) enum Effect {
 /// Purpose of a timer. There is one timer for each purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Timer {
-    /// The next frame to refresh ages.
+    /// Next frame to refresh ages.
     Age,
-    /// The next probe of the services.
+    /// Next probe of the services.
     Probe,
-    /// The next list of the head's nodes.
+    /// Next request for the nodes of this head.
     Nodes(HeadId),
-    /// The next list of datasets.
+    /// Next request for the list of datasets.
     Datasets,
-    /// The next read of rows without a stream.
+    /// Next read of rows, for a dataset without a stream.
     Rows,
-    /// The next list of topics.
+    /// Next request for the list of topics.
     Topics,
-    /// The next read of the topics on the Overview screen.
+    /// Next read of the topics for the Overview screen.
     Overview,
-    /// End of the time for a second `^C`.
+    /// End of the time in which a second `^C` exits.
     Interrupt,
     /// Expiry of the oldest visible notice.
     Notice,
@@ -438,7 +440,7 @@ pub(crate) enum Timer {
 pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
-    /// A key hint. A click performs its action.
+    /// A key hint. A click performs the action of the key.
     Action(crate::keymap::Action),
     /// A pane of the current screen, by number.
     Pane(usize),

@@ -1,7 +1,8 @@
-//! Key bindings: one table for the actions, the hints in the footer, and the help.
+//! Key bindings: one table defines the actions, the hints in the footer, and the help.
 //!
-//! A key has the same meaning in all layers, if possible. These keys are never bound: `^B` and `^A`, the
-//! prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. Only forms bind `^S`.
+//! A key has the same meaning in all layers if possible. Some keys are never bound: `^B` and `^A`,
+//! the prefixes of tmux and screen, and `^Q` and `^J`, which terminals use. `^S` is bound only in
+//! forms.
 
 use std::fmt;
 
@@ -19,7 +20,7 @@ pub(crate) use bindings::Bound;
 pub use bindings::{Keymap, defaults_text};
 pub(crate) use table::TABLE;
 
-/// Keys that are not letters: name in a key file, code, displayed text.
+/// Keys that are not letters: name in a key file, key code, displayed text.
 const NAMED: [(&str, KeyCode, &str); 15] = [
     ("space", KeyCode::Char(' '), "space"),
     ("enter", KeyCode::Enter, "⏎"),
@@ -41,7 +42,7 @@ const NAMED: [(&str, KeyCode, &str); 15] = [
 /// A key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Chord {
-    /// Key. Shift is expressed by a capital letter.
+    /// Key that was pressed. A capital letter includes Shift.
     pub(crate) code: KeyCode,
     /// True if control was held.
     pub(crate) is_ctrl: bool,
@@ -49,8 +50,8 @@ pub(crate) struct Chord {
     pub(crate) is_alt: bool,
 }
 
-/// Scope of a binding. `state::State::layers` returns the active layers. A key file names it as
-/// `global` or `node-form`.
+/// Scope of a binding. `state::State::layers` returns the active layers. In a key file, layers
+/// have names such as `global` or `node-form`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {
@@ -98,18 +99,19 @@ pub(crate) enum Layer {
     Jump,
 }
 
-/// Outcome of a key press.
+/// Outcome of resolving a key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolved {
     Action(Action),
-    /// Part of a longer sequence.
+    /// The press is part of a longer sequence.
     Pending,
     /// No binding matches.
     Nothing,
 }
 
 impl Layer {
-    /// Returns the active layers while this one has the highest precedence.
+    /// Returns this layer and all layers that are active together with it, highest precedence
+    /// first.
     pub(crate) fn chain(self) -> Vec<Self> {
         let shared: &[Self] = match self {
             Self::Profiles | Self::Choice | Self::Presets | Self::Alerts => {
@@ -123,7 +125,7 @@ impl Layer {
         [&[self], shared].concat()
     }
 
-    /// Returns true if letters are text while this layer is active.
+    /// Returns true if a letter is typed as text while this layer is active.
     pub(crate) fn is_typed(self) -> bool {
         let is_shared = matches!(self, Self::Global | Self::List | Self::Confirm);
         !is_shared && !self.chain().contains(&Self::List)
@@ -187,7 +189,7 @@ impl Chord {
         Some(Self { code, is_ctrl, is_alt })
     }
 
-    /// Returns the letter to insert into a text, if this is one.
+    /// Returns the letter that this key press types, or `None` for other keys.
     pub(crate) fn letter(self) -> Option<char> {
         match self.code {
             KeyCode::Char(letter) if !self.is_ctrl && !self.is_alt => Some(letter),

@@ -1,8 +1,8 @@
 //! The terminal user interface of the three services.
 //!
 //! One loop owns the `State`. Keys, responses and timers are `Event`s. `app` applies each event to
-//! the state and returns `Effect`s, which `effects` performs through the client crate and whose
-//! results are further events. A screen is a directory with its `state`, `update` and `view`.
+//! the state and returns `Effect`s. `effects` performs them through the client crate and sends
+//! their results as further events. A screen is a directory with its `state`, `update` and `view`.
 //! `pacer` schedules frames. [`keymap`] is the table of keys, [`theme`] maps meanings to colors,
 //! [`widget`] draws charts and panes from plain values. Local processes are started through
 //! [`LocalStack`](stack::local::LocalStack).

@@ -1,6 +1,7 @@
-//! Modal overlays: their updates, and their views on top of the current screen.
+//! Modal overlays: how they react to events, and how they are drawn on top of the current screen.
 //!
-//! Their state is in [`state::overlay`](crate::state::overlay). Their keys are in `keymap/table.rs`.
+//! Their state is in [`state::overlay`](crate::state::overlay). Their keys are in
+//! `keymap/table.rs`.
 
 pub(crate) mod alerts;
 pub(crate) mod choices;

@@ -1,4 +1,4 @@
-//! Schedules frames: soon after input, at a bounded rate for data, never without a change.
+//! Schedules frames: soon after input, at a limited rate for new data, and none without a change.
 
 use std::time::Duration;
 
@@ -6,39 +6,42 @@ use tokio::time::Instant;
 
 use crate::state::Dirty;
 
-/// Minimum time between two frames. A held key repeats slower, and a burst of pasted keys fits into one
-/// frame.
+/// Minimum time between two frames. A held key repeats less often, and a burst of pasted keys is
+/// over sooner.
 const INPUT_EVERY: Duration = Duration::from_millis(8);
 
-/// Minimum time between two frames for data. Ten per second are still readable.
+/// Minimum time between two frames for new data. At ten frames per second, values are still
+/// readable.
 const DATA_EVERY: Duration = Duration::from_millis(100);
 
-/// [`DATA_EVERY`] for a remote terminal. A frame in which a chart moves has dozens of kilobytes.
+/// Like [`DATA_EVERY`], for a remote terminal. A frame in which a chart moves has dozens of
+/// kilobytes.
 const DATA_EVERY_FAR: Duration = Duration::from_millis(250);
 
 /// Time between two symbols of a spinner.
 pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 
-/// A data frame that is due at least this long after the last frame is first checked for changes. A
-/// check costs as much as drawing, so the more frequent frames of streaming data are drawn unchecked.
+/// A frame for new data is checked for changes before it is drawn if the last frame is at least
+/// this old. The check costs as much as drawing, so the more frequent frames of streams are not
+/// checked.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
-/// Time for which frames are drawn unchecked after a check that found a change. A check before each
-/// frame would double the cost of a live chart.
+/// Time for which frames are drawn without a check after a check has found a change. A check
+/// before each frame would double the cost of a live chart.
 const UNCHECKED_FOR: Duration = Duration::from_secs(30);
 
-/// Expected time until the next frame for data: a live chart gets one row per second. Ages and
-/// polls wait for that frame, since separate frames would triple the cost.
+/// Expected time between two frames for new data: a live chart gets one row per second. Frames for
+/// ages and polls wait for the next such frame, since separate frames would triple the cost.
 const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
-/// Decides when the next frame is drawn, depending on what changed.
+/// Decides when the next frame is drawn.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     pub(crate) dirty: Dirty,
     last_frame: Option<Instant>,
-    /// Time of the last frame for data.
+    /// Time of the last frame for new data.
     last_data: Option<Instant>,
-    /// Time of the last skipped frame.
+    /// Time of the last check that found no change, so that its frame was skipped.
     last_check: Option<Instant>,
     /// Time of the last check that found a change.
     pub(crate) changed_at: Option<Instant>,
@@ -52,7 +55,7 @@ impl Pacer {
         Self { data_every, ..Self::default() }
     }
 
-    /// Requests a frame for this reason.
+    /// Requests a frame for the reason `dirty`. A more urgent reason replaces a less urgent one.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
@@ -61,7 +64,7 @@ impl Pacer {
     pub(crate) fn next(&self) -> Option<Instant> {
         let after =
             |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
-        // A check costs as much as a frame.
+        // A check costs as much as a frame, so the next frame waits after either.
         let data_due = || after(self.last_frame.max(self.last_check), self.data_every);
         match self.dirty {
             Dirty::Clean => None,
@@ -79,8 +82,8 @@ impl Pacer {
         self.next().is_some_and(|due| due <= now)
     }
 
-    /// Returns true if the next frame has to be checked for changes at `now`. This is the case for a
-    /// data frame if the last frame is old enough, since the data can be out of view.
+    /// Returns true if the frame at `now` must be checked for changes before it is drawn. New data
+    /// can be out of view, so a frame for data is checked if the last frame is old.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
@@ -89,13 +92,13 @@ impl Pacer {
             && !is_unchecked
     }
 
-    /// Drops the request: a frame at `now` would show no change.
+    /// Skips the requested frame, which would show no change at `now`.
     pub(crate) fn skip(&mut self, now: Instant) {
         self.last_check = Some(now);
         self.dirty = Dirty::Clean;
     }
 
-    /// Records a frame at `now`. `is_animated` requests the next frame of an animation.
+    /// Records a frame drawn at `now`. If `is_animated`, requests the next frame of the animation.
     pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
         self.last_frame = Some(now);
         if self.dirty == Dirty::Data {
@@ -187,7 +190,7 @@ mod tests {
         assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
     }
 
-    /// Returns the number of frames in one second with a row every millisecond.
+    /// Returns the number of frames in a second during which a row arrives every millisecond.
     async fn frames_of_a_burst(is_far: bool) -> u32 {
         let mut pacer = Pacer::new(is_far);
         let mut n_frames = 0;

@@ -1,6 +1,7 @@
-//! Profiles: named sets of addresses, each with its API key, and the trait that stores them.
+//! Profiles: named sets of addresses, each with an API key, and the trait of the store that
+//! contains them.
 //!
-//! The command line implements [`ProfileStore`] over its configuration file and the system's
+//! The command line implements [`ProfileStore`] with its configuration file and the system's
 //! keyring.
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use model::key::ApiKey;
 
 use crate::local::Addresses;
 
-/// A set of addresses.
+/// Named addresses of services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Name of the profile.
@@ -17,7 +18,7 @@ pub struct Profile {
     pub addresses: Addresses,
 }
 
-/// Place in which an API key is stored.
+/// Place of a stored API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum KeyPlace {
     /// In the environment of this process.
@@ -31,12 +32,12 @@ pub enum KeyPlace {
     File,
 }
 
-/// The services of an opened profile.
+/// Result of opening a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// Addresses of the services, with the key.
+    /// Addresses of the profile's services, with the key.
     pub addresses: Addresses,
-    /// Place of the key, if there is a key.
+    /// Place of the key. `None` if there is no key.
     pub key_place: Option<KeyPlace>,
 }
 
@@ -46,19 +47,20 @@ pub trait ProfileStore: Send + Sync {
     /// Reads the profile `name` and its key.
     ///
     /// # Errors
-    /// [`ProfileError`] if it does not exist or cannot be read.
+    /// [`ProfileError`] if the profile does not exist or cannot be read.
     async fn open(&self, name: &str) -> Result<Opened, ProfileError>;
 
     /// Stores `key` for the profile `name` in the keyring, or in a file if there is no keyring.
+    /// Returns the place.
     ///
     /// # Errors
-    /// [`ProfileError`] if both fail.
+    /// [`ProfileError`] if the key cannot be stored in either place.
     async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError>;
 
-    /// Removes the key of the profile `name` from all places. Returns true if there was one.
+    /// Removes the key of the profile `name` from all places. Returns true if a key was stored.
     ///
     /// # Errors
-    /// [`ProfileError`] if it cannot be removed.
+    /// [`ProfileError`] if the key cannot be removed.
     async fn forget_key(&self, name: &str) -> Result<bool, ProfileError>;
 }
 
@@ -76,18 +78,18 @@ pub struct ProfileError {
 /// Name under which a key is stored if no profile is in use.
 pub const NO_PROFILE: &str = "default";
 
-/// The known profiles and the current one.
+/// The known profiles and the one in use.
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
     /// All profiles, in the order of the list.
     pub list: Vec<Profile>,
-    /// Name of the current profile, or `None` for other addresses or the local stack.
+    /// Name of the profile in use. `None` if other addresses or the local stack are in use.
     pub current: Option<String>,
     /// Addresses from flags or the environment.
     pub given: Option<Addresses>,
     /// Place of the key in use.
     pub key_place: Option<KeyPlace>,
-    /// Name of the profile that is being opened.
+    /// Name of the profile that is being read.
     pub opening: Option<String>,
 }
 
@@ -103,8 +105,8 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Returns the name under which its key is stored, or `None` for the local stack, which creates its
-    /// own key.
+    /// Returns the name under which the entry's key is stored. `None` for the local stack, which
+    /// creates its own key.
     pub(crate) const fn name(&self) -> Option<&str> {
         match self {
             Self::Local => None,

@@ -1,4 +1,5 @@
-//! Performs actions. Common actions are here, the others in the current screen or overlay.
+//! Performs actions. Actions that work everywhere are performed here, all others by the current
+//! screen or overlay.
 
 use crate::app::{INTERRUPT_WITHIN, point};
 use crate::event::{Effect, Target, Timer};
@@ -110,7 +111,7 @@ fn in_view(state: &mut State, action: Action) {
         && !state.execute.is_adding
         && execute::update::upload_file(state)
     {
-        // The focus moves on while the upload is in progress.
+        // The upload runs in the background. The key moves the focus as in any other field.
         return state.execute.form.move_focus(1);
     }
     if execute::update::act_on_output(state, action) || cluster::start::act(state, action) {
@@ -147,12 +148,12 @@ fn in_view(state: &mut State, action: Action) {
     }
 }
 
-/// Goes back one step.
+/// Undoes one step: closes an overlay, clears notices, ends a zoom or clears a filter.
 fn back(state: &mut State) {
     if state.close() {
         return;
     }
-    // In a text field, the key finishes the edit and does not close a notice.
+    // In a text field, Escape ends the edit and leaves the notices alone.
     let is_typed = !state.layers_beneath().contains(&Layer::Global);
     if !is_typed && (state.notices.clear() || std::mem::take(&mut state.is_zoomed)) {
         return;
@@ -170,7 +171,7 @@ fn back(state: &mut State) {
     };
 }
 
-/// Repeats the selected run or restarts the selected process, depending on the focus.
+/// Repeats the selected run, or restarts the selected process if nodes or processes have focus.
 fn again(state: &mut State) {
     let is_process = state.screen == Screen::Cluster
         && matches!(
@@ -180,7 +181,7 @@ fn again(state: &mut State) {
     if is_process { processes::restart(state) } else { execute::update::repeat(state) }
 }
 
-/// Opens the prompt for the file of the current view.
+/// Opens the prompt for the name of the file to export the current view to.
 fn export(state: &mut State) {
     let name = match (state.screen, state.inference.selected) {
         (Screen::Logs, _) => "logs.csv".to_owned(),
@@ -207,7 +208,7 @@ fn confirm(state: &mut State) {
     }
 }
 
-/// Cancels the pending runs. Exits the second time in a row.
+/// Cancels the pending runs. If repeated within [`INTERRUPT_WITHIN`], exits.
 fn interrupt(state: &mut State) {
     if state.is_interrupted {
         return state.effects.push(Effect::Quit);
@@ -247,7 +248,8 @@ fn refresh(state: &mut State) {
     }
 }
 
-/// Opens the form, filled in from the selected run if runs or groups have focus.
+/// Opens the form that runs a function. If runs or groups have focus, fills it in from the
+/// selected run.
 fn open_form(state: &mut State) {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
@@ -271,7 +273,7 @@ fn copy(state: &mut State) {
     send_copy(state, text);
 }
 
-/// Opens the list of formats to copy the selection in.
+/// Opens the list of formats in which the selection can be copied.
 fn copy_as(state: &mut State) {
     let menu = CopyMenu::for_selection(state);
     if menu.forms.is_empty() { send_copy(state, None) } else { state.open(Overlay::CopyAs(menu)) }

@@ -1,4 +1,4 @@
-//! Watches the rules of the user's file, and sends alerts.
+//! Watches the rules in the user's file and sends alerts.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::effects::{Runner, read_optional, write_private};
 use crate::event::{AlertEvent, Effect, Event};
 use crate::state::resource::{Failure, Outcome};
 
-/// Maximum number of alerts that wait to be shown.
+/// Maximum number of alerts that wait for the event loop.
 const EVENTS_CAPACITY: usize = 16;
 
 impl Runner {
@@ -47,8 +47,9 @@ impl Runner {
         None
     }
 
-    /// Reads the rules and watches them until the services change. `firing` are the rules that fire
-    /// already, `None` with other services than before.
+    /// Reads the rules and watches them until the services change. `firing` contains the names of
+    /// the rules that already fire. It is `None` after a change of services, when no rule fires
+    /// yet.
     pub(super) fn watch_rules(&mut self, firing: Option<Vec<String>>) {
         let Some(path) = self.files.rules.clone() else { return };
         let clients = Clients {
@@ -101,7 +102,7 @@ impl Runner {
     }
 }
 
-/// Reads the rules in the file at `path`. `None` if there is no file.
+/// Reads the rules in the file at `path`. Returns `None` if there is no file.
 async fn read(path: &Path) -> Outcome<Option<Rules>> {
     let failed = |why: String| Failure::new(format!("read {}", path.display()), why, "correct it");
     let text = read_optional(path).await.map_err(|error| failed(error.to_string()))?;
@@ -109,7 +110,7 @@ async fn read(path: &Path) -> Outcome<Option<Rules>> {
     rules.map_err(|error: alerts::rules::RulesError| failed(error.to_string()))
 }
 
-/// Appends a section to the file at `path`, which is created if it is missing.
+/// Appends a section to the file at `path`. Creates the file if it is missing.
 async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
     let Some(path) = path else {
         return Err(Failure::new("add the rule", "there is no configuration directory", ""));
@@ -122,14 +123,15 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
             Err(error) => return Err(error.to_string()),
         };
         text.push_str(&section);
-        // Two rules must not have the same name.
+        // The section can be invalid together with the others, such as by a second rule of the
+        // same name.
         text.parse::<Rules>().map_err(|error| error.to_string())?;
         write_private(&path, &text).map_err(|error| error.to_string())
     });
     work.await.map_err(|error| failed(error.to_string()))?.map_err(failed)
 }
 
-/// Runs the command and calls the webhook that are configured in the file at `path`, if any.
+/// Runs the command and calls the webhook, if the file at `path` configures them.
 async fn send(path: PathBuf, alert: &Alert) -> Outcome<()> {
     let notify = read(&path).await?.map_or_else(Notify::default, |rules| rules.notify);
     if !notify.is_any() {

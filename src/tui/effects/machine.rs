@@ -29,7 +29,7 @@ use crate::screens::execute::state::presets::{self, Preset};
 use crate::state::resource::{Failure, Outcome};
 
 impl Runner {
-    /// Performs `effect` if it is a local one, otherwise returns it.
+    /// Performs `effect` if it is local, otherwise returns it.
     pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
         let (presets, local_events) = (self.files.presets.clone(), self.local_events.clone());
         let (local, profiles) = (Arc::clone(&self.local), self.profiles.clone());
@@ -86,7 +86,7 @@ impl Runner {
         self.report("pager", async move { Some(Event::Paged(page(&text).await)) });
     }
 
-    /// Waits for a call of the local stack and reports a failure.
+    /// Runs a call of the local stack and reports its failure.
     fn use_local(&self, call: impl Future<Output = Result<(), LocalError>> + Send + 'static) {
         self.report("this machine", async move {
             call.await.err().map(|error| Event::Failed(describe(&error)))
@@ -94,8 +94,8 @@ impl Runner {
     }
 }
 
-/// Uploads the module or directory at `path` to the head. The head does not rename content that it
-/// already has.
+/// Uploads the module or directory at `path` to the head. If the head already has the content, the
+/// content is not uploaded again and retains its name.
 pub(super) async fn add_function(
     local: Arc<dyn LocalStack>,
     head: Option<Functions>,
@@ -105,7 +105,7 @@ pub(super) async fn add_function(
     let head = head.ok_or_else(|| absent(&what))?;
     let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
     let Packed { name, function_id, method, car } = packed;
-    // If the head cannot list its functions, the content is uploaded in any case.
+    // If the head cannot list its functions, the content is uploaded even if the head has it.
     let held = head.functions().await.unwrap_or_default();
     if let Some(function) = held.into_iter().find(|held| held.function_id == function_id) {
         return Ok(function);
@@ -177,7 +177,7 @@ async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey
     Event::Profile(ProfileEvent::Kept { profile, result })
 }
 
-/// Checks `key` by a small request to a service that requires one.
+/// Checks `key` by a small request to a service that requires a key.
 async fn check_key(addresses: &Addresses, key: &ApiKey) -> Outcome<()> {
     let what = "check the key";
     let opened = |address: &String| {
@@ -208,15 +208,15 @@ fn refused(error: &ProfileError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "")
 }
 
-// Terminals without support for OSC 52 ignore it silently, and so does tmux by default. The sequence is
-// used only if no tool copies the text: over SSH, where a tool would use the clipboard of the wrong
-// machine, and without a display.
+// The escape sequence OSC 52 asks the terminal to copy a text. Terminals without support ignore it
+// silently, and so does tmux by default. It is therefore used only if no tool copies the text:
+// without a display, and over SSH, where a tool would use the clipboard of the wrong machine.
 
-/// A program that copies its standard input: its name and arguments, an environment variable that it
-/// needs, and true if it copies only to the clipboard of this machine.
+/// A program that copies its standard input: its name, its arguments, an environment variable that
+/// is set if the program can work, and true if it copies only to the clipboard of this machine.
 type Tool = (&'static str, &'static [&'static str], &'static str, bool);
 
-/// The tools, best first.
+/// The tools, in order of preference.
 const TOOLS: [Tool; 4] = [
     // macOS sets this variable in every session.
     ("pbcopy", &[], "__CF_USER_TEXT_ENCODING", true),
@@ -226,11 +226,11 @@ const TOOLS: [Tool; 4] = [
     ("tmux", &["load-buffer", "-w", "-"], "TMUX", false),
 ];
 
-/// Copies `text`. Returns the name of the tool used, or `None` if all tools failed.
+/// Copies `text`. Returns the name of the tool that copied it, or `None` if all tools failed.
 async fn copy(text: &str) -> Option<&'static str> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     for tool in tools(is_set) {
-        // Tools hand the text to a background process and exit.
+        // A tool hands the text to a background process and exits, so a slow tool has failed.
         if timeout(Duration::from_secs(2), run_tool(tool, text)).await == Ok(Some(())) {
             return Some(tool.0);
         }
@@ -238,16 +238,16 @@ async fn copy(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Returns the tools that can work with the environment variables that are set.
+/// Returns the tools that can work, judging by the environment variables that are set.
 fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
     let is_far = is_set("SSH_TTY") || is_set("SSH_CONNECTION");
     TOOLS.into_iter().filter(move |(.., needed, is_local)| is_set(needed) && !(*is_local && is_far))
 }
 
-/// Passes `text` to the tool. Returns `None` if that fails.
+/// Runs the tool with `text` as standard input. Returns `None` if the tool fails.
 async fn run_tool((name, arguments, ..): Tool, text: &str) -> Option<()> {
     let mut command = Command::new(name);
-    // The tool's background process must not keep the terminal open.
+    // The tool's background process must not inherit the terminal, which would remain open.
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().ok()?;
     child.stdin.take()?.write_all(text.as_bytes()).await.ok()?;
@@ -257,10 +257,10 @@ async fn run_tool((name, arguments, ..): Tool, text: &str) -> Option<()> {
 /// Pager if `PAGER` is not set.
 const PAGER: &str = "less";
 
-/// Exit codes of a shell if the program is missing or cannot be executed.
+/// Exit codes of a shell if a program is missing or cannot be executed.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
-/// Shows `text` in the pager. Returns when the pager has exited.
+/// Shows `text` in the pager and waits for the pager to exit.
 ///
 /// # Errors
 /// If the pager does not start.
@@ -274,7 +274,7 @@ async fn page(text: &str) -> Outcome<()> {
             "set PAGER to a program that reads standard input",
         )
     };
-    // Pagers do not filter control sequences, and the text can originate from a guest.
+    // The text can originate from a guest. Pagers do not filter control sequences.
     let mut lines: Vec<String> =
         text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
     lines.push(String::new());
@@ -284,7 +284,7 @@ async fn page(text: &str) -> Outcome<()> {
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A pager that exits early closes its standard input.
+        // Fails if the pager exits before it has read the whole text.
         stdin.write_all(lines.join("\n").as_bytes()).await.ok();
     }
     let status = child.wait().await.map_err(|error| failed(error.to_string()))?;

@@ -28,11 +28,11 @@ use crate::state::pattern::Pattern;
 use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, PROBE_WITHIN, Service};
 
-/// Maximum number of listed datasets, which take 40 requests. Further ones are found by search.
+/// Maximum number of listed datasets, which takes 40 requests. A search finds the others.
 const DATASETS_MAX: usize = 10_000;
 
-/// Minimum time between two batches of rows, so that a burst wakes the event loop at most 20 times
-/// per second.
+/// Minimum time between two batches of rows, so that a burst of rows wakes the event loop at most
+/// 20 times per second.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
 impl Runner {
@@ -139,8 +139,8 @@ impl Runner {
             }
             Effect::OpenStream { dataset } => {
                 let (sender, inbox) = mpsc::channel(1);
-                // Repeated rows are wanted, since they can be corrections. The screen keys rows by
-                // timestamp.
+                // Repeated rows are delivered, since they can be corrections. The screen replaces
+                // a row with the same timestamp.
                 let from = ResumeFrom { repeats: Repeats::Deliver, ..ResumeFrom::default() };
                 let stream = resume::follow(service?, dataset, from, sender);
                 let event = move |news: StreamEvent<resume::RowBatch>| {
@@ -199,7 +199,7 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        // The limit exceeds the number of columns of a chart.
+                        // The limit of 100 actors exceeds the number of columns of a chart.
                         async |it: Inference| it.leaderboard(topic, 100, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
@@ -227,7 +227,7 @@ impl Runner {
         None
     }
 
-    /// Checks the health of `heads` and of each other service with an address.
+    /// Checks the health of `heads`, and of the dataset and inference services with an address.
     pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
         let Clients { datasets, inference, .. } = self.clients.clone();
         for id in heads {
@@ -246,8 +246,9 @@ impl Runner {
         }
     }
 
-    /// Runs `stream` and forwards the items in `inbox` to the event loop. Rows that arrive within
-    /// [`BATCH_EVERY`] are collected by the client, or by the server when buffers are full.
+    /// Runs `stream` and forwards the items of `inbox` to the event loop, rows at most once per
+    /// [`BATCH_EVERY`]. In between, rows are collected by the client, or by the server when
+    /// buffers are full.
     fn follow<T: Send + 'static>(
         &mut self,
         subject: impl Into<String>,
@@ -274,7 +275,8 @@ impl Runner {
     }
 }
 
-/// Calls `service`, if its address is known. `what` completes "failed to" in the failure.
+/// Calls `service`. Fails if its address is unknown. `what` names the call in the failure, such as
+/// `change the node`.
 pub(super) async fn ask<S, T>(
     service: Option<S>,
     what: &str,
@@ -286,7 +288,7 @@ pub(super) async fn ask<S, T>(
     }
 }
 
-/// Waits for `call`, a health check, for at most [`PROBE_WITHIN`].
+/// Waits for the health check `call`, at most for [`PROBE_WITHIN`].
 async fn probe(
     service: Service,
     call: impl Future<Output = Result<(), ClientError>> + Send,
@@ -302,7 +304,7 @@ async fn probe(
     Event::Probed { service, response, latency: started.elapsed() }
 }
 
-/// Changes the nodes one by one. Stops if the head is unreachable.
+/// Changes the nodes one after another. Stops if the head becomes unreachable.
 async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -> Event {
     let (mut n_changed, mut failure) = (0, None);
     for peer_id in &change.peer_ids {
@@ -326,8 +328,8 @@ async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -
     Event::GroupChanged(id, GroupChange { change, n_changed, failure })
 }
 
-/// Lists the datasets of a search. The service searches only for a single text. Other patterns are
-/// matched here, against the names, descriptions and metadata of all datasets.
+/// Lists the datasets that `search` finds. The service can only search for a plain text, so other
+/// patterns are matched here, against the names, descriptions and metadata of all datasets.
 async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage, ClientError> {
     let pattern = match search {
         DatasetSearch::Text(typed) => (!Pattern::is_plain(typed)).then(|| Pattern::parse(typed)),
@@ -354,7 +356,7 @@ async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage
     Ok(all)
 }
 
-/// Lists the datasets after the first `offset`.
+/// Lists a page of the datasets, without the first `offset`.
 async fn list_page(
     service: &Datasets,
     wanted: &DatasetSearch,
@@ -362,7 +364,7 @@ async fn list_page(
 ) -> Result<DatasetsPage, ClientError> {
     match wanted {
         DatasetSearch::Text(search) => {
-            // Datasets per page of the list.
+            // A page has 250 datasets.
             let (search, limit) = (search.clone(), Some(250));
             service.list(&DatasetsQuery { search, limit, offset }).await
         }
@@ -370,7 +372,7 @@ async fn list_page(
     }
 }
 
-/// Writes the rows of `query` to `path` and sends progress events. Leaves no file if dropped.
+/// Writes the rows of `query` to `path` and sends progress events. If cancelled, leaves no file.
 async fn export(
     service: Option<Datasets>,
     query: DownloadQuery,
@@ -408,7 +410,7 @@ async fn write(
         counter.count(&bytes);
         progress.bytes += bytes.len() as u64;
         progress.rows = counter.n_rows().unwrap_or(0);
-        // Shortest time between two progress events of an export.
+        // The screen gets a progress event at most five times per second.
         if sent_at.elapsed() >= Duration::from_millis(200) {
             sent_at = Instant::now();
             let news = ExportNews::Written(progress.clone());

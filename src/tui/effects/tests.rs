@@ -14,7 +14,7 @@ use crate::state::services::HeadId;
 /// Deadline for operations of a few milliseconds.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A local stack with operations that all fail.
+/// A local stack on which every operation fails.
 struct Broken;
 
 #[async_trait]
@@ -85,7 +85,8 @@ fn order() -> RunOrder {
     RunOrder { head: HeadId::default(), request, input: Input::Typed, is_followed: true }
 }
 
-/// Returns a rig connected to a head, to a dataset service at the same address, and their listener.
+/// Returns a rig that is connected to a head and a dataset service at the same address, the
+/// listener of this address, and the address.
 async fn connected() -> (Rig, TcpListener, String) {
     let mut rig = rig();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -100,7 +101,7 @@ async fn connected() -> (Rig, TcpListener, String) {
     (rig, listener, address)
 }
 
-/// Responds with `body` to the next request, and returns the lines of its head.
+/// Accepts a request, responds with `body` and returns the request line and the headers.
 async fn reply(listener: &TcpListener, body: &str) -> Vec<String> {
     let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
     let (reader, mut writer) = stream.split();

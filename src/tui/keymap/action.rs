@@ -29,16 +29,16 @@ macro_rules! actions {
 }
 
 actions! {
-    // Actions available on every screen.
+    // Actions on every screen.
     /// Opens or closes the help.
     Help => "this help",
-    /// Goes back one step: overlay, filter, zoom.
+    /// Goes back one step: closes an overlay, clears a filter, or ends a zoom.
     Back => "back one step",
-    /// Exits. Asks first if a run is pending or a node that the user added is running.
+    /// Exits. Asks for confirmation if a run is pending or an added node would stop.
     Quit => "quit (asks while work is running)",
-    /// Exits and leaves nodes that the user added running.
+    /// Exits and leaves added nodes running.
     QuitKeeping => "quit, and leave added nodes running",
-    /// Cancels pending runs. Exits the second time in a row.
+    /// Cancels pending runs. Exits when repeated.
     Interrupt => "cancel the run; twice: quit now",
     /// Stops the program until the shell continues it.
     Suspend => "suspend",
@@ -54,11 +54,11 @@ actions! {
     OpenForm => "execute a function",
     /// Copies the selection.
     Copy => "copy the selection",
-    /// Opens the list of formats to copy the selection in.
+    /// Opens the list of formats in which the selection can be copied.
     CopyAs => "copy as id, JSON, CSV or curl",
     /// Opens the palette, or closes it.
     Palette => "command palette",
-    /// Labels all places that can be clicked, to be chosen by letters.
+    /// Labels all click targets with letters that select them.
     Jump => "jump to a label",
     /// Opens the list of themes.
     Themes => "theme",
@@ -66,7 +66,7 @@ actions! {
     Notices => "notices",
     /// Opens the list of rules for alerts.
     Alerts => "alerts",
-    /// Opens the prompt for a rule on the selection.
+    /// Opens the prompt for a new rule on the selection.
     AddAlert => "add an alert",
     /// Mutes the selected rule for this session, or unmutes it.
     MuteAlert => "mute / unmute the alert",
@@ -110,13 +110,13 @@ actions! {
     First => "first",
     /// Selects the last row.
     Last => "last",
-    /// Selects half a page up.
+    /// Moves the selection up by half a page.
     HalfPageUp => "half a page up",
-    /// Selects half a page down.
+    /// Moves the selection down by half a page.
     HalfPageDown => "half a page down",
-    /// Selects a page up.
+    /// Moves the selection up by a page.
     PageUp => "page up",
-    /// Selects a page down.
+    /// Moves the selection down by a page.
     PageDown => "page down",
     /// Opens the selection.
     Open => "open",
@@ -131,15 +131,15 @@ actions! {
     // Cluster and Execute.
     /// Opens the form for a new local node.
     AddNode => "add a node on this machine",
-    /// Opens the question before the selected local process is stopped.
+    /// Asks for confirmation to stop the selected local process.
     StopProcess => "stop the local process",
-    /// Cordons the selected node after a question, or uncordons it.
+    /// Asks for confirmation to cordon or uncordon the selected node.
     CordonNode => "cordon / uncordon the node, group",
-    /// Approves the selected node after a question.
+    /// Asks for confirmation to approve the selected node.
     ApproveNode => "approve the node or group",
-    /// Refuses the selected node after a question.
+    /// Asks for confirmation to refuse the selected node.
     RefuseNode => "refuse the node or group",
-    /// Confirms a question.
+    /// Confirms the question of an overlay.
     Confirm => "yes",
     /// Groups the nodes by the next declared attribute.
     GroupNodes => "group nodes by the next attribute",
@@ -161,9 +161,9 @@ actions! {
     SavePreset => "save as a preset",
     /// Removes the selection.
     Remove => "remove",
-    /// Shows stdout, stderr, or the whole response.
+    /// Shows the next output: stdout, stderr, or the whole response.
     NextOutput => "stdout / stderr / raw JSON",
-    /// Shows JSON formatted or raw.
+    /// Formats JSON, or shows it as received.
     Pretty => "JSON formatted / raw",
     /// Scrolls the output to the left.
     OutputLeft => "scroll output left",
@@ -171,9 +171,9 @@ actions! {
     OutputRight => "scroll output right",
     /// Shows the output in the pager.
     OpenPager => "output in $PAGER",
-    /// Marks a result group for comparison.
+    /// Marks a result group, with which others are compared.
     Mark => "mark the group to compare with",
-    /// Compares two result groups.
+    /// Compares the selected result group with the marked one.
     Diff => "compare two result groups",
 
     // The form.
@@ -181,9 +181,9 @@ actions! {
     NextField => "next field",
     /// Moves to the previous field.
     PreviousField => "previous field",
-    /// Selects the next known value of a field.
+    /// Sets a field to its next known value.
     NextChoice => "next known value",
-    /// Selects the previous known value of a field.
+    /// Sets a field to its previous known value.
     PreviousChoice => "previous known value",
     /// Undoes the last edit of a text field.
     Undo => "undo the last edit",
@@ -195,23 +195,23 @@ actions! {
     // Live data.
     /// Pauses updates, or catches up.
     Pause => "pause / resume",
-    /// Follows the latest values.
+    /// Moves the view to the latest values and follows them.
     Follow => "follow the latest",
 
     // Data.
-    /// Moves the crosshair, then the chart, into the past.
+    /// Moves the crosshair into the past, at the edge also the chart.
     Earlier => "move the crosshair left",
-    /// Moves the crosshair, then the chart, towards the present.
+    /// Moves the crosshair towards the present, at the edge also the chart.
     Later => "move the crosshair right",
-    /// Shows a shorter period, at a resolution that suits it.
+    /// Shows a shorter period, at a suitable resolution.
     ZoomIn => "zoom in (resolution follows)",
-    /// Shows a longer period, at a resolution that suits it.
+    /// Shows a longer period, at a suitable resolution.
     ZoomOut => "zoom out (resolution follows)",
     /// Selects a coarser resolution.
     Coarser => "coarser resolution",
     /// Selects a finer resolution.
     Finer => "finer resolution",
-    /// Draws candles, a line, or smoothed candles.
+    /// Selects the next kind of chart: candles, a line, or smoothed candles.
     NextChart => "candles / line / heikin",
     /// Selects the next set of indicators.
     Indicators => "averages / exponential / bands / none",
@@ -221,7 +221,7 @@ actions! {
     NextColumn => "chart the next column",
     /// Shows rows as a table.
     RowsTable => "rows as a table",
-    /// Edits the metadata filter of the list.
+    /// Edits the filter of the list by one field of metadata.
     MetadataFilter => "filter by one field of metadata",
     /// Pins or unpins the selected dataset.
     Pin => "pin / unpin",
@@ -237,7 +237,7 @@ actions! {
     NextLabel => "next label",
     /// Excludes or includes outliers.
     Resistant => "with / without outliers",
-    /// Shows influence, leave-outs or losses of the actors.
+    /// Shows the next measure of the actors: influence, leave-outs or losses.
     LeaveOuts => "influence / leave-outs / losses",
     /// Polls the service less often.
     AskLess => "poll less often",
@@ -245,26 +245,26 @@ actions! {
     AskMore => "poll more often",
 
     // Logs.
-    /// Shows lower log levels.
+    /// Shows one more log level, the next lower.
     LowerLevel => "lower log level",
-    /// Shows only higher log levels.
+    /// Hides the lowest visible log level.
     HigherLevel => "higher log level",
-    /// Shows the lines of the next source only.
+    /// Shows only the lines of the next source.
     NextSource => "next log source",
-    /// Moves to the next search hit.
+    /// Selects the next match of the search.
     NextMatch => "next match",
-    /// Moves to the previous search hit.
+    /// Selects the previous match of the search.
     PreviousMatch => "previous match",
     /// Hides or shows the lines that do not match the search.
     OnlyMatches => "only matching lines / all lines",
-    /// Wraps or cuts long lines.
+    /// Wraps long lines, or cuts them.
     Wrap => "wrap long lines",
-    /// Shows or hides times.
+    /// Shows or hides the times of lines.
     Times => "times on / off",
 }
 
 impl Action {
-    /// Returns the name in a key file: `next-pane`, `show-data`.
+    /// Returns the name of the action in a key file, such as `next-pane` or `show-data`.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Show(screen) => format!("show-{}", screen.title()),
@@ -272,8 +272,8 @@ impl Action {
         }
     }
 
-    /// Returns true if the action only moves within the current view. The palette does not list such
-    /// actions.
+    /// Returns true if the palette does not list the action. Such an action makes sense only at
+    /// the current focus, or shows a screen, for which the palette has another entry.
     pub(crate) const fn is_step(self) -> bool {
         matches!(
             self,

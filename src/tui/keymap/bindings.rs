@@ -1,4 +1,4 @@
-//! The key bindings: the table, with the overrides of the user's key file.
+//! The key bindings in force: the table of keys, changed by the user's key file.
 
 use std::collections::HashSet;
 
@@ -14,16 +14,16 @@ const RESERVED: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "
 /// Value in a key file that unbinds a key.
 const NOTHING: &str = "none";
 
-/// A binding of keys to an action in a layer.
+/// Keys that perform an action in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bound {
     /// Layer of the binding.
     pub(crate) layer: Layer,
-    /// Alternative keys, each with one press or several.
+    /// Alternative key sequences. Each consists of one or more presses.
     pub(crate) sequences: Vec<Vec<Chord>>,
     /// Action of the keys.
     pub(crate) action: Action,
-    /// Hint in the footer, or empty for no hint.
+    /// Hint in the footer. Empty if the footer does not list the action.
     pub(crate) hint: &'static str,
 }
 
@@ -57,12 +57,12 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the default bindings with `overrides`. In an override, the table is the name of a layer,
-    /// the name is a sequence of key presses separated by spaces, and the value is the name of an action
-    /// or `none`.
+    /// Returns the default bindings, changed by `overrides`. The table of an override is the name
+    /// of a layer, its name is a sequence of key presses separated by spaces, and its value is the
+    /// name of an action or `none`.
     ///
     /// # Errors
-    /// A [`Fault`] for every invalid entry.
+    /// A [`Fault`] for every invalid override.
     pub fn with_overrides(overrides: &[Setting]) -> Result<Self, Vec<Fault>> {
         let mut keymap = Self::default();
         let mut faults = Vec::new();
@@ -85,7 +85,7 @@ impl Keymap {
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
-    /// Returns the first key of `action` in `layer` for display, if it has one.
+    /// Returns the first key of `action` in `layer` for display, or `None` if it has no key.
     pub(crate) fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
         let is_it = |it: &&Bound| (it.layer, it.action) == (layer, action);
         self.bindings
@@ -95,7 +95,8 @@ impl Keymap {
             .map(Bound::first_key_text)
     }
 
-    /// Like [`Self::key_of`]. For an action without a key, returns its search text in the palette.
+    /// Returns the first key of `action` in `layer` for display. If there is no key, returns the
+    /// text that finds the action in the palette.
     pub(crate) fn key_text(&self, layer: Layer, action: Action) -> String {
         self.key_of(layer, action).unwrap_or_else(|| format!(":{}", action.title()))
     }
@@ -105,7 +106,8 @@ impl Keymap {
         &self.bindings
     }
 
-    /// Resolves `chord` after the presses `pending`. The first of `layers` with a binding wins.
+    /// Resolves the press `chord` after the presses `pending`. If several of `layers` bind the
+    /// sequence, the first one wins.
     pub(crate) fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
         let mut is_start = false;
         for layer in layers {
@@ -122,7 +124,7 @@ impl Keymap {
         if is_start { Resolved::Pending } else { Resolved::Nothing }
     }
 
-    /// Returns the keys that continue the presses `pending`, with their actions.
+    /// Returns the keys that complete a sequence after the presses `pending`, with their actions.
     pub(crate) fn continuations(
         &self,
         layers: &[Layer],
@@ -136,7 +138,7 @@ impl Keymap {
         longer.collect()
     }
 
-    /// Returns the bindings of `layers`, except bindings hidden by an earlier layer.
+    /// Returns the bindings of `layers`, without the bindings that an earlier layer hides.
     pub(crate) fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
         let mut taken: Vec<&[Chord]> = Vec::new();
         let mut bindings = Vec::new();
@@ -157,7 +159,7 @@ impl Keymap {
         bindings.flat_map(|it| it.sequences.iter().map(|keys| (it.action, keys.as_slice())))
     }
 
-    /// Applies `entry`. Returns its layer and keys.
+    /// Applies `entry` of a key file. Returns its layer and keys.
     fn follow(&mut self, entry: &Setting) -> Result<(Layer, Vec<Chord>), String> {
         let layer = layer_named(&entry.table)?;
         let keys = keys_named(&entry.name, layer)?;
@@ -170,7 +172,7 @@ impl Keymap {
         }
         let is_it = |it: &&mut Bound| (it.layer, Some(it.action)) == (layer, action);
         match (self.bindings.iter_mut().find(is_it), action) {
-            // Inserted first, so that hints and the palette show it.
+            // Inserted as the first key, which hints and the palette show.
             (Some(binding), _) => binding.sequences.insert(0, keys.clone()),
             (None, Some(action)) => {
                 self.bindings.push(Bound {
@@ -185,8 +187,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Returns an error text if `keys` of `layer` conflict with other keys, because one is a prefix of
-    /// the other.
+    /// Returns an error text if another binding can be active together with `keys` in `layer`, and
+    /// one of the two begins with the other.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::VARIANTS.iter().map(|first| first.chain());
@@ -261,7 +263,7 @@ fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
 }
 
 fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
-    // Actions of this layer precede global actions.
+    // The action of this layer is found before a global action of the same name.
     let of = |layer: Layer| TABLE.iter().filter(move |(it, ..)| *it == layer);
     let offered = [layer, Layer::Always, Layer::Global].into_iter().flat_map(of);
     let mut seen = HashSet::new();

@@ -1,14 +1,14 @@
-//! The table of keys, in the order of the footer and the help.
+//! The table of keys, in the order in which footer and help list them.
 
 use super::Layer;
 use crate::keymap::Action;
 use crate::screens::Screen;
 
-/// A layer, alternative keys, their action, and its hint in the footer, which can be empty. The presses
-/// of a sequence are separated by spaces: `g g`.
+/// A layer, alternative key sequences, their action, and its hint in the footer, which can be
+/// empty. The presses of a sequence are separated by spaces: `g g`.
 type Row = (Layer, &'static [&'static str], Action, &'static str);
 
-/// All bindings, in the order of the help.
+/// All default bindings.
 pub(crate) const TABLE: &[Row] = &[
     (Layer::Always, &["ctrl-c"], Action::Interrupt, ""),
     (Layer::Always, &["ctrl-z"], Action::Suspend, ""),

@@ -6,7 +6,7 @@ use crate::screens::Screen;
 use crate::state::overlay::{Overlay, Prompt, Purpose};
 use crate::user_file::Setting;
 
-/// Returns every chain of layers that can be in force.
+/// Returns the layers that are active on every screen and in every overlay.
 fn chains() -> Vec<Vec<Layer>> {
     let mut screen = Harness::ready(160, 45);
     let mut chains = Vec::new();
@@ -96,7 +96,7 @@ fn no_key_hides_the_start_of_a_sequence() {
 fn keys_intercepted_by_terminals_and_multiplexers_are_not_bound() {
     let kept = ["ctrl-b", "ctrl-a", "ctrl-s", "ctrl-q", "ctrl-j", "ctrl-h", "ctrl-m", "ctrl-i"];
     for (layer, keys, action, _) in TABLE {
-        // `^S` is bound only in forms, where it saves as in other programs.
+        // `^S` is allowed in forms, where it saves as in other programs.
         let is_free = |key: &str| key == "ctrl-s" && *layer == Layer::Form;
         let is_kept = keys.iter().any(|key| kept.contains(key) && !is_free(key));
         assert!(!is_kept, "{action:?}");
@@ -219,7 +219,8 @@ fn every_key_of_the_table_parses_from_a_file() {
             });
         }
     }
-    // `^C` cannot be bound. Layers with text input reject `?` as text.
+    // Remove entries that the key file cannot contain: `^C` cannot be bound, and a layer with text
+    // input takes `?` as text.
     lines.retain(|wish| wish.name != "ctrl-c" && wish.name != "?");
     let keymap = Keymap::with_overrides(&lines).unwrap();
     for bound in Keymap::default().bindings() {

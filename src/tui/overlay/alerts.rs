@@ -1,4 +1,4 @@
-//! Alerts: the list of rules, and the prompt for a new one.
+//! Overlays of alerts: the list of rules, and the prompt for a new one.
 
 use alerts::state::{Alert, AlertState};
 use model::row::Value;
@@ -18,7 +18,7 @@ use crate::view::{Frame, centered, split_rows, text_cut};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Handles an event of the rules.
+/// Handles an event of the rules or their alerts.
 pub(crate) fn on(state: &mut State, event: AlertEvent) {
     match event {
         AlertEvent::Watched { watched, unwatched, continues } => {
@@ -53,7 +53,7 @@ fn on_alert(state: &mut State, alert: Alert) {
     state.effects.push(Effect::SendAlert(alert));
 }
 
-/// Performs an action of alerts.
+/// Performs an action on the list of rules, or opens it.
 pub(crate) fn act(state: &mut State, action: Action) {
     match (action, state.overlays.last()) {
         (Action::MuteAlert, Some(Overlay::Alerts(rule))) => {
@@ -69,7 +69,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
 }
 
-/// Confirms the rule in the prompt.
+/// Adds the rule that was typed into the prompt.
 pub(crate) fn add(state: &mut State, keys: &str) {
     match alerts::rules::section_of(keys) {
         Ok(section) => {
@@ -80,7 +80,7 @@ pub(crate) fn add(state: &mut State, keys: &str) {
     }
 }
 
-/// Returns a rule on the selection, to be edited.
+/// Returns the text of a rule on the selection, which the user can edit.
 fn suggested_rule(state: &State) -> String {
     match state.screen {
         Screen::Data => {
@@ -111,12 +111,12 @@ fn suggested_rule(state: &State) -> String {
     }
 }
 
-/// Formats a text as a basic string of TOML.
+/// Formats a text as a TOML basic string.
 fn toml_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns glyph, style and word of a rule's state.
+/// Returns the glyph, the style and the word for the state of a rule.
 pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static str) {
     if !rule.is_watched {
         return ('?', theme.muted, "no service");
@@ -129,7 +129,7 @@ pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static 
     }
 }
 
-/// Draws the list of rules, those that fire first.
+/// Draws the list of rules. Firing rules are first.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Option<&str>) {
     let (theme, rules) = (frame.theme, frame.state.alerts.rules());
     let height = u16::try_from(rules.len()).unwrap_or(u16::MAX).clamp(1, area.height / 2);
@@ -218,7 +218,7 @@ mod tests {
         screen.shows(&["firing       other", "muted        low"]);
     }
 
-    /// Opens the prompt and returns the suggested keys.
+    /// Opens the prompt for a new rule by `keys`. Returns the rule that the prompt suggests.
     fn suggested(screen: &mut Harness, keys: &str) -> String {
         screen.press(keys);
         match screen.state.overlays.last() {

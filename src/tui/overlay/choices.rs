@@ -13,7 +13,8 @@ use crate::view::{Frame, Hits, centered, footer, split_rows, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Returns the focused table with the titles of its columns, or `None` if no table has focus.
+/// Returns the table that has focus and the titles of its columns, or `None` if no table has
+/// focus.
 pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static str>)> {
     let (table, columns) = match state.screen {
         Screen::Cluster => {
@@ -39,7 +40,8 @@ pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static st
     Some((table, titles.filter(|title| !title.is_empty()).collect()))
 }
 
-/// Hides the column at `row` of the list, or shows it again. The last visible column stays.
+/// Shows the column in `row` of the list if it is hidden, otherwise hides it. The last visible
+/// column cannot be hidden.
 pub(crate) fn toggle_column(state: &mut State, row: usize) {
     let Some((table, titles)) = focused_table(state) else { return };
     let Some(title) = titles.get(row) else { return };
@@ -70,7 +72,7 @@ pub(crate) fn draw_columns(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
 
 /// Draws past notices, latest first.
 pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usize) {
-    /// Rows for the full text of the selected notice.
+    /// Rows that show the full text of the selected notice.
     const DETAIL_ROWS: u16 = 4;
     let theme = frame.theme;
     let past: Vec<_> = frame.state.notices.past().collect();
@@ -100,7 +102,7 @@ pub(crate) fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selec
     }
 }
 
-/// Draws the themes at the right of the screen, which shows a preview of the selected one.
+/// Draws the list of themes at the right edge. The rest of the screen previews the selected theme.
 pub(crate) fn draw_themes(area: Rect, buf: &mut Buffer, frame: Frame<'_>, themes: Themes) {
     let theme = frame.theme;
     let names: Vec<_> = Themes::rows(&frame.state.custom_themes).collect();
@@ -143,7 +145,7 @@ const fn describe_theme(name: Option<Name>) -> &'static str {
     }
 }
 
-/// Draws the labels of `hits` that start with `typed`.
+/// Draws the labels of `hits` that start with `typed`, each without the typed letter.
 pub(crate) fn draw_jump_labels(buf: &mut Buffer, theme: &Theme, hits: &Hits, typed: &str) {
     let area = buf.area;
     for (label, place, _) in hits.labels() {
@@ -154,7 +156,8 @@ pub(crate) fn draw_jump_labels(buf: &mut Buffer, theme: &Theme, hits: &Hits, typ
     }
 }
 
-/// Draws the keys that continue a sequence at the lower right of `area`, if one is pending.
+/// Draws the keys that can continue the pending sequence at the lower right of `area`, if there is
+/// a pending sequence.
 pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = frame.state;
     if state.pending.is_empty() {
@@ -165,7 +168,7 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
     let place = centered(area, 44, n_rows.saturating_add(2));
     let (x, y) = (area.right() - place.width, area.bottom() - place.height);
     let place = Rect { x, y, ..place };
-    // The box accepts no input. Everything beneath remains clickable.
+    // The box adds no click targets, so that everything beneath remains clickable.
     let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
     let frame = Frame { hits: &Hits::default(), ..frame };
     let inside = raise(place, buf, frame, of);

@@ -1,6 +1,6 @@
-//! Formats to copy the selection in: its id, JSON, CSV, or a curl command.
+//! Formats in which the selection can be copied: its id, JSON, CSV, or a curl command.
 //!
-//! No format contains a key or a token. A command refers to a variable instead.
+//! No format contains a key or a token. Commands refer to a shell variable instead.
 
 use ratatui::prelude::*;
 use wire::functions::ExecuteRequest;
@@ -22,7 +22,7 @@ use crate::view::{Frame, centered, text_cut};
 use crate::widget::paint;
 use crate::widget::pane::Pane;
 
-/// Placeholder for the key in a command line.
+/// Shell variable that stands for the key or the token in a command.
 const KEY_VARIABLE: &str = "$API_KEY";
 
 impl CopyMenu {
@@ -90,12 +90,13 @@ fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
     format!("curl {}{key}", quoted(&format!("{address}{path}")))
 }
 
-/// Returns the text of `table`. The text is empty without rows, so that it is not offered.
+/// Returns `table` as CSV or JSON. Returns an empty text for a table without rows. Empty formats
+/// are not listed.
 fn text(table: &ExportTable, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
 
-/// Returns the formats of the selected node or group. The table contains all nodes.
+/// Returns the formats of the selected node or group. CSV and JSON contain all nodes.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let shown = state.cluster.table(state.cluster_context());
     let node = shown.node();
@@ -164,7 +165,7 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the formats of the dataset. The tables contain its chart.
+/// Returns the formats of the selected dataset. CSV and JSON contain the data of its chart.
 fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
@@ -176,7 +177,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
         ExportTable::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;
     let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
-    // The paths start with `/api`, which an address can also end with.
+    // All paths start with `/api`, so it is removed from an address that ends with it.
     let address = address.strip_suffix("/api").unwrap_or(address);
     let path = format!("{}?dataset={}", paths::ROWS, dataset.id);
     Some(vec![
@@ -188,7 +189,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     ])
 }
 
-/// Returns the formats of the topic and its selected actor. The tables contain its epochs.
+/// Returns the formats of the selected topic and actor. CSV and JSON contain the topic's epochs.
 fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     let topic = state.inference.selected?.get().to_string();
     let table = ExportTable::for_screen(state);
@@ -216,10 +217,10 @@ fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
     ])
 }
 
-/// Columns of the window.
+/// Width of the box.
 const WIDTH: u16 = 72;
 
-/// Column of the texts, after the longest name.
+/// Distance of the texts from the left edge: the longest name and a gap.
 const TEXT_FROM: u16 = 22;
 
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, copy_as: &CopyMenu) {
@@ -242,7 +243,7 @@ mod tests {
     use crate::event::Effect;
     use crate::harness::{FUNCTION_ID, Harness, REQUEST_ID};
 
-    /// Returns the text copied by row `row` of the choice opened by `keys`.
+    /// Returns the text that row `row` copies, after `keys` have opened the list.
     fn copied(screen: &mut Harness, keys: &str, row: usize) -> String {
         screen.press(keys);
         screen.press("Y");

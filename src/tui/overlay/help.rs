@@ -1,4 +1,4 @@
-//! Draws the help: all keys of the screen beneath, from the table of keys.
+//! Draws the help: all keys of the screen beneath.
 
 use ratatui::prelude::*;
 
@@ -19,11 +19,11 @@ const KEYS_WIDTH: usize = 14;
 /// Minimum width for two columns.
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
-/// Maximum distance, in rows, between the middle of the lines and the gap at which they are split
-/// into two columns.
+/// Maximum distance in rows between the middle of the lines and the gap between two sections at
+/// which the lines are split into columns.
 const GAP_ROWS_MAX: usize = 10;
 
-/// Draws the bindings that pass the filter.
+/// Draws the bindings that match the filter.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) {
     let Frame { state, theme, .. } = frame;
     let all = lines(frame, &Help::default());
@@ -31,7 +31,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) 
         let (left, right) = columns(lines, area.width);
         left.len().max(right.len())
     };
-    // The height does not depend on the filter, so that the box stays in place.
+    // The height is that of the unfiltered help, so that the box does not move while a filter is
+    // typed.
     let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let place = centered(area, width, height);
@@ -58,7 +59,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) 
     }
 }
 
-/// Splits the lines into two columns if there is space, at a gap between sections near the middle.
+/// Splits the lines into two columns if there is space. The split is at a gap between sections
+/// near the middle.
 fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [Line<'b>]) {
     if width < TWO_COLUMNS_WIDTH {
         return (lines, &[]);
@@ -94,7 +96,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
             }
             lines.push(Line::styled(section, bold));
         }
-        // All keys of an action are listed together, from any layer.
+        // An action is listed once, with its keys from all layers.
         let same = bindings.iter().filter(|other| other.action == action);
         let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
         lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
@@ -109,7 +111,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     lines
 }
 
-/// Returns the legend of the symbols in the header and on the screen beneath.
+/// Returns the legend of the symbols in the header and on the current screen.
 fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let mut lines = Vec::new();

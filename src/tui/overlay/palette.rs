@@ -1,4 +1,4 @@
-//! The palette: gathers its entries and draws it.
+//! The palette: collects its entries and draws it.
 
 use model::topic::TopicId;
 use ratatui::prelude::*;
@@ -16,7 +16,7 @@ use crate::view::{Frame, centered, draw_field, strip};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Returns all entries, commands of the current screen first.
+/// Returns all entries. Commands of the current screen are first.
 pub(crate) fn entries(state: &State) -> Vec<Item> {
     let mut entries = screens(state);
     commands(state, &mut entries);
@@ -41,13 +41,14 @@ fn screens(state: &State) -> Vec<Item> {
     Screen::ALL.into_iter().map(entry).collect()
 }
 
-/// Returns a key of `action` in any layer, or an empty text.
+/// Returns the first key of `action` in any layer, or an empty text if it has none.
 fn key_of(state: &State, action: Action) -> String {
     let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
     bound.map(Bound::first_key_text).unwrap_or_default()
 }
 
-/// Adds every action of the table, once for each of its screens.
+/// Adds every action that has a binding. An action with bindings on several screens is added once
+/// for each screen.
 fn commands(state: &State, entries: &mut Vec<Item>) {
     let here = state.layers_beneath();
     let mut bindings: Vec<_> = state.keys.bindings().iter().collect();
@@ -67,7 +68,7 @@ fn commands(state: &State, entries: &mut Vec<Item>) {
     }
 }
 
-/// Returns the group of a layer if its actions are offered.
+/// Returns the heading for commands of `layer`, or `None` if the palette does not list them.
 pub(crate) fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
@@ -137,7 +138,7 @@ const WIDTH_MAX: u16 = 92;
 /// Maximum height of the palette.
 const HEIGHT_MAX: u16 = 20;
 
-/// Width of an entry's group, including the mark before it and a space after it.
+/// Width of the column of groups, including the mark before the group and a space after it.
 const GROUP_WIDTH: u16 = 12;
 
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette) {
@@ -158,7 +159,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Pal
     draw_field(field, buf, theme, &palette.input, true);
     let rule = strip(inside, (0, 1), inside.width);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
-    // Leaves space for the text field, a rule, an empty line and the line of signs.
+    // The list leaves space for the text field, a rule, an empty line and the legend.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
     if palette.matches.is_empty() {
@@ -202,7 +203,7 @@ fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Item, found
     paint::line(buf, room, (0, 0), &line);
 }
 
-/// Returns a character, highlighted if it matched the search.
+/// Returns a character of an entry. It is highlighted if the search matched it.
 fn found_or(
     letter: char,
     idx: usize,

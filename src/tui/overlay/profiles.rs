@@ -1,4 +1,4 @@
-//! Profiles and their keys: choosing, opening, checking and storing.
+//! Profiles and their keys: choosing and opening a profile, checking and storing a key.
 
 use ratatui::prelude::*;
 
@@ -16,14 +16,14 @@ use crate::view::{Frame, centered, spinner, split_rows, strip, wrapped};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Returns the row of the services in use.
+/// Returns the row of the entry that is in use.
 pub(crate) fn current_row(state: &State) -> usize {
     let in_use = &state.services.addresses;
     let mut choices = state.profiles.choices().into_iter();
     choices.position(|choice| state.profiles.is_in_use(choice, in_use)).unwrap_or(0)
 }
 
-/// Returns the form for the key of the services in use, if one of them refuses the key.
+/// Returns the form for the key in use, if a service refuses this key.
 pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
     let is_refused = |service| matches!(state.services.health(service), Health::Refused { .. });
     if !is_refused(Service::Data) && !is_refused(Service::Inference) {
@@ -33,14 +33,16 @@ pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
     Some(KeyForm::new(choices.get(current_row(state))?.name()?))
 }
 
-/// Opens the form for a key that is typed or pasted into the list of profiles.
+/// Opens the form for the key of the profile at `row`, in which the key that was typed or pasted
+/// into the list is entered.
 pub(crate) fn begin_key(state: &mut State, row: usize) {
     if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
         act(state, Action::EnterKey, Some(row));
     }
 }
 
-/// Handles an action on the profile at `row`, or on the current one.
+/// Handles an action on the key of the profile at `row`, or of the profile in use if `row` is
+/// `None`.
 pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     let named = row.map_or_else(
         || Some(state.profiles.key_name().to_owned()),
@@ -57,7 +59,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     }
 }
 
-/// Uses the services of the entry at `row`: a profile or the local stack.
+/// Connects to the services of the entry at `row`.
 pub(crate) fn take(state: &mut State, row: usize) {
     let choices = state.profiles.choices();
     let Some(choice) = choices.get(row) else { return };
@@ -79,7 +81,8 @@ fn take_local(state: &mut State) {
             connect(state, &addresses);
         }
         stack::Phase::Starting => {}
-        // The process that ran the stack can have stopped it in the meantime.
+        // Another process that ran the stack can have stopped it in the meantime, so the stack is
+        // attached to or started again.
         stack::Phase::Absent | stack::Phase::Attached | stack::Phase::Failed(_) => {
             state.stack.begin();
             state.effects.push(Effect::StartLocal);
@@ -87,7 +90,7 @@ fn take_local(state: &mut State) {
     }
 }
 
-/// Checks the typed key and stores it.
+/// Checks the typed key. Stores it if it is valid.
 pub(crate) fn try_key(state: &mut State) {
     let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return };
     if form.step == KeyStep::Tried {
@@ -98,7 +101,7 @@ pub(crate) fn try_key(state: &mut State) {
     let listed = profiles.list.iter().find(|listed| listed.name == profile);
     let addresses = match (&profiles.given, listed) {
         (Some(given), _) if profile == NO_PROFILE => given.clone(),
-        // Flags can override the addresses of the profile.
+        // The profile is in use. Flags can override its addresses.
         _ if profiles.key_name() == profile => state.services.addresses.clone(),
         (_, Some(listed)) => listed.addresses.clone(),
         (_, None) => return,
@@ -107,7 +110,7 @@ pub(crate) fn try_key(state: &mut State) {
     state.effects.push(Effect::KeepKey { profile, addresses, key });
 }
 
-/// Handles an event of a profile.
+/// Handles an event of a profile or its key.
 pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     match event {
         ProfileEvent::Opened { name, result } => opened(state, name, result),
@@ -151,7 +154,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
 }
 
 fn opened(state: &mut State, name: String, result: Outcome<crate::profiles::Opened>) {
-    // Another profile was chosen in the meantime.
+    // The result is stale if another profile was chosen in the meantime.
     if state.profiles.opening.as_ref() != Some(&name) {
         return;
     }
@@ -219,7 +222,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: usi
     paint::text(buf, inside, (2, inside.height.saturating_sub(2)), &key, theme.muted);
 }
 
-/// Returns the name of a choice and its addresses.
+/// Returns the name and the addresses of a choice as text.
 fn words(choice: Choice<'_>) -> (String, String) {
     let known = |addresses: &Addresses| {
         let Addresses { heads, datasets, inference, .. } = addresses;
@@ -243,7 +246,7 @@ pub(crate) fn draw_key(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Ke
     let of = Pane::new(format!("API key of {}", form.profile))
         .info(format!("{} closes", frame.key(Layer::Prompt, Action::Back)));
     let inside = raise(place, buf, frame, of);
-    // One mark per letter.
+    // The key is hidden: one mark for each letter.
     let n_letters = form.input.value().chars().count();
     let row = strip(inside, (0, 1), inside.width);
     paint::row_style(buf, row, 0, theme.sel);

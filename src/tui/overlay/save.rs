@@ -14,12 +14,12 @@ use crate::state::State;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ExportTable {
     columns: &'static [&'static str],
-    /// Rows of cells. An empty cell is `None`.
+    /// Rows of cells. `None` is an empty cell.
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 
 impl ExportTable {
-    /// Returns a table of these columns and rows.
+    /// Returns a table with these columns and rows.
     pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
         columns: &'static [&'static str; N],
         rows: impl IntoIterator<Item = [Cell; N]>,
@@ -28,13 +28,13 @@ impl ExportTable {
         Self { columns, rows: rows.collect() }
     }
 
-    /// Returns a table of log lines.
+    /// Returns a table with a row for each log line.
     pub(crate) fn from_log_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
         Self::new(&["time", "level", "source", "message", "fields"], lines.into_iter().map(line))
     }
 
-    /// Returns the table of the current screen, oldest row first: the log lines that pass the
-    /// filters, or the epochs of the topic.
+    /// Returns the table that the current screen exports, oldest row first: the log lines that
+    /// match the filters, or the epochs of the topic.
     pub(crate) fn for_screen(state: &State) -> Self {
         match state.screen {
             Screen::Logs => Self::from_log_lines(state.logs.visible_lines().map(|line| &line.log)),
@@ -59,7 +59,7 @@ impl ExportTable {
             return format!("{:#}\n", Value::Array(rows));
         }
         let mut writer = csv::Writer::from_writer(Vec::new());
-        // Writes to memory do not fail. Each row has a cell for each column.
+        // Writing to memory cannot fail, and each row has a cell for each column.
         writer.write_record(self.columns).ok();
         for row in &self.rows {
             writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
@@ -80,7 +80,7 @@ fn line(log: &LocalLog) -> [String; 5] {
     ]
 }
 
-/// Returns a row for each epoch and label.
+/// Returns a row for each epoch and label of the selected topic.
 fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
     let mut rows = Vec::new();
     for epoch in state.inference.past().into_iter().flat_map(History::epochs) {

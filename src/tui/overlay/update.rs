@@ -1,4 +1,4 @@
-//! Updates of overlays: opening, moving the selection, confirming it.
+//! Updates of overlays: opens them, moves the selection, confirms it.
 
 use std::mem::discriminant;
 
@@ -14,14 +14,14 @@ use crate::state::overlay::{Help, KeyStep, Overlay, Prompt, Purpose, Themes, mov
 use crate::state::palette::{Goal, Palette};
 use crate::widget::format::counted;
 
-/// Opens the overlay of `action`, or closes it if it is on top.
+/// Opens the overlay of `action`. If it is the topmost overlay, closes it instead.
 pub(crate) fn toggle(state: &mut State, action: Action) {
     let overlay = match action {
         Action::Help => Overlay::Help(Help { filter: Field::edited(""), scroll: 0 }),
         Action::Palette => Overlay::Palette(Box::new(Palette::new(palette::entries(state)))),
         Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
-            // The list contains the visible notices, too.
+            // The list includes the visible notices, so they are removed from the screen.
             state.notices.clear();
             Overlay::Notices(0)
         }
@@ -81,7 +81,7 @@ fn n_rows(state: &State) -> usize {
         }
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
-        // Only the view knows the number of lines.
+        // The number of lines is known only to the view, which limits the scroll position.
         Some(Overlay::Help(_)) => usize::MAX,
         _ => 0,
     }
@@ -106,7 +106,8 @@ fn select(state: &mut State, row: usize) {
     }
 }
 
-/// Opens the form for the key of the selected profile or the one in use, or removes that key.
+/// Opens the form for the key of a profile, or removes the key, depending on `action`. The profile
+/// is the selected one if profiles are listed, otherwise the one in use.
 pub(crate) fn key(state: &mut State, action: Action) {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(row)) => Some(*row),
@@ -115,7 +116,8 @@ pub(crate) fn key(state: &mut State, action: Action) {
     profiles::act(state, action, row);
 }
 
-/// Handles a typed letter of a jump label. Any other key closes the labels.
+/// Handles a key press that completes no jump label: a letter begins a label of two letters. Any
+/// other key removes the labels.
 pub(crate) fn spell(state: &mut State, chord: Chord) {
     match (state.overlays.last_mut(), chord.letter()) {
         (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
@@ -125,7 +127,7 @@ pub(crate) fn spell(state: &mut State, chord: Chord) {
     }
 }
 
-/// Handles an edit of the overlay's text field. Returns true if there is an overlay.
+/// Handles a changed text in the overlay's text field. Returns true if there is an overlay.
 pub(crate) fn edited(state: &mut State) -> bool {
     match state.overlays.last_mut() {
         Some(Overlay::Palette(palette)) => palette.find(),
@@ -137,7 +139,7 @@ pub(crate) fn edited(state: &mut State) -> bool {
     true
 }
 
-/// Handles a click in the topmost overlay. Returns true if there is one.
+/// Handles a click while an overlay is open. Returns false if none is.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
     if state.overlays.is_empty() {
         return false;
@@ -206,7 +208,8 @@ fn take(state: &mut State) {
     }
 }
 
-/// Writes `shown`, or the visible table, to the file at `path`.
+/// Writes a text to the file at `path`: `shown`, or the table of the current screen if it is
+/// `None`.
 fn save(state: &mut State, path: &str, shown: Option<String>, is_json: bool) {
     state.close();
     let (text, what) = if let Some(text) = shown {

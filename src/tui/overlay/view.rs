@@ -9,7 +9,7 @@ use crate::view::{Frame, centered, draw_field, split_columns, split_rows, text_c
 use crate::widget::paint;
 use crate::widget::pane::{self, Pane};
 
-/// Draws a raised box at `place` and returns its inner area.
+/// Draws an empty raised box at `place` and returns the area within its border.
 pub(crate) fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_>) -> Rect {
     frame.theme.clear(place, buf);
     buf.set_style(place, frame.theme.bar);
@@ -22,13 +22,13 @@ pub(crate) fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_
 pub(crate) struct List<'a, T> {
     pub(crate) items: &'a [T],
     pub(crate) selected: usize,
-    /// Distance between two rows of the list.
+    /// Distance of a row from the next, in lines.
     pub(crate) pitch: u16,
 }
 
 impl<T> List<'_, T> {
-    /// Draws as many items as fit, including the selected one. `draw_item` draws each item at its
-    /// place.
+    /// Draws as many items as fit, including the selected one. Calls `draw_item` for each item
+    /// with its area.
     pub(crate) fn draw(
         self,
         area: Rect,
@@ -52,7 +52,7 @@ impl<T> List<'_, T> {
     }
 }
 
-/// A question and its keys.
+/// A question and the keys that respond to it.
 pub(crate) struct Question<'a> {
     pub(crate) title: &'static str,
     pub(crate) width: u16,
@@ -61,7 +61,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Draws the question in the middle of the surface.
+    /// Draws the question in the middle of `area`.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let n_rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX);
         let place = centered(area, self.width, n_rows.saturating_add(4));
@@ -105,7 +105,7 @@ pub(crate) fn draw_prompt(area: Rect, buf: &mut Buffer, frame: Frame<'_>, prompt
     text_cut(buf, inside, (0, 3), &note, theme.muted);
 }
 
-/// Draws the question before quitting while a run is pending or an added node would stop.
+/// Draws the question that precedes an exit while a run is pending or an added node would stop.
 pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let runs = match frame.state.runs.n_waiting() {

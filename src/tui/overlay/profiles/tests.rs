@@ -9,14 +9,14 @@ use crate::local::Addresses;
 use crate::profiles::{KeyPlace, Opened, Profile};
 use crate::state::resource::Failure;
 
-/// A key that is not the key of the harness's services.
+/// A key that differs from the key of the harness's services.
 const KEY: &str = "UP-00112233445566778899aabb";
 
 fn far() -> Addresses {
     Addresses { datasets: Some("https://far/api".to_owned()), ..Addresses::default() }
 }
 
-/// Returns a screen on local services with a profile to choose.
+/// Returns a screen that uses the local stack and lists a profile.
 fn screen() -> Harness {
     let mut screen = Harness::ready(120, 40);
     screen.state.profiles.list = vec![Profile { name: "far".to_owned(), addresses: far() }];
@@ -104,7 +104,7 @@ fn refused_key_stays_in_the_form() {
     screen.hides(&["401"]);
 }
 
-/// Returns a screen connected to given addresses, with a dataset service that rejects the key.
+/// Returns a screen at given addresses, with a dataset service that rejects the key.
 fn refused_screen() -> Harness {
     let mut screen = screen();
     screen.state.profiles.given = Some(far());
