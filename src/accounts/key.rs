@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_hash_round_trips_and_rejects_other_texts() {
+    fn key_hash_round_trips_and_invalid_texts_are_rejected() {
         let hash = KeyHash::from_key(&ApiKey::from_random([7; 12]));
         let text = hash.to_string();
         assert_eq!(text.parse(), Ok(hash));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn password_matches_only_its_own_hash() {
+    async fn only_the_hashed_password_is_accepted() {
         let passwords = Passwords::new();
         let word = |text: &str| text.parse::<Password>().unwrap();
         let hash = passwords.hash(word("correct horse")).await.unwrap();

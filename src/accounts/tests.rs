@@ -129,7 +129,7 @@ async fn file_permissions_are_restricted_to_the_owner() {
 }
 
 #[tokio::test]
-async fn replaced_file_refuses_new_keys() {
+async fn creating_a_key_fails_after_the_file_is_replaced() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     accounts.create_key("a client").await.unwrap();
@@ -146,7 +146,7 @@ async fn replaced_file_refuses_new_keys() {
 }
 
 #[tokio::test]
-async fn file_holds_no_secret() {
+async fn stored_file_contains_no_secret() {
     let folder = tempdir().unwrap();
     let (_, key) = open(&folder).await.create_key("a client").await.unwrap();
     let digits = key.reveal().trim_start_matches("UP-").as_bytes().to_vec();
@@ -233,7 +233,7 @@ fn write_version_2(path: &Path, key: &ApiKey) {
 }
 
 #[tokio::test]
-async fn keys_of_a_stored_file_are_valid() {
+async fn keys_of_a_file_in_an_old_format_are_valid() {
     let place = Place::new_folder();
     let Place::Folder(folder) = &place else { return };
     let key = ApiKey::from_random([8; 12]);
@@ -358,7 +358,7 @@ on_both! {
 }
 
 #[tokio::test]
-async fn copies_in_both_directions_preserve_accounts() {
+async fn copying_to_a_database_and_back_preserves_accounts() {
     use db::copy::{CopyError, CopyPlace, copy};
     let folder = tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

@@ -204,7 +204,7 @@ async fn keys_of_an_account_share_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_limits_of_a_key_replace_those_of_the_service() {
+async fn limits_of_a_key_override_the_limits_of_the_service() {
     let fixture = Fixture::new(RATE).await;
     let own = KeyLimits { rate: Some(1), burst: Some(1), ..KeyLimits::default() };
     assert!(fixture.accounts.set_limits(fixture.id, own).await.unwrap());
@@ -218,7 +218,7 @@ async fn own_limits_of_a_key_replace_those_of_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn daily_requests_reset_at_midnight() {
+async fn daily_request_count_is_reset_at_midnight() {
     let fixture = Fixture::new(Limits { requests_per_day: 2, ..Limits::NONE }).await;
     assert_eq!(fixture.get(FAR).await.limit_headers(), [Some("2"), Some("1"), Some("7200"), None]);
     assert_eq!(fixture.get(FAR).await.status, 200);
@@ -260,7 +260,7 @@ async fn body_of_unknown_length_is_counted_while_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proxy_header_decides_if_a_client_is_local() {
+async fn client_behind_a_proxy_is_local_only_if_its_header_is_a_loopback_address() {
     let options =
         GateOptions { limits: RATE, addresses: AddressSource::Proxy, ..GateOptions::unlimited() };
     for (forwarded, want) in
@@ -405,7 +405,7 @@ fn days_begin_at_midnight_even_before_1970() {
 }
 
 #[test]
-fn clock_set_back_grants_no_second_quota() {
+fn daily_quota_is_not_granted_again_after_the_clock_is_set_back() {
     let limits = Limits { requests_per_day: 1, ..Limits::NONE };
     let (mut usage, now) = (ConsumerUsage::default(), Instant::now());
     for (date_text, is_admitted) in [

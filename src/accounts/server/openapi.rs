@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_described() {
+    fn every_operation_of_the_api_is_described() {
         let document = document();
         assert_eq!(web::openapi::find_faults(&document), Vec::<String>::new());
         let schemes = &document["components"]["securitySchemes"];

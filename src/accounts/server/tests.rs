@@ -128,7 +128,7 @@ async fn unknown_query_parameters_are_rejected_by_name() {
 }
 
 #[tokio::test]
-async fn full_disk_returns_507() {
+async fn sign_up_on_a_full_disk_returns_507() {
     let service = Service::with(Some(SignUp::Open)).await;
     let mut browser = service.signed_up("late").await;
     service.accounts.shared.store.limit_pages(1);
@@ -149,7 +149,7 @@ async fn full_disk_returns_507() {
 }
 
 #[tokio::test]
-async fn sign_up_logs_in_and_log_out_ends_the_session() {
+async fn signing_up_starts_a_session_and_logging_out_ends_it() {
     let service = Service::start().await;
     let mut browser = service.browser();
     assert_eq!(browser.get("me").await, (200, json!({"account": null, "sign_up": "open"})));
@@ -218,7 +218,7 @@ async fn invalid_names_passwords_and_bodies_are_rejected() {
 }
 
 #[tokio::test]
-async fn logging_in_works_while_sign_up_is_closed() {
+async fn existing_account_can_log_in_while_sign_up_is_closed() {
     let service = Service::start().await;
     service.signed_up("ada").await;
     service.accounts.set_sign_up(SignUp::Closed).await.unwrap();
@@ -377,7 +377,7 @@ async fn password_attempts_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guesses_from_many_networks_are_limited_without_locking_out_the_owner() {
+async fn password_guesses_from_many_networks_do_not_lock_out_the_owner() {
     let service = Service::start().await;
     let log_in = async |from: String, name: &str, password: &str| {
         let mut browser = Browser { from: from.leak(), ..service.browser() };
@@ -451,7 +451,7 @@ async fn remote_service_verifies_keys_with_the_operators_token() {
 }
 
 #[tokio::test]
-async fn page_with_a_rebound_host_name_is_rejected() {
+async fn request_for_a_rebound_host_name_is_rejected() {
     let service = Service::start().await;
     let mut rebound = service.browser();
     rebound.from = "127.0.0.1:9";

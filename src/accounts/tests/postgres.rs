@@ -86,7 +86,7 @@ async fn tables_of_another_version_are_rejected() {
 }
 
 #[tokio::test]
-async fn publication_of_all_tables_does_not_block_changes() {
+async fn rows_can_be_changed_while_all_tables_are_published() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
@@ -111,7 +111,7 @@ async fn database_of_another_encoding_is_rejected() {
 }
 
 #[tokio::test]
-async fn sequence_behind_its_rows_is_detected() {
+async fn id_sequence_below_the_highest_id_is_detected() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     for name in ["one", "two"] {
@@ -124,7 +124,7 @@ async fn sequence_behind_its_rows_is_detected() {
 }
 
 #[tokio::test]
-async fn check_names_a_missing_table() {
+async fn check_fails_with_the_name_of_a_missing_table() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     accounts.check_file().await.unwrap();
@@ -149,7 +149,7 @@ async fn read_only_accounts_check_keys_and_refuse_changes() {
 
 /// Failed log-ins, missing permissions, TLS failures and unreachable servers cause different errors.
 #[tokio::test]
-async fn diagnosis_distinguishes_password_tls_and_permission() {
+async fn diagnosis_distinguishes_password_tls_and_permission_errors() {
     let Some(url) = new_database() else { return };
     let role = "DO $$ BEGIN CREATE ROLE scram; EXCEPTION WHEN duplicate_object THEN END $$;
         DO $$ BEGIN CREATE ROLE guest LOGIN PASSWORD 'guest' IN ROLE scram;
@@ -173,7 +173,7 @@ async fn diagnosis_distinguishes_password_tls_and_permission() {
 /// The stored tables have format 3, the oldest that can be upgraded. With
 /// `TRIPTYCH_WRITE_STORED_FILE=1`, the test writes tables in the current format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_of_stored_tables_are_valid() {
+async fn keys_of_tables_in_an_old_format_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");
     if std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1") {
         let Some(url) = new_database() else { return };
@@ -223,7 +223,7 @@ async fn inspection_reports_tables_and_permission_to_create_them() {
 }
 
 #[tokio::test]
-async fn database_holds_no_secret() {
+async fn stored_tables_contain_no_secret() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url).open().await;
     let (_, key) = accounts.create_key("a client").await.unwrap();
@@ -298,7 +298,7 @@ async fn unreachable_database_does_not_invalidate_keys() {
 }
 
 #[tokio::test]
-async fn database_is_used_again_after_it_hung() {
+async fn requests_succeed_again_after_the_database_hung() {
     let Some(url) = new_database() else { return };
     let line = Line::start(&url).await;
     let (accounts, router, key) = start_service(&line.near).await;

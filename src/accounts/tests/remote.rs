@@ -34,7 +34,7 @@ impl KeyLookup for Line {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remote_key_is_cached_briefly_and_rejected_while_unreachable() {
+async fn remote_key_check_is_cached_briefly_and_fails_while_unreachable() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();

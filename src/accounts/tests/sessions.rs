@@ -203,7 +203,7 @@ async fn keys_of_a_deleted_account_are_rejected(place: &Place) {
 }
 
 #[tokio::test]
-async fn file_holds_no_password_and_no_token() {
+async fn stored_file_contains_no_password_and_no_token() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let authenticated = ada(&accounts).await;
