@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_default_names() {
+    fn rule_without_a_name_gets_a_default_name() {
         let file = "
             [notify]
             command = ['notify-send', 'Triptych']
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_is_formatted_as_a_section() {
+    fn rule_is_formatted_as_a_toml_section() {
         let section = section_of("dataset = 'btcusd', silent_for = '2m'").unwrap();
         assert_eq!(section, "[[rules]]\ndataset = \"btcusd\"\nsilent_for = \"2m\"\n");
         section_of("dataset = 'btcusd'").unwrap_err();

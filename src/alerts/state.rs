@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn level_fires_and_resolves_once() {
+    fn level_rule_fires_once_and_is_resolved_once() {
         let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
         assert_eq!(rule.at(0, &rows(&[(1, 99.0), (2, 100.0)])), None, "latest row counts");
         assert_eq!(
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn span_has_bounded_memory() {
+    fn span_of_many_values_uses_bounded_memory() {
         let mut span = Span::new(Duration::from_mins(1));
         for micros in 0..2_000_000 {
             span.add(micros * 100, 1.0);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn service_is_down_after_failures_for_a_while() {
+    fn service_is_down_once_it_has_failed_for_the_configured_time() {
         let mut rule = Watched::new("service = 'head'\ndown_for = '10s'");
         let health = |failure: Option<&str>| Fact::Health {
             service: Service::Head,
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_epochs_are_counted_once_each() {
+    fn each_missed_epoch_is_counted_once() {
         let mut rule = Watched::new("topic = 1\nactor = 'mine'\nmisses = 2");
         let epoch = |nonce, name: &str| Fact::Epoch {
             topic: TopicId::FIRST,
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_and_agreement_are_compared_with_their_limits() {
+    fn rank_and_agreement_rules_fire_beyond_their_limits() {
         let mut rule = Watched::new("topic = 1\nactor = 'mine'\nrank_worse_than = 3");
         let ranks = |rank| Fact::Ranks {
             topic: TopicId::FIRST,
