@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_fixed_lists_are_offered() {
+    fn completion_offers_the_valid_values_of_an_option() {
         assert_eq!(candidates(&["triptych", "node", "--role", ""]), ["head", "worker"]);
         assert!(candidates(&["triptych", "--theme", "l"]).contains(&"light".to_owned()));
         assert!(candidates(&["triptych", "keys", "sign-up", ""]).contains(&"closed".to_owned()));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_options_are_not_offered() {
+    fn completion_omits_hidden_options() {
         for words in [["triptych", "--"].as_slice(), &["triptych", "up", "--"]] {
             let all = candidates(words);
             assert!(!all.is_empty());

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn several_heads_are_a_list_or_separated_by_commas() {
+    fn several_heads_can_be_a_list_or_separated_by_commas() {
         let text =
             "profile = \"a\"\n[profiles.a]\nhead = [\"http://a\", \"http://b\", \"http://a/\"]";
         let file: File = toml::from_str(text).unwrap();

@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consumer_flag_has_a_chain_number_and_a_contract() {
+    fn consumer_flag_requires_a_chain_id_and_a_contract() {
         let prices: BTreeMap<_, _> = [parse_price("BTC/8h=14").unwrap()].into();
         assert_eq!(prices["BTC/8h"].get(), 14);
         let (name, domain) = parse_consumer(CONSUMER_DEFAULT).unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn key_is_created_once() {
+    fn existing_key_file_is_read_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KEY_NAME);
         let account = load_or_create_key(&path).unwrap().account();

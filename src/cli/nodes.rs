@@ -421,7 +421,7 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
     }
 
     #[test]
-    fn drain_is_undone_by_an_uncordon_or_the_loss_of_a_busy_node() {
+    fn drain_fails_if_the_node_is_uncordoned_or_lost_while_busy() {
         let detail = |cordoned: bool, connected: bool, running: usize| NodeDetail {
             node: NodeBody { cordoned, connected, running, ..NodeBody::default() },
             orders: Vec::new(),

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_pipe_of_standard_output_is_no_failure() {
+    fn broken_pipe_of_standard_output_is_not_an_error() {
         let broken = || Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe));
         let printed = broken().context(PrintError).context("cannot show it").unwrap_err();
         assert!(is_reader_gone(&printed));
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn cell_is_one_line() {
+    fn control_characters_in_a_cell_are_escaped() {
         let rows = [vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
         assert_eq!(table(&["x", "y"], &rows), "x              y\na\\nb\\u{1b}[2J  c");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_long_work_is_reported() {
+    async fn progress_is_reported_only_for_long_work() {
         for (seconds, want) in
             [(1, &[][..]), (20, &["working, for 2 s so far", "working, for 12 s so far"][..])]
         {

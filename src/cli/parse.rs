@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_an_optional_unit() {
+    fn number_of_bytes_can_have_a_unit() {
         check("2GB", Some(2_000_000_000));
         check("500 mb", Some(500_000_000));
         check("999", Some(999));

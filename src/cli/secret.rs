@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn silent_keyring_times_out() {
+    fn unresponsive_keyring_times_out() {
         let (_hold, held) = mpsc::channel::<()>();
         assert_eq!(within(Duration::from_millis(1), move || held.recv().is_ok()), None);
         assert_eq!(within(Duration::from_mins(1), || 7), Some(7));
     }
 
     #[test]
-    fn profile_name_cannot_leave_the_directory() {
+    fn profile_name_that_is_a_path_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", "..", ".hidden", "a/b", "../a", "a b"] {
             assert!(keys(folder.path()).store(name, &key(1)).is_err(), "{name}");

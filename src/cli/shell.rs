@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_has_no_line_break_next_to_space() {
+    fn man_page_has_no_line_break_next_to_an_empty_line() {
         assert_eq!(remove_extra_breaks("a\n.br\n\n.br\nb\n.br\nc\n"), "a\n\nb\n.br\nc\n");
     }
 

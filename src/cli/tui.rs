@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printed_files_are_valid() {
+    fn printed_configuration_files_are_valid() {
         let all: String = CONFIG
             .lines()
             .map(|line| match line.strip_prefix("# ") {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn card_of_ascii_symbols_is_ascii() {
+    fn ascii_section_of_the_symbol_card_is_ascii() {
         let card = symbols_card();
         let (_, ascii) = card.split_once("\nascii\n").unwrap();
         assert!(ascii.is_ascii(), "{ascii}");

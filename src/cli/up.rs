@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn line_names_its_process() {
+    fn log_line_gets_the_name_of_its_process() {
         check(r#"{"level":"info"}"#, r#"{"process":"head","level":"info"}"#);
         check("oops", r#"{"level":"warn","message":"oops","process":"head"}"#);
     }

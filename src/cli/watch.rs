@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_firing_alert_is_not_lost_when_it_is_resolved() {
+    fn unsent_firing_alert_is_still_sent_after_it_is_resolved() {
         let outbox = Outbox::default();
         let add = |rule: &str, state, time: &str| {
             let (rule, text) = (rule.to_owned(), String::new());

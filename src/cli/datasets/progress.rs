@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn line_shows_share_rate_and_time_left() {
+    async fn progress_line_contains_share_rate_and_remaining_time() {
         let (what, started_at) = ("importing a.csv".to_owned(), Instant::now());
         let progress =
             Progress { what, started_at, shown_at: None, is_terminal: false, n_rows_before: 500 };

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_three_services_are_a_warning_with_advice() {
+    fn room_for_fewer_than_three_services_causes_a_warning_with_advice() {
         check(97, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
         check(95, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);
         check(0, &["warning  ", "0 dataset services", "by 96,", "LIMIT of the role"]);

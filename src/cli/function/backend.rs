@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn store_of_a_running_node_is_not_touched() {
+    async fn store_of_a_running_node_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let unfinished = folder.path().join(".triptych-unfinished-1");
         fs::write(&unfinished, b"").unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn rejected_token_comes_with_a_hint() {
+    fn rejected_token_is_reported_with_a_hint() {
         let text = |status| {
             let refused = ClientError::Refused { status, message: "no".to_owned() };
             with_advice(anyhow::Error::new(refused).context("cannot list functions")).to_string()

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn event_is_formatted_with_its_request() {
+    fn event_line_begins_with_the_request_id() {
         let (request_id, peer_id) = ("r1".to_owned(), "12D3".to_owned());
         let (exit_code, elapsed_ms) = (3, 12.4);
         let result = ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms };

@@ -47,7 +47,7 @@ fn results_are_formatted_with_the_most_frequent_first() {
 }
 
 #[test]
-fn local_result_names_no_nodes() {
+fn result_of_a_local_run_lists_no_nodes() {
     let response = ExecuteResponse {
         code: "200".to_owned(),
         results: vec![group("x", 7, &[], 100.0)],
@@ -60,7 +60,7 @@ fn local_result_names_no_nodes() {
 }
 
 #[test]
-fn failure_has_a_reason_even_if_the_head_gives_none() {
+fn failure_is_explained_even_if_the_head_sends_no_reason() {
     assert_eq!(reason("408", ""), "code 408, not enough nodes reported in time");
     assert_eq!(reason("408", "2 of 3 reported"), "code 408, 2 of 3 reported");
     assert_eq!(reason("999", ""), "code 999, it failed");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn unranked_actors_show_how_many_epochs_they_have() {
+    fn row_of_an_unranked_actor_contains_its_number_of_epochs() {
         let board = Leaderboard {
             topic_id: 1,
             epochs: vec![epoch(1, None), epoch(13, Some(3.0))],

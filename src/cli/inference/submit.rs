@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_single_or_have_labels() {
+    fn submission_is_one_number_or_one_number_per_label() {
         check(&["42.50"], Some(r#"{"value":"42.50"}"#));
         check(&["up=0.5", "down=0.5"], Some(r#"{"values":{"down":"0.5","up":"0.5"}}"#));
         check(&["1", "2"], None);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_is_printed_once() {
+    fn printed_bundle_is_not_printed_again() {
         let mut printer = Printer { is_json: false, n_left: Some(0), last: None };
         assert!(printer.print(&latest()).unwrap(), "the limit is reached");
         printer = Printer { is_json: false, n_left: None, last: Some(120) };

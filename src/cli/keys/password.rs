@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn piped_password_is_the_first_line() {
+    fn password_is_read_from_the_first_line_of_a_pipe() {
         for (input, want) in [("one\ntwo\n", "one"), ("one\r\n", "one"), ("one", "one"), ("", "")] {
             assert_eq!(read_line(input.as_bytes()).unwrap(), want);
         }

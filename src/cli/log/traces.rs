@@ -182,7 +182,7 @@ mod tests {
     const WITH_TOKEN: &str = "http://127.0.0.1:1/?token=hunter2";
 
     #[test]
-    fn address_with_a_user_is_rejected_and_no_token_is_shown() {
+    fn collector_address_with_a_user_is_rejected_and_its_token_is_hidden() {
         for text in
             ["http://me:hunter2@host", "http://hunter2@host", "ftp://me:hunter2@host", "h:a"]
         {

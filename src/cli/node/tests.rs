@@ -113,7 +113,7 @@ fn allowed_peers_depend_on_the_role() {
 }
 
 #[test]
-fn external_runtime_has_a_directory_and_a_name() {
+fn external_runtime_is_configured_by_directory_and_program_name() {
     let (_folder, state) = state();
     let external = |line: &[&str]| execution(&node(line).runs, &state).unwrap().external;
     let runtime = |program: &str, variables: &[&str]| {
@@ -127,7 +127,7 @@ fn external_runtime_has_a_directory_and_a_name() {
 }
 
 #[test]
-fn limits_are_in_seconds_and_kilobytes() {
+fn limit_options_are_in_seconds_and_kilobytes() {
     assert_eq!(limits(&node(&[]).runs), LIMITS_DEFAULT);
     let limits = limits(&node(&["--run-limit", "3", "--memory-limit", "2048"]).runs);
     assert_eq!((limits.wall, limits.memory_bytes), (Duration::from_secs(3), 2 * 1024 * 1024));
@@ -142,7 +142,7 @@ fn gateways_can_be_replaced_or_disabled() {
 }
 
 #[test]
-fn state_directory_belongs_to_one_node() {
+fn state_directory_of_a_running_node_is_rejected() {
     let (folder, state) = state();
     let db = folder.path().to_str().unwrap();
     let again = NodeState::choose(node(&["--db", db]).state, false, Identity::random().peer_id());

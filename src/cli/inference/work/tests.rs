@@ -13,7 +13,7 @@ fn check(line: &str, labels: &[&str], want: &str) {
 }
 
 #[test]
-fn response_is_a_value_values_a_forecast_or_nothing() {
+fn response_can_be_a_value_labeled_values_a_forecast_or_empty() {
     check(r#"{"value":42.50}"#, &["y"], r#"{"nonce":"12","model":"mine","value":"42.50"}"#);
     check(
         r#"{"values":{"up":"0.5","down":0.5}}"#,
@@ -29,7 +29,7 @@ fn response_is_a_value_values_a_forecast_or_nothing() {
 }
 
 #[test]
-fn invalid_response_is_reported_with_the_expected_form() {
+fn invalid_response_is_reported_with_the_expected_format() {
     for line in [
         "",
         "42.5",
@@ -58,7 +58,7 @@ fn invalid_response_is_reported_with_the_expected_form() {
 }
 
 #[test]
-fn pause_ends_when_the_next_window_opens() {
+fn pause_after_a_failure_ends_when_the_next_window_opens() {
     let [short, wait, long] = [7, 20, 60].map(Duration::from_secs);
     assert_eq!(pause(wait, long), wait);
     assert_eq!(pause(wait, short), short);

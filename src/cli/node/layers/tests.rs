@@ -62,7 +62,7 @@ telemetry:
 ";
 
 #[test]
-fn file_of_a_b7s_node_is_read() {
+fn configuration_file_of_a_b7s_node_is_read() {
     let added = added_options(&[], Some(("node.yaml", FILE)), &[]);
     let added: BTreeSet<_> = added.split(' ').collect();
     let peer = "12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5";
@@ -98,7 +98,7 @@ fn command_line_overrides_file_and_file_overrides_environment() {
 }
 
 #[test]
-fn environment_names_options_as_b7s_does() {
+fn environment_variables_have_the_names_that_b7s_uses() {
     let cases = [
         ("B7S_BootNodes", "--boot-nodes=x"),
         ("B7S_Connectivity_DialbackAddress", "--dialback-address=x"),
@@ -132,7 +132,7 @@ fn unknown_option_is_rejected_by_name() {
 }
 
 #[test]
-fn switch_can_be_turned_off() {
+fn switch_can_be_set_to_false() {
     let given = |line: &[&str]| {
         let line = ["node"].iter().chain(line);
         command().try_get_matches_from(line).map(|given| given.get_flag("websocket"))
