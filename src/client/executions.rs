@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_are_unchanged_and_lost_connection_is_reported() {
+    async fn cluster_events_are_passed_on_unchanged_and_a_lost_connection_is_reported() {
         let told = || async {
             let time = "2026-07-30T21:57:00Z";
             let events = [

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tag_with_slash_is_one_segment_of_path() {
+    fn tag_with_a_slash_is_encoded_as_one_path_segment() {
         assert_eq!(segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }
 }

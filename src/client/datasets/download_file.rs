@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn file_gets_its_name_when_complete() {
+    async fn downloaded_file_appears_only_when_complete() {
         let folder = std::env::temp_dir().join(format!("triptych-saved-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("rows.csv");

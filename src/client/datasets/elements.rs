@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_for_any_split_of_the_text() {
+    fn objects_are_found_wherever_the_text_is_split() {
         check(r#"[{"a":1},{"b":{"c":[2]}}]"#, Ok(&[r#"{"a":1}"#, r#"{"b":{"c":[2]}}"#]));
         check("{\"a\":\"}\\\"{\"}\n{\"b\":2}\n", Ok(&["{\"a\":\"}\\\"{\"}", "{\"b\":2}"]));
         check("[]", Ok(&[]));
     }
 
     #[test]
-    fn unfinished_text_and_other_values_are_errors() {
+    fn unfinished_text_and_non_objects_are_rejected() {
         check(r#"[{"a":1}"#, Err(ElementsError::Unfinished));
         check(r#"{"a":"#, Err(ElementsError::Unfinished));
         check("[1,2]", Err(ElementsError::NoObject));

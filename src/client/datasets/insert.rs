@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_sorted_and_missing_values_omitted() {
+    fn members_of_a_row_are_sorted_and_missing_values_omitted() {
         let at = r#""timestamp":"2026-07-30T21:57:00Z""#;
         let float = |number| Some(Value::Float(number));
         check_line(

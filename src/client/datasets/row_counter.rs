@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn line_feeds_and_braces_in_strings_do_not_count() {
+    fn line_feeds_and_braces_in_strings_are_not_counted_as_rows() {
         check("csv", "t,note\n1,\"a\nb \"\"c\"\"\n\"\n2,\n", 2);
         check("csv", "t,note\n", 0);
         check("ndjson", "{\"note\":\"a\\nb\"}\n{}\n", 2);

@@ -42,7 +42,7 @@ async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
 }
 
 #[tokio::test]
-async fn list_sends_search() {
+async fn listing_sends_the_search_as_query_parameters() {
     let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(echo))).await;
     let query = DatasetsQuery { search: "a&b".to_owned(), limit: Some(5), offset: 10 };
     let page = datasets.list(&query).await.unwrap();
@@ -51,7 +51,7 @@ async fn list_sends_search() {
 }
 
 #[tokio::test]
-async fn raw_rows_and_buckets_have_different_types() {
+async fn raw_rows_and_buckets_are_parsed_as_different_types() {
     let rows = |Query(query): Query<BTreeMap<String, String>>| async move {
         let results = if query["resolution"] == "raw" {
             json!([{
@@ -80,7 +80,7 @@ async fn raw_rows_and_buckets_have_different_types() {
 }
 
 #[test]
-fn query_contains_only_given_bounds() {
+fn query_contains_only_the_bounds_that_are_set() {
     let mut query = RowsQuery::newest(id(3), Resolution::FiveMinutes, Limit::clamp(10));
     let names = |query: &RowsQuery| -> Vec<_> { query.pairs().into_iter().map(|p| p.0).collect() };
     assert_eq!(names(&query), ["dataset", "resolution", "limit", "ordering"]);
@@ -90,7 +90,7 @@ fn query_contains_only_given_bounds() {
 }
 
 #[tokio::test]
-async fn latest_rows_are_read_as_lines() {
+async fn latest_rows_are_parsed_from_ndjson_lines() {
     let live = || async { format!("{{\"timestamp\":\"{AT}\",\"close\":2}}\n\n") };
     let (_fake, datasets) = service(Router::new().route(paths::ROWS_LIVE, get(live))).await;
     let rows = datasets.newest(id(3), Limit::clamp(1)).await.unwrap();
@@ -124,7 +124,7 @@ async fn dataset_is_created() {
 }
 
 #[tokio::test]
-async fn reads_include_commits_seen_before() {
+async fn read_includes_all_commits_of_earlier_responses() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     // The second response comes from a replica with older data.

@@ -35,7 +35,7 @@ async fn execution_returns_result_groups() {
 }
 
 #[tokio::test]
-async fn failed_execution_is_a_response() {
+async fn failed_execution_is_returned_as_a_response() {
     let run = || async { Json(json!({ "code": "408", "request_id": "r2", "cluster": {} })) };
     let (_fake, functions) = head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;
     let response = functions.execute(&ExecuteRequest::default()).await.unwrap();
@@ -63,7 +63,7 @@ async fn nodes_and_functions_are_listed() {
 }
 
 #[tokio::test]
-async fn changed_node_is_returned_with_its_work_orders() {
+async fn changing_a_node_returns_it_with_its_work_orders() {
     let change = |Path(id): Path<String>, RawQuery(query): RawQuery, Json(patch): Json<Value>| async move {
         assert_eq!(patch, json!({ "cordoned": true }), "unchanged fields are omitted");
         let orders =

@@ -40,7 +40,7 @@ async fn service() -> (Fake, Inference) {
 }
 
 #[tokio::test]
-async fn latest_bundle_keeps_decimals_as_strings() {
+async fn decimal_strings_of_the_latest_bundle_are_parsed() {
     let (_fake, inference) = service().await;
     let latest = inference.latest(TopicId::new(14).unwrap()).await.unwrap();
     assert_eq!((latest.bundle.nonce, latest.block_height), (480, 483));
@@ -56,7 +56,7 @@ async fn history_of_topic_is_read() {
 }
 
 #[tokio::test]
-async fn epochs_are_read_by_actor() {
+async fn epochs_of_one_actor_are_read() {
     let (_fake, inference) = service().await;
     let topic = TopicId::new(14).unwrap();
     let rows = inference.epoch_actors(topic, 1..=9, Some("mine"), 5).await.unwrap();

@@ -139,7 +139,7 @@ async fn heartbeat_after_rows_is_delivered() {
 }
 
 #[tokio::test]
-async fn endless_event_is_cut_off() {
+async fn event_beyond_the_maximum_length_is_rejected() {
     let chunk = bytes::Bytes::from(vec![b'x'; 64 * 1024]);
     let mut watch = watch(move |_| {
         let chunks = futures::stream::repeat(chunk.clone()).map(Ok::<_, Infallible>);
@@ -151,7 +151,7 @@ async fn endless_event_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_connection_counts_as_lost() {
+async fn silent_connection_is_closed_as_lost() {
     let silent = futures::stream::pending::<Result<Sse, ClientError>>();
     let mut connection = Connection { events: silent.boxed(), limit: Arc::default() };
     let error = connection.next(SILENCE_MAX).await.unwrap_err();

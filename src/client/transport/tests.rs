@@ -29,7 +29,7 @@ fn check_address(text: &str, want: Option<&str>) {
 }
 
 #[test]
-fn address_loses_trailing_slash_and_query() {
+fn trailing_slash_and_query_are_removed_from_the_address() {
     check_address("http://127.0.0.1:8080", Some("http://127.0.0.1:8080"));
     check_address(" http://127.0.0.1:8080/ ", Some("http://127.0.0.1:8080"));
     check_address("http://a.example/deep/api/?x=1#y", Some("http://a.example/deep/api"));
@@ -43,7 +43,7 @@ fn addresses_other_than_http_are_refused() {
 }
 
 #[test]
-fn last_segment_is_removed_only_if_it_matches() {
+fn last_path_segment_is_removed_only_if_it_has_the_given_name() {
     let strip =
         |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
     assert_eq!(strip("http://a.example/api/"), "http://a.example");
@@ -53,7 +53,7 @@ fn last_segment_is_removed_only_if_it_matches() {
 }
 
 #[tokio::test]
-async fn key_is_sent_and_never_shown() {
+async fn key_is_sent_but_hidden_in_debug_output() {
     let echo = |headers: HeaderMap| async move {
         headers.get("x-api-key").map_or(String::new(), |key| key.to_str().unwrap().to_owned())
     };
@@ -113,7 +113,7 @@ async fn redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn endless_response_is_cut_off() {
+async fn response_beyond_the_maximum_length_is_rejected() {
     let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
     let endless = move || async move {
         let chunks = futures::stream::repeat(chunk).map(Ok::<_, std::convert::Infallible>);

@@ -103,7 +103,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn gap_longer_than_replay_is_filled() {
+async fn gap_longer_than_the_replay_is_filled_by_queries() {
     let mut watch = watch(ResumeFrom::default(), |n, _| match n {
         0 => answer(vec![data(1), data(2)]),
         _ => answer(vec![data(8), data(9)]),
@@ -113,7 +113,7 @@ async fn gap_longer_than_replay_is_filled() {
 }
 
 #[tokio::test]
-async fn only_rows_after_the_readers_state_are_delivered() {
+async fn rows_that_the_reader_already_has_are_not_delivered() {
     let resume_from = ResumeFrom { newest: Some(timestamp(3)), ..ResumeFrom::default() };
     let mut between = watch(resume_from.clone(), |_, _| answer(vec![data(7)])).await;
     assert_eq!(between.minutes(1).await.0, [4, 5, 6, 7]);
