@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_kinds_and_help_of_metrics_are_stable() {
+    fn names_types_and_help_of_metrics_are_unchanged() {
         let text = new().text();
         let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
         let want = include_str!("../../tests/data/cluster/metrics.txt");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_has_its_own_name() {
+    fn no_two_metrics_have_the_same_name() {
         let mut names: Vec<&str> = METRICS.iter().map(web::metrics::Metric::name).collect();
         names.sort_unstable();
         names.dedup();

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_peer_is_listed_for_ten_minutes_without_listening() {
+    fn lost_peer_is_listed_for_ten_minutes_but_not_as_listening() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let peers = Peers::new(clock.clone(), 8);
         peers.note(&Event::Connected(id(1)));
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn table_is_limited_and_gossip_of_strangers_adds_no_peer() {
+    fn number_of_peers_is_limited_and_gossip_of_strangers_adds_none() {
         let peers = Peers::new(Clock::system(), 20);
         for n in 0..peers.n_max() {
             peers.note(&Event::Connected(nth(n)));

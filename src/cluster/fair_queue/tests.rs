@@ -30,7 +30,7 @@ impl Requests {
 }
 
 #[test]
-fn clients_take_turns_and_keep_their_own_order() {
+fn clients_take_turns_and_requests_of_one_client_are_served_in_order() {
     let mut requests = Requests::default();
     for request in 10..14 {
         requests.push(1, request);
@@ -61,7 +61,7 @@ fn request_that_cannot_be_served_does_not_delay_others() {
 }
 
 #[test]
-fn request_without_receiver_is_not_visited() {
+fn request_with_a_dropped_receiver_is_skipped() {
     let mut requests = Requests::default();
     requests.push(1, 1);
     requests.push(1, 2);
@@ -71,7 +71,7 @@ fn request_without_receiver_is_not_visited() {
 
 proptest! {
     #[test]
-    fn client_waits_for_at_most_one_request_of_each_other_client(
+    fn request_waits_for_at_most_one_request_of_each_other_client(
         others in prop::collection::vec((0_u8..5, 100_u32..200), 0..60),
     ) {
         let mut requests = Requests::default();

@@ -468,7 +468,7 @@ mod events_tests {
     use super::*;
 
     #[test]
-    fn number_of_readers_is_limited() {
+    fn number_of_event_readers_is_limited() {
         let events = Events::new(Clock::system());
         let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.subscribe()).collect();
         assert_eq!(readers.len(), READERS_MAX);
@@ -478,7 +478,7 @@ mod events_tests {
     }
 
     #[tokio::test]
-    async fn lagging_reader_is_disconnected() {
+    async fn lagging_event_reader_is_disconnected() {
         let events = Events::new(Clock::system());
         let mut reader = events.subscribe().unwrap();
         for _ in 0..=EVENTS_CAPACITY {

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_run_is_a_result_and_refusal_is_not() {
+    fn failed_run_is_a_result_but_a_refusal_is_not() {
         let unsigned = (Signed::No, SignaturePolicy::WhereGiven);
         check((Code::OK, 0), unsigned, &Ok(0));
         check((Code::ERROR, 14), unsigned, &Ok(14));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_is_not_a_result_despite_result_for_b7s_heads() {
+    fn refusal_is_not_a_result_even_if_it_contains_one_for_b7s_heads() {
         let response = WorkOrderResponse {
             code: Code::ERROR,
             result: NodeResult::not_run(Code::ERROR, "no free slot"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_signature_is_rejected_and_missing_signature_only_if_required() {
+    fn wrong_signature_is_always_rejected_and_a_missing_one_if_required() {
         use SignaturePolicy::{Required, WhereGiven};
         check((Code::OK, 0), (Signed::Yes, WhereGiven), &Ok(0));
         check((Code::OK, 0), (Signed::Yes, Required), &Ok(0));

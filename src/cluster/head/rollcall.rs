@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_reports_twice_is_counted_once() {
+    fn peer_that_reports_twice_is_chosen_once() {
         let mut roster = exactly(2);
         for n in [1, 1, 1] {
             roster.note(id(n), Readiness::Ready);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn disconnected_peer_is_not_chosen_and_a_refusal_can_be_withdrawn() {
+    fn disconnected_peer_is_not_chosen_and_a_later_report_replaces_a_refusal() {
         let mut roster = exactly(1);
         roster.note(id(1), Readiness::Ready);
         roster.forget(&id(1));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn group_is_too_small_once_all_workers_have_replied() {
+    fn group_is_only_found_too_small_after_all_workers_have_replied() {
         let mut roster = exactly(3);
         roster.note(id(1), Readiness::Ready);
         assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn order_for_all_nodes_waits_for_every_listening_worker() {
+    fn roll_call_for_all_nodes_ends_when_every_listening_worker_has_replied() {
         let mut roster = Roster::new(NodeCount::Everyone);
         assert!(!roster.is_complete(Vec::new), "a worker might still connect");
         roster.note(id(1), Readiness::Ready);

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn api_is_completely_described() {
+    fn every_operation_of_the_api_is_described() {
         let document = document();
         assert_eq!(web::openapi::find_faults(&document), Vec::<String>::new());
         let required = &document["components"]["schemas"]["ExecuteRequest"]["required"];

@@ -38,7 +38,7 @@ fn stored_identity_is_read_again_and_its_file_is_private() {
 }
 
 #[test]
-fn key_is_never_overwritten_and_invalid_file_is_rejected() {
+fn existing_key_file_is_never_overwritten_and_an_invalid_one_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     fs::write(&path, b"nonsense").unwrap();
@@ -95,7 +95,7 @@ fn keyforge_directory_is_written_as_keyforge_does_and_read_again() {
 }
 
 #[test]
-fn endless_file_is_rejected() {
+fn endless_key_file_is_rejected() {
     let endless = Path::new("/dev/zero");
     if endless.exists() {
         assert!(matches!(Identity::load(endless), Err(IdentityError::File { step: "read", .. })));
@@ -104,14 +104,16 @@ fn endless_file_is_rejected() {
 
 proptest::proptest! {
     #[test]
-    fn arbitrary_bytes_are_decoded_or_rejected(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+    fn decoding_arbitrary_bytes_as_a_key_does_not_panic(
+        bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+    ) {
         if let Ok(identity) = Identity::decode(&bytes) {
             proptest::prop_assert!(identity.peer_id().as_str().len() > 40);
         }
     }
 
     #[test]
-    fn damaged_key_does_not_panic(at in 0..68_usize, byte in proptest::num::u8::ANY) {
+    fn decoding_a_damaged_key_does_not_panic(at in 0..68_usize, byte in proptest::num::u8::ANY) {
         let mut bytes = specified_key();
         bytes[at] = byte;
         drop(Identity::decode(&bytes));

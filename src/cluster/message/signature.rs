@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_is_for_one_node_one_request_and_one_result() {
+    fn signature_is_invalid_for_another_node_request_function_or_result() {
         let (worker, other) = (Identity::random(), Identity::random());
         let (head, peer) = (Identity::random(), worker.peer_id());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_covers_the_call_and_its_head() {
+    fn signature_is_invalid_for_another_call_or_head() {
         let (worker, head, other) = (Identity::random(), Identity::random(), Identity::random());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
         let check = |call: &WorkOrder, head: &Identity, want: Signed| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_text_in_other_fields_has_other_signed_bytes() {
+    fn moving_text_between_fields_changes_the_signed_bytes() {
         let head = Identity::random();
         let bytes =
             |stdout: &str, stderr: &str| signed_bytes(of("r", "f", &head), &result(stdout, stderr));

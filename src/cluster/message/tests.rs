@@ -101,7 +101,7 @@ fn work_order_response_has_the_b7s_format() {
 }
 
 #[test]
-fn execution_request_of_b7s_version_1_has_its_format() {
+fn execution_request_has_the_format_of_b7s_version_1() {
     let order = WorkOrder {
         function_id: "bafy".into(),
         method: "m.wasm".into(),
@@ -140,7 +140,7 @@ fn execution_response_contains_a_result_for_each_peer() {
 }
 
 #[test]
-fn installation_has_the_b7s_format() {
+fn install_message_has_the_b7s_format() {
     let install = InstallFunction {
         manifest_url: "https://x/m.json".into(),
         cid: "bafy".into(),
@@ -153,7 +153,7 @@ fn installation_has_the_b7s_format() {
 }
 
 #[test]
-fn unknown_fields_are_ignored() {
+fn unknown_fields_of_messages_are_ignored() {
     let sent = json!({
         "type": "MsgWorkOrder", "function_id": "bafy", "method": "m.wasm", "parameters": null,
         "config": {"number_of_nodes": 1, "runtime": {"limited_fuel": 1}, "result_aggregation": {"enable": false}},
@@ -167,7 +167,7 @@ fn unknown_fields_are_ignored() {
 }
 
 #[test]
-fn unknown_types_and_malformed_messages_are_distinguished() {
+fn message_of_unknown_type_is_distinguished_from_a_malformed_one() {
     let unknown = Message::read(br#"{"type":"MsgHealthCheck","code":200}"#);
     assert!(matches!(unknown, Err(MessageError::Unknown)));
     for nonsense in ["", "null", "[]", "{}", r#"{"type":1}"#, r#"{"type":"MsgRollCall","code":"#] {
@@ -179,7 +179,7 @@ fn unknown_types_and_malformed_messages_are_distinguished() {
 }
 
 #[test]
-fn too_long_id_is_rejected() {
+fn message_with_a_too_long_id_is_rejected() {
     let long = "x".repeat(ID_BYTES_MAX + 1);
     for kind in KINDS {
         for field in ["request_id", "function_id", "cid"] {
@@ -208,7 +208,9 @@ proptest::proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+    fn parsing_arbitrary_bytes_as_messages_does_not_panic(
+        bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300),
+    ) {
         drop(Message::read(&bytes));
         drop(serde_json::from_slice::<Offer>(&bytes));
         drop(WorkOrder::read(&bytes));

@@ -224,7 +224,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_text_does_not_panic(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
+        fn arbitrary_text_is_no_boot_node_or_round_trips(
+            text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}",
+        ) {
             if let Ok(node) = text.parse::<BootNode>() {
                 prop_assert_eq!(node.to_string().parse::<BootNode>(), Ok(node));
             }
@@ -243,7 +245,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn scope_follows_the_ip_address() {
+    fn scope_of_an_address_depends_on_its_ip_range() {
         check("/ip4/127.0.0.1/tcp/1", Scope::Loopback);
         check("/ip4/0.0.0.0/tcp/1", Scope::Loopback);
         check("/ip6/::1/tcp/1", Scope::Loopback);
@@ -257,7 +259,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn address_nearer_than_the_peer_that_names_it_is_not_dialed() {
+    fn addresses_more_local_than_the_peer_that_names_them_are_not_dialed() {
         let named = |scope: Scope, address: &str| scope.may_name(&address.parse().unwrap());
         assert!(named(Scope::Loopback, "/ip4/127.0.0.1/tcp/1"));
         assert!(named(Scope::Private, "/ip4/10.0.0.1/tcp/1"));
@@ -267,7 +269,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn addresses_of_one_prefix_are_one_host() {
+    fn ipv6_addresses_of_one_prefix_belong_to_one_host() {
         let of = |address: &str| host_network(&address.parse().unwrap());
         assert_eq!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8::2/tcp/2"));
         assert_ne!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8:0:1::1/tcp/1"));

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_closes_each_connection_is_left_alone_unless_it_is_a_boot_node() {
+    async fn peer_that_closes_every_connection_is_not_dialed_again_unless_it_is_a_boot_node() {
         let (boot, full) = (PeerId::random(), PeerId::random());
         let mut dialer = Dialer::new(vec![node(boot)], vec![], Instant::now());
         let mut end_after = |peer, lasted| {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn inbound_peer_is_dialed_for_some_minutes_at_the_addresses_it_named() {
+    async fn disconnected_inbound_peer_is_dialed_for_some_minutes_at_its_named_addresses() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, None, Instant::now());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn table_is_limited_and_evicts_the_weakest_reasons_first() {
+    async fn table_of_peers_to_dial_is_limited_and_never_drops_boot_nodes() {
         let (boot, reached) = (PeerId::random(), PeerId::random());
         let remembered = (0..PEERS_MAX + 10).map(|_| node(PeerId::random())).collect();
         let mut dialer = Dialer::new(vec![node(boot)], remembered, Instant::now());

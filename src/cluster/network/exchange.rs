@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dripping_response_is_given_up_and_late_response_is_not() {
+    async fn response_can_begin_late_but_must_not_arrive_too_slowly() {
         let late = stream::once(async {
             sleep(2 * PAUSE_MAX).await;
             Ok::<_, io::Error>(b"late".to_vec())
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn response_is_written_while_its_reader_keeps_the_minimum_rate() {
+    async fn response_is_written_while_its_reader_reads_at_the_minimum_rate() {
         let content = vec![0; 300 * RESPONSE_PIECE_BYTES];
         for (pause_ms, want) in [(900, None), (2000, Some(io::ErrorKind::TimedOut))] {
             let pause = Duration::from_millis(pause_ms);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn stalling_peer_is_given_up() {
+    async fn reading_from_a_stalled_peer_times_out() {
         let start = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
         let mut stalling = start.chain(stream::pending()).into_async_read();
         let mut share = budget().share(PeerId::random());
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn buffer_of_a_message_is_charged_to_the_budget() {
+    async fn buffer_of_a_message_counts_against_the_memory_budget() {
         let budget = budget();
         let mut share = budget.share(PeerId::random());
         let sent = vec![b'x'; 3 * CHUNK_BYTES];
@@ -436,7 +436,9 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn arbitrary_bytes_are_read_up_to_the_first_line_feed(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn message_of_arbitrary_bytes_is_read_up_to_the_first_line_feed(
+            sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300),
+        ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = Cursor::new(&sent);
             let line = runtime.block_on(read(&mut stream, Some(b'\n'), 200, None));

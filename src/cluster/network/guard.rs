@@ -442,7 +442,7 @@ mod budget_tests {
     }
 
     #[tokio::test]
-    async fn greedy_peers_leave_room_for_others() {
+    async fn peers_that_take_much_memory_leave_room_for_others() {
         let friend = PeerId::random();
         let guard = Guard::new(None, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);
@@ -461,7 +461,7 @@ mod budget_tests {
     }
 
     #[tokio::test]
-    async fn lack_of_memory_is_an_offense_only_of_a_peer_that_holds_much() {
+    async fn peer_that_holds_much_memory_is_banned_when_memory_is_short() {
         let guard = Guard::new(None, [], ALLOWANCES);
         let budget = Budget::new(&guard);
         let (peer, modest) = (PeerId::random(), PeerId::random());

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_of_host_with_most_is_displaced() {
+    fn oldest_handshake_of_the_host_with_the_most_is_displaced() {
         let (mut pending, n_max) = (PendingHandshakes::new(None), HOSTS * PER_HOST_MIN);
         let mut own: Vec<_> = (0..PER_HOST_MIN).map(|_| pending.begin(host(0))).collect();
         let mut latest = pending.begin(host(0));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_grows_with_number_of_connections() {
+    fn handshake_limit_per_host_grows_with_the_connection_limit() {
         assert_eq!(PendingHandshakes::new(Some(12_000)).n_of_host_max, 750);
         assert_eq!(PendingHandshakes::new(Some(100)).n_of_host_max, PER_HOST_MIN);
     }

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_of_open_streams_count_until_they_are_read_or_the_stream_is_dropped() {
+    async fn buffered_bytes_are_counted_until_they_are_read_or_their_stream_is_dropped() {
         let budget = Budget::new(&Guard::new(None, [], ALLOWANCES));
         let share = budget.share(PeerId::random());
         let mut buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_of_the_general_topic_is_that_of_go_nodes() {
+    fn key_of_the_general_topic_equals_the_key_of_go_nodes() {
         // Computed by `printf blockless/b7s/general | sha256sum`.
         let want = "122089ce6db3f2efb48a8a395a1c3a4105e9f9b975f901ac9d47d2feaf763fb3f534";
         let byte = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn topic_is_provided_and_looked_for_once_a_table_peer_is_known() {
+    async fn topic_is_provided_and_looked_up_once_a_table_peer_is_known() {
         let mut rendezvous = Rendezvous::new(3);
         rendezvous.join("general");
         rendezvous.join("general");
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn worker_with_a_head_provides_immediately_and_looks_for_neighbors_late() {
+    async fn worker_with_a_head_provides_immediately_and_looks_up_neighbors_later() {
         let mut rendezvous = Rendezvous::new(16);
         rendezvous.join("general");
         rendezvous.set_has_head(true, Instant::now());
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_are_limited_and_zero_wanted_peers_disable_the_rendezvous() {
+    fn number_of_topics_is_limited_and_zero_wanted_peers_disable_the_rendezvous() {
         let mut rendezvous = Rendezvous::new(0);
         (0..TOPICS_MAX + 10).for_each(|n| rendezvous.join(&n.to_string()));
         assert_eq!(rendezvous.topics.len(), TOPICS_MAX);
@@ -412,7 +412,7 @@ mod providers_tests {
     }
 
     #[test]
-    fn providers_are_limited_and_own_topics_are_stored_in_a_full_store() {
+    fn full_store_limits_providers_but_accepts_own_topics() {
         let own = PeerId::random();
         let mut store = ProviderStore::new(own);
         for n_key in 0..50 {

@@ -293,7 +293,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn lost_link_is_closed_within_the_interval_between_two_offers() {
+    async fn socket_options_close_a_lost_link_between_two_offers() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = Socket::connect(listener.local_addr().unwrap()).await.unwrap();
         let stream = watch(TcpStream(socket));

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_nearer_than_a_connected_peer_are_not_dialed() {
+    async fn addresses_more_local_than_all_connected_peers_are_not_dialed() {
         let table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
         let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_peer_does_not_start_a_bootstrap() {
+    async fn adding_a_peer_does_not_start_a_bootstrap() {
         let mut table = table();
         table.names.set_connections([Scope::Loopback].into_iter());
         for _ in 0..3 {

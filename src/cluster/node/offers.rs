@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn stalled_peers_do_not_use_up_the_limit() {
+    async fn sends_to_stalled_peers_do_not_block_sends_to_others() {
         let permits = Semaphore::new(2);
         let stalled = join_all((0..8).map(|_| limited(&permits, pending::<()>())));
         let prompt = async {

@@ -66,7 +66,7 @@ async fn equal_results_of_three_workers_are_one_group() {
 }
 
 #[tokio::test]
-async fn function_receives_its_arguments_environment_input_and_peer() {
+async fn function_receives_arguments_variables_input_and_peer_id() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let show = cluster.add("show.wasm", SHOW).await;
     let mut request = request(&show, 2);
@@ -86,7 +86,7 @@ async fn function_receives_its_arguments_environment_input_and_peer() {
 }
 
 #[tokio::test]
-async fn subgroup_with_too_few_nodes_is_reported_as_408_with_the_reason() {
+async fn request_for_a_subgroup_with_too_few_nodes_fails_with_408_and_the_reason() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let gpu = cluster.workers[1].peer_id().to_string();
@@ -119,7 +119,7 @@ async fn subgroup_with_too_few_nodes_is_reported_as_408_with_the_reason() {
 }
 
 #[tokio::test]
-async fn request_for_more_nodes_than_the_group_has_fails_early() {
+async fn request_for_more_nodes_than_the_group_has_fails_before_its_timeout() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 3);
@@ -143,7 +143,7 @@ async fn request_for_all_nodes_completes_before_its_deadline() {
 }
 
 #[tokio::test]
-async fn refusals_contain_the_reason() {
+async fn refused_execution_contains_the_reasons_of_the_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -171,7 +171,7 @@ async fn refusals_contain_the_reason() {
 }
 
 #[tokio::test]
-async fn full_worker_gets_no_more_orders() {
+async fn worker_without_a_free_slot_gets_no_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(5), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
@@ -201,7 +201,7 @@ async fn busy(worker: &Node) {
 }
 
 #[tokio::test]
-async fn restarted_head_has_its_workers_again() {
+async fn workers_reconnect_to_a_restarted_head() {
     let group = Group::default();
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity::random();
@@ -222,7 +222,7 @@ async fn restarted_head_has_its_workers_again() {
 }
 
 #[tokio::test]
-async fn disconnected_client_stops_the_wait() {
+async fn head_stops_waiting_for_workers_when_the_client_disconnects() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
@@ -242,7 +242,7 @@ async fn disconnected_client_stops_the_wait() {
 }
 
 #[tokio::test]
-async fn malformed_messages_are_dropped_and_repeated_reports_count_once() {
+async fn malformed_messages_are_dropped_and_repeated_reports_counted_once() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (stranger, mut events) = cluster.stranger().await;
@@ -347,7 +347,7 @@ async fn damaged_function_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn rest_api_lists_nodes_and_functions_and_responds_to_health_checks() {
+async fn rest_api_lists_nodes_and_functions_and_serves_health_checks() {
     let cluster = Cluster::of(&[&["gpu"], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 2)).await;
@@ -413,7 +413,7 @@ async fn head_does_not_start_with_an_address_in_use() {
 }
 
 #[tokio::test]
-async fn simultaneous_requests_all_succeed() {
+async fn simultaneous_requests_to_a_head_all_succeed() {
     let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let executions = (0..20).map(|_| cluster.execute(request(&hello, 3)));

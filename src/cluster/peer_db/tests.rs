@@ -19,7 +19,7 @@ fn open(dir: &Path) -> PeerDb {
 }
 
 #[test]
-fn addresses_that_were_reached_come_first() {
+fn addresses_that_were_reached_are_listed_first() {
     let dir = tempdir().unwrap();
     let folder = dir.path().join("peers");
     let db = open(&folder);
@@ -37,7 +37,7 @@ fn addresses_that_were_reached_come_first() {
 }
 
 #[test]
-fn file_has_the_fields_of_b7s() {
+fn peer_file_has_the_fields_of_the_b7s_format() {
     let dir = tempdir().unwrap();
     let db = open(dir.path());
     db.note(&id(1), vec![ADDRESS.into()], true);
@@ -53,7 +53,7 @@ fn file_has_the_fields_of_b7s() {
 }
 
 #[test]
-fn peers_are_limited_and_reached_peers_are_kept_longest() {
+fn oldest_unreached_peers_are_evicted_first_at_the_limit() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
     db.note(&id(0), vec![ADDRESS.into()], true);
@@ -79,7 +79,7 @@ fn addresses_of_peers_are_limited() {
 }
 
 #[test]
-fn invalid_file_is_renamed() {
+fn invalid_peer_file_is_renamed_and_replaced() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(FILE), b"[{\"id\":").unwrap();
     let db = open(dir.path());
@@ -91,7 +91,7 @@ fn invalid_file_is_renamed() {
 }
 
 #[tokio::test]
-async fn unsaved_changes_are_written_when_the_node_stops() {
+async fn unsaved_peers_are_written_when_the_node_stops() {
     let (dir, group) = (tempdir().unwrap(), Group::default());
     let db = open(dir.path());
     db.keep(&group);
@@ -105,12 +105,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn opening_a_peer_file_of_arbitrary_bytes_does_not_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
         drop(decode(&bytes, clock().now()));
     }
 
     #[test]
-    fn arbitrary_records_are_read_within_limits_and_written_back_unchanged(
+    fn valid_peer_records_are_read_within_limits_and_written_back_unchanged(
         records in prop::collection::vec(
             ("[1-9A-Za-z]{0,60}", prop::collection::vec("[ -~]{0,20}", 0..12), any::<i64>(), any::<bool>()),
             0..130,

@@ -25,7 +25,7 @@ fn check(outcomes: &[(&str, &str)], want: &[&str]) {
 }
 
 #[test]
-fn no_outcomes_result_in_no_groups() {
+fn grouping_no_outcomes_returns_no_groups() {
     check(&[], &[]);
 }
 
@@ -45,7 +45,7 @@ fn groups_of_equal_size_are_ordered_by_their_first_peer() {
 }
 
 #[test]
-fn outcomes_with_different_stderr_or_exit_code_differ() {
+fn outcomes_with_different_stderr_or_exit_code_are_separate_groups() {
     let noisy = Outcome { stderr: "!".into(), ..outcome("x") };
     let failed = Outcome { exit_code: 1, ..outcome("x") };
     assert_eq!(
@@ -56,7 +56,9 @@ fn outcomes_with_different_stderr_or_exit_code_differ() {
 
 proptest! {
     #[test]
-    fn order_of_arrival_does_not_matter(writers in proptest::collection::vec(0_u8..4, 0..12), seed in any::<u64>()) {
+    fn groups_do_not_depend_on_the_order_of_arrival(
+        writers in proptest::collection::vec(0_u8..4, 0..12), seed in any::<u64>(),
+    ) {
         let outcomes: Vec<_> = writers
             .iter()
             .zip('a'..)

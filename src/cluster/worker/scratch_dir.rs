@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_id_is_reduced_to_a_directory_name() {
+    fn request_id_is_shortened_to_a_valid_directory_name() {
         for (request_id, want) in
             [("0a1b-2c", "0a1b-2c"), ("../../etc", "etc"), ("a/b", "ab"), ("", "request")]
         {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_executions_are_removed_and_others_kept() {
+    fn only_directories_of_executions_are_removed_at_start() {
         let workspace = tempfile::tempdir().unwrap();
         clear(workspace.path()).unwrap();
         let id = Uuid::new_v4();
@@ -200,7 +200,7 @@ mod function_dir_tests {
     use super::*;
 
     #[tokio::test]
-    async fn writing_files_removes_unused_files_of_evicted_functions() {
+    async fn writing_files_of_a_function_removes_files_of_evicted_ones() {
         let dir = tempfile::tempdir().unwrap();
         let functions = Functions::open(dir.path().join("functions")).await.unwrap();
         let dirs = FunctionDirs::new(dir.path().join("workspace"));

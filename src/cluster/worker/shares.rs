@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_together_hold_at_most_half_of_the_places() {
+    async fn strangers_together_hold_at_most_half_of_the_slots() {
         let shares = Shares::new(10);
         let held = [1, 2, 3].map(|n| take_all(&shares, &head(n), Standing::Stranger));
         assert_eq!(held.each_ref().map(Vec::len), [5, 0, 0]);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn recent_strangers_claim_at_most_half_of_the_slots_until_disconnected() {
+    async fn recent_strangers_reserve_at_most_half_of_the_slots_until_disconnected() {
         let shares = Shares::new(10);
         // An id has no digit 0.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_head_leaves_a_quarter_of_the_places_but_can_hold_a_single_place() {
+    async fn unknown_head_leaves_a_quarter_of_the_slots_free_unless_there_is_only_one() {
         let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn head_at_its_limit_waits_until_it_releases_a_place() {
+    async fn head_at_its_limit_waits_until_it_releases_a_slot() {
         let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn free_places_are_granted_to_waiting_heads_in_turn() {
+    async fn free_slots_are_granted_to_waiting_heads_in_turn() {
         let shares = Shares::new(1);
         let mut place = shares.try_take(&head(0), Standing::Named);
         let (served, mut order) = tokio::sync::mpsc::channel(8);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn head_can_use_places_that_others_did_not_use_recently() {
+    async fn head_can_use_slots_that_other_heads_did_not_use_recently() {
         let shares = Shares::new(10);
         let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10);
         assert_eq!([share(1), share(2)], [10, 10]);

@@ -80,7 +80,7 @@ async fn only_a_running_execution_can_be_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_completed_executions_are_evicted_oldest_first() {
+async fn completed_executions_are_evicted_oldest_first_and_running_ones_never() {
     let (executions, _events, clock) = executions();
     let track = begin(&executions, "long", &clock);
     for n in 0..KEPT_MAX + 5 {
@@ -93,7 +93,7 @@ async fn only_completed_executions_are_evicted_oldest_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_results_evict_old_ones() {
+async fn large_results_evict_old_results() {
     let (executions, _events, clock) = executions();
     for id in ["a", "b", "c"] {
         begin(&executions, id, &clock).end(done(id, KEPT_BYTES_MAX / 2));
@@ -103,7 +103,7 @@ async fn large_results_evict_old_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_cancels_only_running_executions() {
+async fn stopping_the_head_cancels_only_running_executions() {
     let (executions, _events, clock) = executions();
     begin(&executions, "ended", &clock).end(done("ended", 1));
     let tracks = ["a", "b"].map(|id| begin(&executions, id, &clock));

@@ -19,7 +19,7 @@ fn refuse(decision: &mut Decision) {
 }
 
 #[test]
-fn decisions_outlast_a_restart() {
+fn decisions_about_nodes_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let registry = NodeRegistry::open(Some(dir.path()), true).unwrap();
     registry.decide(&id(1), cordon).unwrap();
@@ -38,7 +38,7 @@ fn decisions_outlast_a_restart() {
 }
 
 #[test]
-fn named_peers_are_approved_until_they_are_refused() {
+fn peers_named_at_start_are_approved_until_they_are_refused() {
     for requires_approval in [false, true] {
         let registry = NodeRegistry::open(None, requires_approval).unwrap();
         let named: AllowedPeers = Some([id(1), id(2)].into());
@@ -67,7 +67,7 @@ fn invalid_file_is_rejected_and_not_overwritten() {
 }
 
 #[test]
-fn decision_that_cannot_be_stored_has_no_effect() {
+fn decision_that_cannot_be_written_has_no_effect() {
     let dir = tempfile::tempdir().unwrap();
     let registry = NodeRegistry::open(Some(&dir.path().join("gone")), false).unwrap();
     let error = registry.decide(&id(1), cordon).unwrap_err();
@@ -76,7 +76,7 @@ fn decision_that_cannot_be_stored_has_no_effect() {
 }
 
 #[test]
-fn decisions_are_limited_and_can_be_withdrawn() {
+fn withdrawn_decision_makes_room_below_the_limit() {
     let registry = NodeRegistry::default();
     for n in 0..DECISIONS_MAX {
         registry

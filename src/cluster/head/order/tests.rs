@@ -15,7 +15,7 @@ fn parse_config(config: &Value) -> Result<Order, Vec<String>> {
 }
 
 #[test]
-fn minimal_request_is_for_one_node_and_five_seconds() {
+fn minimal_request_asks_for_one_node_within_five_seconds() {
     let order = parse(&json!({"function_id": function_id(), "method": "m.wasm"})).unwrap();
     assert_eq!(order.nodes, NodeCount::Exactly(NonZeroUsize::MIN));
     assert_eq!((order.subgroup, order.roll_call_within), (None, Duration::from_secs(5)));
@@ -31,13 +31,13 @@ fn number_of_nodes_is_parsed() {
 }
 
 #[test]
-fn general_topic_is_not_a_subgroup() {
+fn request_for_the_general_topic_has_no_subgroup() {
     let request = json!({"function_id": function_id(), "method": "m", "topic": GENERAL_TOPIC});
     assert_eq!(parse(&request).unwrap().subgroup, None);
 }
 
 #[test]
-fn function_id_can_be_a_name_that_only_workers_know() {
+fn function_id_can_be_any_name_without_spaces() {
     let request = |id: &str| json!({"function_id": id, "method": "m.wasm"});
     let name = FunctionId::parse_any("whatever-cid").unwrap();
     assert_eq!(parse(&request("whatever-cid")).unwrap().function, name);
@@ -57,7 +57,7 @@ fn all_errors_of_a_request_are_listed_together() {
 }
 
 #[test]
-fn texts_that_a_program_would_receive_truncated_are_rejected() {
+fn arguments_and_variables_with_a_nul_byte_are_rejected() {
     let wrong = |arguments: &str, name: &str, value: &str| {
         let request = json!({
             "function_id": function_id(), "method": "m", "parameters": [{"value": arguments}],

@@ -32,7 +32,7 @@ fn share_of(idx: usize, candidates: &[Candidate], n: usize) -> usize {
 }
 
 #[test]
-fn slow_worker_gets_no_orders_while_fast_ones_are_free_or_soon_will_be() {
+fn slow_worker_gets_no_orders_while_fast_workers_are_free_or_soon_will_be() {
     let fast = [free(2, 100), free(3, 100), free(2, 100)];
     assert_eq!(share_of(3, &[fast[0], fast[1], fast[2], free(140, 100)], 1), 0);
     let taken = [busy(4, 100), busy(4, 100), busy(4, 100), free(140, 100)];
@@ -43,7 +43,7 @@ fn slow_worker_gets_no_orders_while_fast_ones_are_free_or_soon_will_be() {
 }
 
 #[test]
-fn newcomer_gets_few_orders() {
+fn newcomer_gets_few_orders_while_trusted_workers_are_available() {
     let trusted = [free(2, 200), free(2, 200), free(2, 200)];
     let newcomer = free(2, 1);
     let share = share_of(3, &[trusted[0], trusted[1], trusted[2], newcomer], 1);
@@ -63,7 +63,7 @@ fn newcomer_gets_few_orders() {
 }
 
 #[test]
-fn newcomers_are_rarely_a_majority_of_the_chosen() {
+fn newcomers_are_rarely_the_majority_of_the_chosen_workers() {
     let mut candidates = vec![free(2, 200); 3];
     candidates.extend([free(2, 1); 3]);
     let mut draw = numbers(3);
@@ -75,7 +75,7 @@ fn newcomers_are_rarely_a_majority_of_the_chosen() {
 }
 
 #[test]
-fn faster_run_than_usual_does_not_lower_expected_completion() {
+fn fast_run_does_not_lower_the_expected_time_below_the_usual_time() {
     let usual = Some(RunTime::first(Duration::from_millis(100)));
     let load = |own_ms, n_ahead| Load {
         own: Some((RunTime::first(Duration::from_millis(own_ms)), Duration::ZERO)),
@@ -155,7 +155,7 @@ fn simulate(workers: &[(usize, u64)], n_clients: usize) -> usize {
 }
 
 #[test]
-fn slow_worker_with_many_slots_does_not_reduce_throughput() {
+fn slow_worker_with_many_slots_does_not_reduce_total_throughput() {
     let fast = [(10, 2), (10, 2), (10, 2)];
     let n_without = simulate(&fast, 32);
     let n_with = simulate(&[fast[0], fast[1], fast[2], (64, 140)], 32);
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_idle_workers_are_chosen_without_waiting(
+    fn order_does_not_wait_if_enough_equal_workers_are_idle(
         n_workers in 1_usize..20, n in 1_usize..20, seed: u64,
     ) {
         let alike = vec![free(5, 10); n_workers];
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn chosen_worker_is_at_most_twice_as_slow_as_a_trusted_one(
+    fn chosen_worker_is_at_most_twice_as_slow_as_the_best_trusted_worker(
         candidates in candidates(), seed: u64,
     ) {
         if let Some(chosen) = choose(&candidates, 1, numbers(seed)) {

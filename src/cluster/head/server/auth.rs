@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn token_guards_everything_but_health() {
+    fn every_request_except_health_requires_the_token() {
         let guarded = options(Some(TOKEN));
         for (text, want) in [
             (TOKEN, true),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_wait_for_memory_and_are_then_refused() {
+    async fn body_is_refused_if_no_memory_becomes_free() {
         let bodies = Bodies::with_limit(4);
         let arriving = bodies.0.acquire_many(3).await.unwrap();
         assert!(bodies.read::<ExecuteRequest>(request(1024)).await.is_ok());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn body_reserves_its_announced_length_up_to_the_limit() {
+    fn body_reserves_memory_for_its_announced_length_up_to_the_limit() {
         let reserved = |request: &Request| n_kib(request.headers());
         assert_eq!([0, 1, 2048].map(|n| reserved(&request(n))), [0, 1, 2]);
         assert_eq!(reserved(&request(usize::MAX)), 3 * 1024);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_is_reported_and_other_faults_are_only_logged() {
+    fn full_disk_is_reported_to_clients_and_other_faults_are_only_logged() {
         let why = "the function store failed: the head's disk is full";
         check(ErrorKind::StorageFull, (StatusCode::INSUFFICIENT_STORAGE, why));
         let why = "the function store failed";

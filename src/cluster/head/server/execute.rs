@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn respond_async_is_recognized_in_any_spelling() {
+    fn respond_async_preference_is_recognized_in_any_case() {
         let prefers = |value: &'static str| {
             prefers_async(&HeaderMap::from_iter([(
                 header::HeaderName::from_static(PREFER),

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn function_is_installed_by_content_id_or_address() {
+    fn function_can_be_installed_by_content_id_or_address() {
         let cid = FunctionId::from_module(b"module").to_string();
         let request = InstallRequest { cid: cid.clone(), ..InstallRequest::default() };
         let manifest_url = format!("https://{cid}.ipfs.w3s.link/manifest.json");

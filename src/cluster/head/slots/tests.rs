@@ -59,7 +59,7 @@ fn granted(taken: SlotGrant) -> Vec<Lease> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fresh_offers_are_used_and_old_ones_ignored() {
+async fn slots_of_fresh_offers_are_granted_and_old_offers_ignored() {
     let slots = slots_with(&[(2, 2), (4, 4)]);
     assert_eq!(granted(take(&slots, want(2))).len(), 2);
     assert!(matches!(take(&slots, want(3)), SlotGrant::Unknown));
@@ -68,7 +68,7 @@ async fn fresh_offers_are_used_and_old_ones_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flood_of_unapproved_identities_leaves_nothing_behind() {
+async fn offers_of_unapproved_peers_use_no_memory() {
     let registry = NodeRegistry::open(None, true).unwrap();
     registry.decide(&id(1), |decision| decision.approval = NodeApproval::Approved).unwrap();
     let slots = Slots::new(registry.clone(), 100);
@@ -84,7 +84,7 @@ async fn flood_of_unapproved_identities_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn function_and_group_must_match() {
+async fn slot_is_granted_only_if_function_and_group_match() {
     let slots = slots_with(&[(2, 2)]);
     let other = SlotRequest { function: FunctionId::from_module(b"other"), ..want(1) };
     assert!(matches!(take(&slots, other.clone()), SlotGrant::Unknown));
@@ -128,7 +128,7 @@ async fn waiting_requests_get_slots_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn abandoned_request_leaves_the_slot_to_the_next_one() {
+async fn slot_of_an_abandoned_request_is_granted_to_the_next_request() {
     let slots = slots_with(&[(1, 1)]);
     let first = granted(take(&slots, want(1)));
     let (SlotGrant::Later(second), SlotGrant::Later(mut third)) =
@@ -153,7 +153,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_worker_that_agreed_with_others_is_a_trusted_spare() {
+async fn only_a_worker_that_agreed_with_others_is_chosen_as_trusted_spare() {
     let slots = slots_with(&[(2, 2), (2, 2), (2, 2)]);
     let outcome = Outcome::default();
     let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
@@ -165,7 +165,7 @@ async fn only_a_worker_that_agreed_with_others_is_a_trusted_spare() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spare_is_a_different_worker() {
+async fn spare_is_never_a_worker_that_is_already_used() {
     let slots = slots_with(&[(2, 2), (2, 2)]);
     let but: BTreeSet<PeerId> = [id(1)].into();
     assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer, id(2));
@@ -188,7 +188,7 @@ async fn disconnected_or_refusing_worker_is_not_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pause_of_silent_worker_doubles_and_ends_with_a_single_order() {
+async fn pause_of_a_silent_worker_doubles_and_is_followed_by_a_single_order() {
     let slots = slots_with(&[(9, 9)]);
     slots.note_silent(&id(1));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
@@ -227,7 +227,7 @@ async fn worker_that_misses_two_pings_gets_no_work_until_it_responds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn offered_slots_are_limited_to_what_a_head_can_use() {
+async fn offered_slots_are_limited_to_256() {
     let slots = slots_with(&[]);
     let n = 1_000_000_000;
     let offer = NodeOffer::read(&Offer { slots: n, slots_free: n, ..Offer::default() });
@@ -236,7 +236,7 @@ async fn offered_slots_are_limited_to_what_a_head_can_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_clients_take_turns() {
+async fn clients_waiting_for_slots_take_turns() {
     let slots = slots_with(&[(1, 1)]);
     let network =
         |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));

@@ -218,7 +218,7 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn limits_per_host_depend_on_total_limit() {
+    fn connection_limits_per_host_grow_with_the_total_limit() {
         assert_eq!((CONNECTIONS.per_host_max(), CONNECTIONS.silent_per_host_max()), (1229, 256));
         let large = ConnectionBounds::around(10_000);
         assert_eq!((large.per_host_max(), large.silent_per_host_max()), (6_000, 1_200));

@@ -37,7 +37,7 @@ fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3
 }
 
 #[tokio::test(start_paused = true)]
-async fn allowance_of_each_peer_is_used_up_and_refills() {
+async fn each_peer_has_a_stream_allowance_that_refills() {
     let (guard, peer) = (guard(None), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
@@ -47,7 +47,7 @@ async fn allowance_of_each_peer_is_used_up_and_refills() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
+async fn excess_gossip_of_others_is_dropped_without_banning_its_relay() {
     let (guard, relay) = (guard(None), PeerId::random());
     let authors: Vec<PeerId> = (0..4).map(|_| PeerId::random()).collect();
     let mut n_forwarded = 0;
@@ -128,7 +128,7 @@ async fn one_offense_per_second_is_tolerated() {
 }
 
 #[tokio::test]
-async fn only_allowed_peers_are_accepted() {
+async fn only_allowed_peers_are_admitted_if_any_are_configured() {
     let (friend, other) = (PeerId::random(), PeerId::random());
     let only = guard(Some([model_peer_id(friend)].into()));
     assert_eq!((only.allows(friend), only.allows(other)), (true, false));
@@ -145,7 +145,7 @@ async fn only_allowed_peers_are_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn accounts_are_limited_and_the_least_recently_used_one_is_dropped() {
+async fn least_recently_used_peer_record_is_evicted_at_the_limit() {
     let (guard, first) = (guard(None), PeerId::random());
     let second = PeerId::random();
     for peer in [first, second, first] {

@@ -22,7 +22,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>
 }
 
 #[tokio::test]
-async fn too_long_frame_is_cut_and_the_next_one_is_complete() {
+async fn too_long_frame_is_truncated_and_the_next_frame_is_complete() {
     let long = Frame { kind: 7, content: vec![b'x'; 3000].into() };
     let short = Frame { kind: 8, content: Bytes::from_static(b"short") };
     let mut stream = Cursor::new(written(&[long, short.clone()]));
@@ -48,7 +48,7 @@ async fn incomplete_frame_closes_the_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stalled_frame_is_given_up() {
+async fn reading_a_stalled_frame_times_out() {
     let begun = stream::iter([Ok::<_, io::Error>(vec![0, 0, 0, 9, 1, b'x'])]);
     let mut stalling = begun.chain(stream::pending()).into_async_read();
     assert_eq!(read(&mut stalling).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -56,7 +56,7 @@ async fn stalled_frame_is_given_up() {
 
 proptest! {
     #[test]
-    fn frames_are_read_as_written(
+    fn frames_round_trip(
         frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..300)), 0..5),
     ) {
         let frames: Vec<Frame> =
@@ -70,7 +70,9 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn reading_arbitrary_bytes_as_frames_does_not_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stream = Cursor::new(&bytes);
         let mut n_read = 0;

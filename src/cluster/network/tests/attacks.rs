@@ -176,7 +176,7 @@ async fn muxer(network: &Network) -> StreamMuxerBox {
 }
 
 #[tokio::test]
-async fn unaccepted_streams_are_counted_and_their_peer_is_banned() {
+async fn peer_that_fills_memory_with_unaccepted_streams_is_banned() {
     let allowances =
         Allowances { unfinished_bytes: 8 * 1024 * 1024, offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
@@ -275,7 +275,7 @@ async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
 }
 
 #[tokio::test]
-async fn worker_keeps_a_limited_number_of_neighbors() {
+async fn number_of_neighbors_of_a_worker_is_limited() {
     let group = Group::default();
     let (worker, mut at_worker) = node(&group, vec![]).await;
     let mut neighbors = Vec::new();

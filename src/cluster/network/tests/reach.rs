@@ -45,7 +45,7 @@ async fn nodes_of_a_topic_find_one_another_again_without_the_boot_node() {
 }
 
 #[tokio::test]
-async fn head_from_the_peer_store_is_found_and_again_after_its_restart() {
+async fn worker_finds_a_head_of_its_peer_store_even_after_its_restart() {
     let (group, first, dir) = (Group::default(), Group::default(), tempdir().unwrap());
     let identity = Identity::random();
     let head = |port| NetworkOptions { identity: identity.clone(), port, ..options(vec![]) };
@@ -125,7 +125,7 @@ async fn peer_that_connects_again_is_dialed_at_the_addresses_it_named() {
 }
 
 #[tokio::test]
-async fn names_and_websockets_are_dialed() {
+async fn boot_nodes_with_host_names_and_websockets_are_dialed() {
     let group = Group::default();
     let connectivity =
         Connectivity { websocket: Some(0), wanted_peers: 0, ..Connectivity::for_role(Role::Head) };
@@ -145,7 +145,7 @@ async fn names_and_websockets_are_dialed() {
 }
 
 #[tokio::test]
-async fn one_port_for_tcp_and_websockets_is_an_error() {
+async fn using_one_port_for_tcp_and_websockets_is_rejected() {
     let connectivity = Connectivity { websocket: Some(9527), ..Connectivity::for_role(Role::Head) };
     let options = NetworkOptions { connectivity, port: 9527, ..options(vec![]) };
     let refused = Network::start(&Group::default(), options).await;
@@ -182,7 +182,7 @@ async fn peers_learn_only_the_advertised_addresses() {
 }
 
 #[tokio::test]
-async fn unreached_boot_nodes_are_named() {
+async fn error_names_the_boot_nodes_that_were_not_reached() {
     let group = Group::default();
     let (head, _at_head) = node(&group, vec![]).await;
     let nobody = Identity::random();
@@ -201,7 +201,7 @@ async fn unreached_boot_nodes_are_named() {
 }
 
 #[tokio::test]
-async fn surplus_connections_of_silent_peers_are_closed_first_and_the_boot_node_stays() {
+async fn surplus_connections_of_silent_peers_are_closed_first_and_boot_nodes_never() {
     let group = Group::default();
     let (boot, _at_boot) = node(&group, vec![]).await;
     let connectivity = Connectivity {

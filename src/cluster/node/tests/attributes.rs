@@ -35,7 +35,7 @@ async fn until_held(cluster: &Cluster, worker: &Node) {
 }
 
 #[tokio::test]
-async fn workers_with_requested_attributes_run_without_a_roll_call() {
+async fn workers_with_requested_attributes_get_orders_without_a_roll_call() {
     let cluster = cluster_of_zones(&["a", "b"]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut exact = request(&hello, 1);
@@ -51,7 +51,7 @@ async fn workers_with_requested_attributes_run_without_a_roll_call() {
 }
 
 #[tokio::test]
-async fn selector_chooses_among_workers_that_report() {
+async fn only_reporting_workers_that_fit_the_selector_are_chosen() {
     let cluster = cluster_of_zones(&["a", "b"]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (silent, a) = (cluster.workers[0].peer_id(), cluster.workers[1].peer_id());

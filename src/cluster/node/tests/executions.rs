@@ -122,7 +122,7 @@ pub(super) fn answering_within(within: Duration) -> WorkOptions {
 }
 
 #[tokio::test]
-async fn ready_workers_get_work_without_a_roll_call() {
+async fn workers_with_fresh_offers_get_orders_without_a_roll_call() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let first = cluster.execute(request(&hello, 2)).await;
@@ -158,7 +158,7 @@ async fn ready_workers_get_work_without_a_roll_call() {
 }
 
 #[tokio::test]
-async fn more_requests_than_slots_wait_and_all_succeed() {
+async fn requests_beyond_the_number_of_slots_wait_and_succeed() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -172,7 +172,7 @@ async fn more_requests_than_slots_wait_and_all_succeed() {
 }
 
 #[tokio::test]
-async fn slots_offered_during_a_roll_call_are_taken() {
+async fn slots_offered_during_a_roll_call_are_used() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (network, mut events) = cluster.stranger().await;
@@ -299,7 +299,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
 }
 
 #[tokio::test]
-async fn disconnected_client_cancels_the_work() {
+async fn execution_is_canceled_on_its_worker_when_the_client_disconnects() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
@@ -318,7 +318,7 @@ async fn disconnected_client_cancels_the_work() {
 }
 
 #[tokio::test]
-async fn work_of_a_failed_head_is_canceled() {
+async fn worker_cancels_the_orders_of_a_failed_head() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
@@ -348,7 +348,7 @@ async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
 }
 
 #[tokio::test]
-async fn only_nodes_with_the_requested_attributes_respond() {
+async fn only_nodes_with_the_requested_attributes_respond_to_a_roll_call() {
     let mut cluster = Cluster::of(&[&[]]).await;
     let attributes = [("zone".to_owned(), "a".to_owned())].into();
     let work = WorkOptions { attributes, ..WorkOptions::usual() };
@@ -375,7 +375,7 @@ async fn only_nodes_with_the_requested_attributes_respond() {
 }
 
 #[tokio::test]
-async fn closed_line_cancels_only_its_orders() {
+async fn closing_a_line_cancels_only_the_orders_on_it() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;

@@ -59,7 +59,7 @@ async fn fill(cluster: &Cluster, worker: &Node) {
 }
 
 #[tokio::test]
-async fn stranger_that_fills_the_store_does_not_prevent_new_functions() {
+async fn function_can_be_installed_after_a_stranger_filled_the_store() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker_of_store(SMALL).await;
     let hello = cluster.add("hello.wasm", HELLO).await;

@@ -41,7 +41,7 @@ async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -
 }
 
 #[tokio::test]
-async fn directory_of_the_head_runs_on_its_workers_at_the_first_call() {
+async fn directory_stored_on_the_head_runs_on_workers_at_the_first_request() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
@@ -64,7 +64,7 @@ async fn directory_of_the_head_runs_on_its_workers_at_the_first_call() {
 }
 
 #[tokio::test]
-async fn long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
+async fn long_module_can_be_requested_by_the_id_of_its_tree_or_of_one_block() {
     let cluster = Cluster::of(&[&[]]).await;
     let module = long_module();
     let howdy = cluster.head.functions().add("howdy.wasm".parse().unwrap(), module.clone()).await;
@@ -131,7 +131,7 @@ async fn function_is_uploaded_shown_run_and_removed() {
 }
 
 #[tokio::test]
-async fn invalid_upload_is_rejected_with_the_reason() {
+async fn invalid_function_upload_is_rejected_with_the_reason() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
     let module = wat::parse_str(HELLO).unwrap();
@@ -179,7 +179,7 @@ async fn function_of_one_worker_is_installed_on_the_head_and_other_workers() {
 }
 
 #[tokio::test]
-async fn failed_installation_reports_the_reasons() {
+async fn failed_installation_returns_the_reasons_of_the_nodes() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
     let cid = FunctionId::from_module(b"nowhere").to_string();
@@ -196,7 +196,7 @@ async fn failed_installation_reports_the_reasons() {
 
 /// A b7s worker fetches a function without the head, and reports that it is installed.
 #[tokio::test]
-async fn function_is_installed_if_a_b7s_worker_installed_it() {
+async fn installation_succeeds_if_a_b7s_worker_reports_it() {
     let cluster = Cluster::of(&[]).await;
     let (network, mut events) = cluster.stranger().await;
     let head = cluster.head.peer_id().clone();

@@ -45,7 +45,7 @@ async fn send_order(
 }
 
 #[tokio::test]
-async fn worker_runs_orders_of_b7s_heads_of_both_versions() {
+async fn worker_executes_orders_of_b7s_heads_of_both_versions() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let worker = cluster.workers[0].peer_id().clone();
@@ -92,7 +92,7 @@ async fn worker_runs_orders_of_b7s_heads_of_both_versions() {
 
 /// b7s heads read only the result and ignore the code around it.
 #[tokio::test]
-async fn refusal_is_a_failure_to_b7s_heads_of_both_versions() {
+async fn refusal_is_sent_as_a_failure_to_b7s_heads_of_both_versions() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id().clone();
     let functions = cluster.workers[0].functions();
@@ -205,7 +205,7 @@ async fn b7s_worker(
 }
 
 #[tokio::test]
-async fn b7s_workers_of_both_versions_run_orders_of_our_head() {
+async fn b7s_workers_of_both_versions_execute_orders_of_our_head() {
     for (is_older, order) in [(false, "MsgWorkOrder"), (true, "MsgExecute")] {
         let cluster = Cluster::of(&[]).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
@@ -269,7 +269,7 @@ async fn too_long_response_of_a_b7s_worker_is_an_error_immediately() {
 }
 
 #[tokio::test]
-async fn client_on_the_network_executes_as_through_the_rest_api() {
+async fn execution_requested_over_libp2p_succeeds_as_over_the_rest_api() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (client, mut events) = cluster.stranger().await;

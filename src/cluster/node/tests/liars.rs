@@ -63,7 +63,7 @@ async fn strangers_with_forged_results_and_many_slots_get_few_orders() {
 }
 
 #[tokio::test]
-async fn load_beyond_trusted_slots_waits_for_trusted_workers() {
+async fn requests_beyond_the_trusted_slots_mostly_wait_for_trusted_workers() {
     let (cluster, hello) = experienced().await;
     for _ in 0..3 {
         impostor(&cluster, &hello.id.to_string(), Reaction::Unsigned).await;
@@ -78,7 +78,7 @@ async fn load_beyond_trusted_slots_waits_for_trusted_workers() {
 }
 
 #[tokio::test]
-async fn silent_strangers_delay_few_requests_and_fail_none() {
+async fn silent_strangers_delay_few_requests_and_let_none_fail() {
     for is_experienced in [true, false] {
         let (cluster, hello) = if is_experienced {
             experienced().await

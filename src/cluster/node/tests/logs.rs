@@ -240,7 +240,7 @@ async fn stopping_node_logs_the_work_in_progress() {
 }
 
 #[tokio::test]
-async fn open_api_is_logged_as_a_warning_once() {
+async fn unprotected_api_is_logged_as_a_warning_once() {
     for (token, n_warnings) in [(None, 1), (Some("correct-horse".parse().unwrap()), 0)] {
         let recorder = Recorder::start();
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());

@@ -53,7 +53,7 @@ async fn idle_mesh_sends_few_messages() {
 }
 
 #[tokio::test]
-async fn peer_gets_one_offer_per_connection_however_often_it_identifies_itself() {
+async fn peer_that_identifies_itself_repeatedly_gets_one_offer_per_connection() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
@@ -91,7 +91,7 @@ async fn peer_gets_one_offer_per_connection_however_often_it_identifies_itself()
 }
 
 #[tokio::test]
-async fn worker_offers_slots_to_heads_and_functions_to_workers() {
+async fn worker_announces_slots_to_heads_and_functions_to_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;

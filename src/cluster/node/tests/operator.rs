@@ -94,7 +94,7 @@ async fn drained_worker_completes_its_orders() {
 }
 
 #[tokio::test]
-async fn change_of_an_unknown_node_is_rejected() {
+async fn changing_an_unknown_node_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let own = cluster.head.peer_id().as_str();
     let stranger = Identity::random().peer_id().to_string();
@@ -127,7 +127,7 @@ fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
 }
 
 #[tokio::test]
-async fn cordon_outlasts_a_restart_of_the_head_and_is_listed_for_a_disconnected_worker() {
+async fn cordon_survives_a_head_restart_and_is_listed_while_the_worker_is_away() {
     let (dir, cordoned) = (tempfile::tempdir().unwrap(), Identity::random().peer_id().clone());
     for is_first in [true, false] {
         let group = Group::default();
@@ -198,7 +198,7 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
 }
 
 #[tokio::test]
-async fn flood_of_unapproved_strangers_gets_no_work() {
+async fn unapproved_strangers_get_no_orders_however_many_connect() {
     const N_STRANGERS: usize = 12;
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();

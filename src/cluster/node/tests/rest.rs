@@ -11,7 +11,7 @@ use super::*;
 const JSON: &str = "content-type: application/json\r\n";
 
 #[tokio::test]
-async fn asynchronous_execution_is_looked_up_later() {
+async fn result_of_an_asynchronous_execution_can_be_read_later() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
@@ -41,7 +41,7 @@ async fn asynchronous_execution_is_looked_up_later() {
 }
 
 #[tokio::test]
-async fn event_stream_contains_an_execution() {
+async fn event_stream_contains_the_events_of_an_execution() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();

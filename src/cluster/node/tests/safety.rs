@@ -34,7 +34,7 @@ async fn add(cluster: &mut Cluster, identity: Identity, allowed: AllowedPeers) {
 }
 
 #[tokio::test]
-async fn worker_obeys_only_the_configured_heads() {
+async fn worker_executes_orders_of_configured_heads_only() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let other = Identity::random();
@@ -50,7 +50,7 @@ async fn worker_obeys_only_the_configured_heads() {
 }
 
 #[tokio::test]
-async fn head_accepts_only_the_configured_workers() {
+async fn head_uses_configured_workers_only() {
     let (known, other) = (Identity::random(), Identity::random());
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -125,7 +125,7 @@ async fn node_that_requires_its_boot_nodes_does_not_start_without_them() {
 }
 
 #[tokio::test]
-async fn worker_responds_to_pings_of_a_connection() {
+async fn worker_responds_to_a_ping_with_a_pong() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (head, _events) = cluster.stranger_of(worker).await;
@@ -139,7 +139,7 @@ async fn worker_responds_to_pings_of_a_connection() {
 
 /// A head opens as many lines as a worker has for all heads, and sends nothing.
 #[tokio::test]
-async fn head_with_many_open_lines_leaves_room_for_others() {
+async fn head_that_opens_many_lines_does_not_exclude_other_heads() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (greedy, _events) = cluster.stranger_of(worker).await;
@@ -189,7 +189,7 @@ fn call(function_id: String, request_id: String) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn roll_calls_for_missing_functions_do_not_block_others() {
+async fn roll_calls_for_missing_functions_do_not_block_other_roll_calls() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let held = worker.functions();
@@ -222,7 +222,7 @@ async fn roll_calls_for_missing_functions_do_not_block_others() {
 }
 
 #[tokio::test]
-async fn offer_of_a_disconnected_peer_is_not_kept() {
+async fn offer_of_a_disconnected_peer_is_not_stored() {
     let cluster = Cluster::of(&[]).await;
     let head = cluster.head.head().unwrap();
     let gone = Identity::random().peer_id().clone();
@@ -232,7 +232,7 @@ async fn offer_of_a_disconnected_peer_is_not_kept() {
 }
 
 #[tokio::test]
-async fn invalid_group_name_is_rejected() {
+async fn too_long_group_name_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let (bad, _at_bad) = cluster.stranger().await;
     assert!(bad.subscribe(&"x".repeat(300)).await.is_err());
@@ -289,7 +289,7 @@ async fn head_with_a_token_executes_only_for_accepted_peers() {
 }
 
 #[tokio::test]
-async fn endless_runs_of_strangers_leave_slots_for_the_named_head() {
+async fn endless_runs_of_strangers_leave_slots_for_the_configured_head() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_hours(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 4).await;

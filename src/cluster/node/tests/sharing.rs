@@ -25,7 +25,7 @@ async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
 }
 
 #[tokio::test]
-async fn slot_released_by_one_head_is_granted_to_the_other() {
+async fn slot_released_by_one_head_is_granted_to_a_waiting_head() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;

@@ -31,7 +31,7 @@ fn impatient() -> WorkOptions {
 const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
 
 #[tokio::test]
-async fn order_of_a_stopped_worker_is_run_by_another() {
+async fn order_of_a_stopped_worker_is_executed_by_another_worker() {
     let mut cluster = Cluster::with(impatient()).await;
     cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
     let spin = cluster.add("spin.wasm", SPIN).await;

@@ -38,7 +38,7 @@ async fn failed_worker_is_replaced_by_a_spare() {
 }
 
 #[tokio::test]
-async fn refusing_or_silent_worker_is_replaced_within_the_request() {
+async fn refusing_or_silent_worker_is_replaced_within_the_same_request() {
     for reaction in [Reaction::Refusal, Reaction::FinalRefusal, Reaction::Silence, Reaction::Forged]
     {
         // Only the silent worker uses up this time. Its spare gets the same time.
@@ -102,7 +102,7 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
 }
 
 #[tokio::test]
-async fn execution_waits_for_a_spare_that_has_not_reported_yet() {
+async fn execution_waits_for_a_spare_if_none_has_reported_yet() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let full = WorkOrderResponse {
@@ -152,7 +152,7 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
 }
 
 #[tokio::test]
-async fn final_refusal_of_two_workers_stops_the_search() {
+async fn execution_fails_without_further_spares_after_two_final_refusals() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
@@ -210,7 +210,7 @@ async fn exactly_the_requested_number_of_workers_runs_the_order() {
 }
 
 #[tokio::test]
-async fn code_206_means_fewer_results_than_the_threshold() {
+async fn execution_with_fewer_results_than_the_threshold_has_code_206() {
     let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
     cluster.add_worker(&["gpu"], LIMITS_DEFAULT, 8).await;
     let hello = cluster.add("hello.wasm", HELLO).await;

@@ -62,7 +62,7 @@ fn is_overtaken(part: &ExecutionPeerBody) -> bool {
 }
 
 #[tokio::test]
-async fn stalled_worker_causes_no_failure_and_no_time_out() {
+async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..4 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;
@@ -174,7 +174,7 @@ async fn slow_worker_with_many_slots_gets_less_than_an_equal_share() {
 }
 
 #[tokio::test]
-async fn workers_that_have_just_joined_serve_the_first_call() {
+async fn first_request_reaches_all_workers_that_have_just_joined() {
     const N_WORKERS: usize = 24;
     let cluster = Cluster::of(&[&[] as &[&str]; N_WORKERS]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;

@@ -56,7 +56,7 @@ async fn client_with_thirty_long_calls_does_not_delay_others() {
 }
 
 #[tokio::test]
-async fn timed_out_request_reports_that_no_worker_was_free() {
+async fn request_that_timed_out_waiting_reports_that_no_worker_was_free() {
     let (cluster, mut request) = crowded().await;
     let filling = (0..6).map(|_| cluster.execute(request.clone()));
     let filling = futures::future::join_all(filling);

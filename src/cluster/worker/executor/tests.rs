@@ -89,7 +89,7 @@ async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn request_can_lower_limits_for_its_run() {
+async fn request_can_lower_the_limits_of_its_run() {
     let asked = RuntimeConfig { run_time_ms: 200, ..RuntimeConfig::default() };
     check(LIMITS_DEFAULT, asked, 15).await;
     let asked = RuntimeConfig { limited_fuel: 10_000, ..RuntimeConfig::default() };
@@ -114,7 +114,7 @@ async fn request_does_not_raise_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn function_is_compiled_ahead_for_the_limits_of_the_node() {
+async fn function_compiled_ahead_fits_the_limits_of_the_node() {
     for fuel in [None, Some(10_000)] {
         let bench = Bench::new(ENDLESS, Limits { fuel, ..LIMITS_DEFAULT }, nothing).await;
         let function = &bench.function;
@@ -126,7 +126,7 @@ async fn function_is_compiled_ahead_for_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn run_reports_its_usage() {
+async fn run_result_contains_time_and_memory_usage() {
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS_DEFAULT };
     let bench = Bench::new(ENDLESS, limits, nothing).await;
     let usage = bench.run(RuntimeConfig::default()).await.unwrap().usage;
@@ -135,7 +135,7 @@ async fn run_reports_its_usage() {
 }
 
 #[tokio::test]
-async fn execution_has_a_directory_while_it_runs() {
+async fn execution_directory_exists_only_while_it_runs() {
     let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
     for _ in 0..2 {
         let result = bench.run(RuntimeConfig::default()).await.unwrap().result;
@@ -147,7 +147,7 @@ async fn execution_has_a_directory_while_it_runs() {
 }
 
 #[tokio::test]
-async fn leftovers_of_an_earlier_process_are_removed_at_start() {
+async fn directories_of_an_earlier_process_are_removed_at_start() {
     let root = tempfile::tempdir().unwrap();
     let left = root.path().join("work/t/0190a1b2-0000-4000-8000-000000000007-3/fs");
     fs::create_dir_all(&left).unwrap();
@@ -188,7 +188,7 @@ async fn module_with_blockless_imports_is_rejected_with_their_name() {
 }
 
 #[tokio::test]
-async fn external_runtime_runs_functions() {
+async fn functions_are_executed_by_the_external_runtime() {
     let options = |root: &Path| {
         let program = root.join("bls-runtime");
         fs::write(&program, "#!/bin/sh\necho \"$PEER_ID\"; echo \"$2 $3\"; exit 7\n").unwrap();
@@ -206,7 +206,7 @@ async fn external_runtime_runs_functions() {
 }
 
 #[tokio::test]
-async fn external_runtime_requires_the_program_and_a_workspace() {
+async fn external_runtime_without_a_program_or_workspace_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     let functions = Functions::open(root.path().join("functions")).await.unwrap();
     for options in [

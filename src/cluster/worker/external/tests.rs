@@ -162,7 +162,7 @@ fn two_variables() -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn environment_is_fixed_except_for_the_variables_of_the_request() {
+async fn environment_of_the_runtime_is_fixed_except_for_requested_variables() {
     let script = Script::new(PRINT_ALL);
     let call = FunctionCall { environment: two_variables(), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
@@ -175,7 +175,7 @@ async fn environment_is_fixed_except_for_the_variables_of_the_request() {
 }
 
 #[tokio::test]
-async fn own_program_gets_the_variables_in_a_file() {
+async fn triptych_as_external_runtime_gets_the_variables_in_a_file() {
     let mut script = Script::new(&format!(
         "{PRINT_ALL}; stat -c %a variables; tr '\\0' '\\n' <variables; \
         while [ $# -gt 0 ]; do case $1 in --variables|--limited-files|--compiled-folder) \
@@ -258,7 +258,7 @@ async fn runtime_that_closes_its_output_still_has_a_deadline() {
 }
 
 #[tokio::test]
-async fn output_is_cut_at_the_limit() {
+async fn output_is_truncated_at_the_limit() {
     for (script, n_out) in
         [("while :; do echo flood; done", 1000), ("while :; do echo flood; done >&2", 0)]
     {
@@ -309,7 +309,7 @@ async fn runs_of_one_request_have_separate_directories() {
 }
 
 #[test]
-fn missing_program_is_rejected_at_start() {
+fn missing_runtime_program_is_rejected_at_start() {
     let root = tempfile::tempdir().unwrap();
     assert!(External::new(allowing(&root.path().join("none"), &[]), root.path(), None).is_err());
     assert!(External::new(allowing(root.path(), &[]), root.path(), None).is_err());

@@ -5,7 +5,7 @@ fn one(name: &str, value: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn only_allowed_names_are_passed() {
+fn only_allowed_variables_are_passed() {
     let allowed = ["COLOR".to_owned()].into();
     assert_eq!(check_allowed(&one("COLOR", "x"), &allowed), Ok(()));
     assert_eq!(check_allowed(&BTreeMap::new(), &BTreeSet::new()), Ok(()));
