@@ -197,12 +197,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
+        fn decoding_arbitrary_bytes_as_a_node_does_not_panic(bytes: Vec<u8>) {
             drop(read(&bytes.into()));
         }
 
         #[test]
-        fn damaged_node_does_not_panic(at in 0..200_usize, byte: u8) {
+        fn decoding_a_damaged_node_does_not_panic(at in 0..200_usize, byte: u8) {
             let id = ContentId::from_block(Codec::Raw, b"x");
             let links = ["a.wasm", "b"].map(|name| Link { id, name: name.into(), tree_bytes: 1 });
             let mut block = write_directory(&links);

@@ -383,7 +383,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_response_does_not_panic(head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>) {
+        fn parsing_an_arbitrary_response_does_not_panic(
+            head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>,
+        ) {
             let id = ContentId::from_block(Codec::Raw, &rest);
             let answer = [head.as_bytes(), b"\n", &rest].concat();
             drop(read(id, &answer.into()));
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn response_has_requested_kind_and_announced_length() {
+    fn response_of_another_kind_or_length_is_rejected() {
         let here = |method: &str, bytes| AnswerHead::Here { method: method.into(), bytes };
         check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
         check(Codec::Raw, &here("", 2), b"ab", true);

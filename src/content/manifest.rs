@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_address_is_resolved_as_by_b7s_nodes() {
+    fn archive_address_is_resolved_like_on_b7s_nodes() {
         let at = "https://example.com/manifest-address";
         let relative = r#"{"runtime":{"url":"runtime-address","checksum":"SUM"}}"#;
         check(at, relative, "https://example.com/runtime-address");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn checksum_is_id_of_archive_block() {
+    fn checksum_of_a_manifest_is_the_id_of_its_archive() {
         let json = r#"{"name":"n","runtime":{"url":"x","checksum":"SUM"}}"#;
         let manifest = read(&json.replace("SUM", &SUM.to_uppercase())).unwrap();
         assert_eq!(manifest.block, ContentId::from_block(Codec::Raw, b""));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_path_stays_within_directory() {
+    fn archive_path_is_relative_to_the_package_for_any_kind_of_address() {
         for address in [
             "/x/y.tar.gz",
             "x/y.tar.gz",
@@ -168,7 +168,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_manifest_does_not_panic(json in r#"[{}\[\]":,a-z0-9]{0,60}"#, url: String) {
+        fn parsing_an_arbitrary_manifest_does_not_panic(
+            json in r#"[{}\[\]":,a-z0-9]{0,60}"#, url: String,
+        ) {
             drop(Manifest::read(json.as_bytes()));
             let body = serde_json::json!({"runtime": {"url": url, "checksum": SUM}}).to_string();
             if let Ok(manifest) = Manifest::read(body.as_bytes()) {

@@ -46,7 +46,7 @@ async fn add_path(functions: &Functions, path: &Path) -> Function {
 }
 
 #[tokio::test]
-async fn function_is_stored_under_content_id_and_found_after_restart() {
+async fn function_is_stored_under_its_content_id_and_found_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let added = open(&dir).await.add(method("hello.wasm"), module(1)).await.unwrap();
     assert_eq!((added.name.as_str(), added.size_bytes), ("hello", 9));
@@ -72,7 +72,7 @@ async fn functions_are_listed_by_name_and_removed() {
 }
 
 #[tokio::test]
-async fn damaged_function_is_removed_when_read_and_when_store_opens() {
+async fn damaged_function_is_removed_when_it_is_read_or_the_store_opens() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
@@ -96,7 +96,7 @@ async fn files_other_than_modules_are_rejected() {
 }
 
 #[tokio::test]
-async fn content_with_other_id_is_rejected() {
+async fn content_that_does_not_fit_its_id_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
@@ -117,7 +117,7 @@ fn write_folder(dir: &TempDir) -> PathBuf {
 }
 
 #[tokio::test]
-async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
+async fn large_module_is_found_by_the_id_of_its_tree_or_of_one_block() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = content(307_200, 300 * 1024);
     let path = dir.path().join("big.wasm");
@@ -152,7 +152,7 @@ async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
 }
 
 #[tokio::test]
-async fn directory_is_stored_and_found_after_restart() {
+async fn directory_is_stored_and_found_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let added = add_path(&open(&dir).await, &write_folder(&dir)).await;
     assert!(added.id.to_string().starts_with("bafybei"));
@@ -191,7 +191,7 @@ async fn damaged_directory_is_removed() {
 }
 
 #[tokio::test]
-async fn response_contains_all_bytes_of_function() {
+async fn response_to_a_peer_contains_the_whole_function() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let module = dir.path().join("one.wasm");
@@ -210,7 +210,7 @@ async fn response_contains_all_bytes_of_function() {
 }
 
 #[tokio::test]
-async fn unnamed_module_runs_under_any_method_and_gets_first_given_name() {
+async fn unnamed_module_runs_under_any_method_until_it_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
@@ -251,7 +251,7 @@ async fn store_full_of_pinned_functions_rejects_more() {
 }
 
 #[tokio::test]
-async fn eviction_deletes_files_and_its_order_survives_restart() {
+async fn evicted_functions_are_deleted_in_an_order_that_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let limits = StoreLimits { functions: 4, ..StoreLimits::default() };
     let functions = small(&dir, limits).await;
@@ -288,7 +288,7 @@ async fn eviction_deletes_files_and_its_order_survives_restart() {
 /// Records of an earlier version do not contain the requester. All their functions are preserved, and a
 /// store that was filled by an attack accepts new functions.
 #[tokio::test]
-async fn full_store_of_earlier_version_accepts_new_functions() {
+async fn full_store_of_an_earlier_version_accepts_new_functions() {
     let dir = tempfile::tempdir().unwrap();
     let functions = small(&dir, StoreLimits::default()).await;
     for n in 0..4 {
@@ -307,7 +307,7 @@ async fn full_store_of_earlier_version_accepts_new_functions() {
 }
 
 #[tokio::test]
-async fn wait_for_turn_is_limited() {
+async fn waiting_for_another_fetch_of_the_same_function_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(b"missing");
@@ -319,7 +319,7 @@ async fn wait_for_turn_is_limited() {
 }
 
 #[tokio::test]
-async fn concurrent_fetches_leave_no_locks() {
+async fn concurrent_fetches_leave_no_locks_behind() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let together = std::sync::Barrier::new(2);

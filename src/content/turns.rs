@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_has_one_turn_and_strangers_leave_one_to_named_peers() {
+    fn each_peer_has_one_turn_and_strangers_leave_one_for_named_peers() {
         let turns = Turns::new(LIMITS);
         let mut held: Vec<Turn> = (0..3).map(|n| taken_now(&turns, stranger(n)).unwrap()).collect();
         assert!(taken_now(&turns, stranger(0)).is_none());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn installs_leave_turns_to_runs() {
+    fn installs_leave_turns_for_runs() {
         let turns = Turns::new(LIMITS);
         let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
         let held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn installs_of_strangers_leave_turn_to_named_peers() {
+    fn installs_of_strangers_leave_a_turn_for_named_peers() {
         let turns = Turns::new(LIMITS);
         let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
         let _held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn most_urgent_and_then_least_served_claim_is_next() {
+    async fn next_turn_goes_to_the_most_urgent_and_then_least_served_peer() {
         let turns = Turns::new(TurnLimits { total: 2, unnamed: 2, per_peer: 2, installs: 2 });
         let (first, second) =
             (turns.take(stranger(0)).await.unwrap(), turns.take(stranger(0)).await.unwrap());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelled_claims_hold_no_turn() {
+    fn canceled_claims_take_no_turn() {
         let turns = Turns::new(LIMITS);
         let held = taken_now(&turns, stranger(0));
         for _ in 0..10 {

@@ -42,7 +42,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
+        fn decoding_arbitrary_bytes_as_a_number_does_not_panic(bytes: Vec<u8>) {
             let read = read_prefixed(&bytes);
             prop_assert!(read.is_none_or(|(inner, rest)| inner.len() + rest.len() < bytes.len()));
         }

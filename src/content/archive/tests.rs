@@ -37,7 +37,7 @@ fn refused(entries: &[(&str, EntryType, &[u8])], want: &str) {
 }
 
 #[test]
-fn files_and_folders_are_unpacked() {
+fn files_and_directories_of_an_archive_are_unpacked() {
     let archive = archive(&[
         ("./", EntryType::Directory, b""),
         ("./a.wasm", EntryType::Regular, b"\0asm"),
@@ -51,14 +51,14 @@ fn files_and_folders_are_unpacked() {
 }
 
 #[test]
-fn archive_paths_out_of_directory_are_rejected() {
+fn archive_with_paths_out_of_the_directory_is_rejected() {
     for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
         refused(&[(path, EntryType::Regular, b"x")], "invalid path");
     }
 }
 
 #[test]
-fn links_and_devices_are_rejected() {
+fn archive_with_links_or_devices_is_rejected() {
     use EntryType as Kind;
     for kind in [Kind::Symlink, Kind::Link, Kind::Char, Kind::Block, Kind::Fifo] {
         refused(&[("a", kind, b"")], "neither file nor folder");
@@ -94,7 +94,7 @@ fn truncated_archive_is_rejected() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
+    fn unpacking_arbitrary_bytes_does_not_panic(bytes: Vec<u8>) {
         drop(unpack(&bytes));
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&bytes).unwrap();
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_archive_does_not_panic(at in 0..1024_usize, byte: u8) {
+    fn unpacking_a_damaged_archive_does_not_panic(at in 0..1024_usize, byte: u8) {
         let mut tar = Vec::new();
         let packed = archive(&[("a.wasm", EntryType::Regular, b"\0asm")]);
         MultiGzDecoder::new(&packed[..]).read_to_end(&mut tar).unwrap();

@@ -20,7 +20,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn car_of_another_tool_is_read() {
+fn car_file_written_by_another_tool_is_read() {
     let dag = Dag::read_any(&small().into()).unwrap();
     let want = "bafybeigpp3dsiweulakrcuuwargmenuhubsth6h4xgtwhtyccndlyth26a";
     assert_eq!(dag.root.to_string(), want);
@@ -40,7 +40,7 @@ fn car_round_trips_for_any_order_of_blocks() {
 }
 
 #[test]
-fn unreachable_blocks_are_dropped() {
+fn blocks_that_the_root_does_not_reach_are_not_written() {
     let mut dag = pack::file(&Bytes::from_static(b"\0asm and so on"), CUT);
     let car = dag.car(None).unwrap();
     let further = Bytes::from_static(b"further");
@@ -52,7 +52,7 @@ fn unreachable_blocks_are_dropped() {
 }
 
 #[test]
-fn block_with_other_hash_is_rejected() {
+fn block_that_does_not_fit_its_hash_is_rejected() {
     let mut car = small();
     let at = car.windows(4).position(|bytes| bytes == b"\0asm").unwrap();
     car[at + 5] ^= 1;
@@ -71,12 +71,12 @@ fn car_of_other_version_or_without_roots_is_rejected() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
+    fn parsing_arbitrary_bytes_as_car_does_not_panic(bytes: Vec<u8>) {
         drop(read(&bytes.into()));
     }
 
     #[test]
-    fn damaged_car_does_not_panic(at in 0..500_usize, byte: u8, n_bytes in 0..500_usize) {
+    fn parsing_a_damaged_car_does_not_panic(at in 0..500_usize, byte: u8, n_bytes in 0..500_usize) {
         let mut car = small();
         let at = at % car.len();
         car[at] = byte;

@@ -30,7 +30,7 @@ fn greeter() -> Vec<u8> {
 }
 
 #[test]
-fn package_contains_files_of_its_archive() {
+fn package_contains_the_files_of_its_archive() {
     let archive = greeter();
     let contents =
         Contents::of_dag(&package(&archive, "/a.tar.gz", &[("a.tar.gz", &archive)])).unwrap();
@@ -43,7 +43,7 @@ fn package_contains_files_of_its_archive() {
 }
 
 #[test]
-fn archive_outside_tree_is_found_by_checksum() {
+fn archive_outside_the_package_is_identified_by_its_checksum() {
     let archive = greeter();
     let mut dag = package(&archive, "https://example.com/a.tar.gz", &[]);
     let block = ContentId::from_block(Codec::Raw, &archive);
@@ -60,13 +60,13 @@ fn archive_outside_tree_is_found_by_checksum() {
 }
 
 #[test]
-fn archive_with_other_checksum_is_rejected() {
+fn packaged_archive_with_another_checksum_is_rejected() {
     let dag = package(&greeter(), "a.tar.gz", &[("a.tar.gz", b"another")]);
     assert!(matches!(Contents::of_dag(&dag), Err(ContentError::Checksum)));
 }
 
 #[test]
-fn directory_needs_module_at_top() {
+fn directory_without_a_module_at_its_top_is_rejected() {
     let mut folder = Entry::folder();
     folder.place(&["a.txt"], Entry::File(b"a".as_slice().into())).unwrap();
     folder.place(&["in", "b.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
@@ -75,7 +75,7 @@ fn directory_needs_module_at_top() {
 }
 
 #[test]
-fn directory_with_module_needs_no_archive() {
+fn directory_with_a_module_is_valid_without_its_archive() {
     let dag = package(b"", "https://example.com/a", &[("hello.wasm", b"\0asm")]);
     let contents = Contents::of_dag(&dag).unwrap();
     assert!(contents.module(&method("hello.wasm")).is_some());

@@ -23,7 +23,7 @@ fn refused(root: ContentId, blocks: Blocks, want: &str) {
 }
 
 #[test]
-fn path_out_of_directory_and_duplicate_name_are_rejected() {
+fn file_names_with_separators_and_duplicate_names_are_rejected() {
     for name in ["..", "a/b", "", "c:d", "a\\b"] {
         let mut blocks = Blocks::new();
         let file = put(&mut blocks, Codec::Raw, "x");
@@ -37,7 +37,7 @@ fn path_out_of_directory_and_duplicate_name_are_rejected() {
 }
 
 #[test]
-fn missing_block_is_named() {
+fn error_names_the_missing_block() {
     let mut blocks = Blocks::new();
     let file = put(&mut blocks, Codec::Raw, "x");
     let root = folder(&mut blocks, &[link(file, "a")]);
@@ -91,7 +91,7 @@ fn too_deep_tree_is_rejected() {
 }
 
 #[test]
-fn directory_as_part_of_file_is_rejected() {
+fn directory_as_a_part_of_a_file_is_rejected() {
     let mut blocks = Blocks::new();
     let inner = folder(&mut blocks, &[]);
     let file = put(&mut blocks, Codec::DagPb, write_file(&[link(inner, "")], &[0]));

@@ -16,7 +16,7 @@ fn check(ip: &str, want: bool) {
 }
 
 #[test]
-fn private_addresses_are_not_public() {
+fn private_and_reserved_ip_addresses_are_not_public() {
     for ip in ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1"] {
         check(ip, true);
     }
@@ -101,7 +101,7 @@ async fn served(group: &Group) -> Url {
 }
 
 #[tokio::test]
-async fn only_permitted_hosts_are_contacted_even_after_redirect() {
+async fn only_permitted_hosts_are_contacted_even_after_a_redirect() {
     let group = Group::default();
     let base = served(&group).await;
     let at = |path: &str| base.join(path).unwrap().to_string();
@@ -140,7 +140,7 @@ async fn redirect_to_a_metadata_address_is_rejected_unless_its_host_is_allowed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_body_at_low_steady_rate_is_read() {
+async fn large_body_is_read_at_a_low_steady_rate() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
@@ -151,7 +151,7 @@ async fn large_body_at_low_steady_rate_is_read() {
 
 /// A dripping body must not hold its turn until the time limit of the search.
 #[tokio::test(start_paused = true)]
-async fn dripping_host_is_rejected_by_minimum_rate() {
+async fn response_below_the_minimum_rate_is_rejected() {
     let (n_bytes, elapsed) = (5, START_WITHIN + duration_at_min_rate(5));
     let group = Group::default();
     let base = served(&group).await;
@@ -162,7 +162,7 @@ async fn dripping_host_is_rejected_by_minimum_rate() {
 }
 
 #[tokio::test]
-async fn too_long_response_missing_file_and_redirect_loop_are_errors() {
+async fn too_long_response_missing_file_and_redirect_loop_are_rejected() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());

@@ -80,7 +80,7 @@ fn greeter() -> Bytes {
 }
 
 #[tokio::test]
-async fn function_is_installed_from_address_of_manifest() {
+async fn function_is_installed_from_the_address_of_its_manifest() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let files = vec![
@@ -124,7 +124,7 @@ fn refused<T: std::fmt::Debug>(installed: Result<T, InstallError>, want: &str) {
 }
 
 #[tokio::test]
-async fn archive_with_other_checksum_is_rejected() {
+async fn downloaded_archive_with_another_checksum_is_rejected() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let link = archive(&[("a.wasm", EntryType::Symlink, b"")]);
     let files = vec![
@@ -171,7 +171,7 @@ async fn archive_with_other_checksum_is_rejected() {
 }
 
 #[tokio::test]
-async fn name_is_installed_by_manifest_unless_cid_is_required() {
+async fn function_with_a_free_name_is_installed_unless_a_cid_is_required() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let sum = sum(&archive);
@@ -240,7 +240,7 @@ async fn folder(dir: &TempDir) -> Upload {
 }
 
 #[tokio::test]
-async fn function_is_fetched_from_first_gateway_with_valid_content() {
+async fn function_is_fetched_from_the_first_gateway_with_valid_content() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let Upload { function, car } = folder(&dir).await;
     let id = function.id.to_string();
@@ -266,7 +266,7 @@ async fn function_is_fetched_from_first_gateway_with_valid_content() {
 }
 
 #[tokio::test]
-async fn package_on_gateway_can_have_archive_elsewhere() {
+async fn package_on_a_gateway_can_have_its_archive_elsewhere() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let site = site(&group, vec![("away.tar.gz", archive.clone())]).await;
@@ -291,7 +291,7 @@ async fn package_on_gateway_can_have_archive_elsewhere() {
 }
 
 #[test]
-fn gateway_must_be_a_web_address() {
+fn gateway_without_an_http_address_is_rejected() {
     for text in ["https://ipfs.io", "http://127.0.0.1:8080/below"] {
         assert_eq!(text.parse::<super::super::Gateway>().unwrap().to_string(), text);
     }

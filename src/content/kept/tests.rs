@@ -41,7 +41,7 @@ fn check(index: &Index, ids: std::ops::Range<u32>, n_kept: usize) {
 }
 
 #[test]
-fn stranger_fills_its_share_and_then_evicts_its_own_functions() {
+fn stranger_with_a_full_share_evicts_only_its_own_functions() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..5, &stranger(0));
     fill(&mut index, 100..1100, &stranger(1));
@@ -51,7 +51,7 @@ fn stranger_fills_its_share_and_then_evicts_its_own_functions() {
 }
 
 #[test]
-fn strangers_evict_neither_pinned_functions_nor_reserve_of_named_peers() {
+fn strangers_do_not_evict_pinned_functions_or_those_of_named_peers() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..20, &Requester::Operator);
     fill(&mut index, 20..80, &named());
@@ -69,7 +69,7 @@ fn strangers_evict_neither_pinned_functions_nor_reserve_of_named_peers() {
 }
 
 #[test]
-fn functions_that_ran_are_evicted_after_fetched_ones() {
+fn functions_that_never_ran_are_evicted_first() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..5, &stranger(0));
     for n in 0..5 {
@@ -84,7 +84,7 @@ fn functions_that_ran_are_evicted_after_fetched_ones() {
 }
 
 #[test]
-fn named_peer_takes_over_function_and_operator_pins_it() {
+fn function_belongs_to_a_named_peer_that_uses_it_and_is_pinned_by_the_operator() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..2, &stranger(0));
     assert!(index.note_use(function(0).id, &named(), true).is_some());
@@ -97,7 +97,7 @@ fn named_peer_takes_over_function_and_operator_pins_it() {
 }
 
 #[test]
-fn nothing_is_evicted_for_function_that_cannot_fit() {
+fn nothing_is_evicted_for_a_function_that_cannot_fit() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..40, &Requester::Operator);
     fill(&mut index, 40..60, &named());
@@ -109,7 +109,7 @@ fn nothing_is_evicted_for_function_that_cannot_fit() {
 }
 
 #[test]
-fn addresses_of_function_are_bounded_and_removed_with_it() {
+fn addresses_of_a_function_are_limited_and_removed_with_it() {
     let mut index = Index::new(LIMITS);
     let target = function(0).id;
     fill(&mut index, 0..1, &stranger(0));
