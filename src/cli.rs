@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_line_is_consistent() {
+    fn command_line_definition_passes_the_check_of_clap() {
         Cli::command().mut_subcommand(NODE, node::layers::with_switches).debug_assert();
     }
 
