@@ -17,15 +17,15 @@ use crate::span::Span;
 use crate::store::engine::Engine;
 use crate::store::{Sight, StoreError, sqlite};
 
-/// Reads the whole store at `path`, folds every bucket again, and reports the faults. Buckets of pruned
-/// rows are compared with the longer buckets that contain them. Also reads archived rows if `archive` is
-/// given.
+/// Reads the whole store at `path`, computes every bucket again from its rows, and reports the faults. A
+/// bucket with pruned rows is compared with the longer buckets that contain it. Also reads archived rows
+/// if `archive` is given.
 ///
 /// Calls `progress` from time to time.
 ///
 /// # Errors
 /// [`AdminError::Missing`], or [`AdminError::Store`] if the store cannot be opened or has another
-/// format. Damage inside it is in the report.
+/// format. Damage inside the store is in the report.
 pub fn verify(
     path: &Path,
     archive: Option<&Objects>,
@@ -54,11 +54,11 @@ pub fn verify_archive(store: &dyn Engine, archive: &Objects) -> Result<Report, S
     Ok(report)
 }
 
-/// Copies the store at `path`, in one snapshot, to a new file `to`. Returns the length of the backup,
-/// which is durable and has no free space.
+/// Copies a snapshot of the store at `path` to a new file `to`, without free pages, and syncs the file.
+/// Returns its length in bytes.
 ///
 /// # Errors
-/// [`AdminError::Exists`] if there is a file at `to`, [`AdminError::Missing`], [`AdminError::Store`] or
+/// [`AdminError::Exists`] if `to` exists, [`AdminError::Missing`], [`AdminError::Store`] or
 /// [`AdminError::File`]. `to` is not created if an error is returned.
 pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     present(path)?;

@@ -1,4 +1,4 @@
-//! Old rows as Parquet files, in the same way for every engine.
+//! Old rows as Parquet files, independent of the engine.
 //!
 //! [`ArchivedStore`] wraps another store. Months that are old enough are written to
 //! `dataset=17/month=2024-03/part-0.parquet` below the address of the archive: `timestamp`, `id`,
@@ -13,17 +13,18 @@
 //! are few of them. If a file on S3 is replaced while it is read, a client that compares `ETag`s returns
 //! an error, and the read must be repeated.
 //!
-//! **This service** announces a file in the store before it writes the file. The transaction that
-//! removes its rows from the store puts it into effect. Until then, the old and the new file, each
-//! merged with the stored rows, have the same rows. Every byte that is read is checked against the
-//! record in the store, so that a lost, truncated or foreign file causes an error and never wrong rows.
+//! **This service** announces a file in the store before it writes the file. Later, one transaction
+//! removes the archived rows from the store and puts the file into effect. Until this transaction, it
+//! does not matter whether a reader finds the old or the new file: merged with the stored rows, both
+//! have the same rows. Every byte that is read is checked against the record in the store, so that a
+//! lost, truncated or foreign file causes an error and never wrong rows.
 //!
-//! **One writer.** A lease in the store names the process that archives. It is checked in the
-//! transactions that announce a file and put it into effect. A paused process that has lost the lease
-//! does not overwrite a newer file either: a file only replaces the version that existed when the
-//! archiver began to write it. Two gaps remain on S3 for a process that is paused for longer than the
-//! lease just before one of two requests: neither the completion of a multipart upload nor the deletion
-//! of a file without effect can be conditional.
+//! **One writer.** A lease in the store names the process that archives. The transactions that announce
+//! a file and put it into effect check the lease. A process that was paused and has lost the lease
+//! cannot overwrite a newer file either: an upload only replaces the version that existed when the
+//! archiver began to write the file. Two gaps remain on S3, which cannot make the completion of a
+//! multipart upload or the deletion of an obsolete file conditional: a process that is paused just
+//! before one of these requests, for longer than the lease, still sends it.
 
 mod archiver;
 mod file;
@@ -50,7 +51,7 @@ pub use self::archiver::ArchiveReport;
 pub(crate) use self::file::check_month;
 
 /// Maximum total size of cached footers, enough for the files of some thousand months of one-minute
-/// rows. A page needs one more request if the footer of its file is not cached.
+/// rows. Without a cached footer, a page costs an additional request.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
 
 /// Settings of the archive.
@@ -58,7 +59,8 @@ const FOOTERS_BYTES_MAX: usize = 32 << 20;
 pub struct ArchiveOptions {
     /// Age at which a month is archived, counted from its end.
     pub after: Duration,
-    /// Time after which a file without effect is deleted. Until then, readers may still use it.
+    /// Time after which a file that is no longer in effect is deleted. Until then, a reader that has
+    /// already opened the file can continue.
     pub grace: Duration,
 }
 
@@ -82,7 +84,7 @@ struct Archive {
 }
 
 impl ArchivedStore {
-    /// Returns `store` with its old rows in `objects`.
+    /// Creates an archived store that keeps recent rows in `store` and old rows in `objects`.
     pub fn new(store: Arc<dyn Engine>, objects: Objects, options: ArchiveOptions) -> Self {
         let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
         let archive =
@@ -90,7 +92,6 @@ impl ArchivedStore {
         Self { archive: Arc::new(archive) }
     }
 
-    /// Address of the archive.
     #[must_use]
     pub fn place(&self) -> &str {
         self.archive.objects.place()

@@ -10,8 +10,8 @@ use model::timestamp::Timestamp;
 /// column per day of a year or for some hundred meters.
 pub const COLUMNS_MAX: usize = 1_024;
 
-/// Metadata field with the name of the column to fold if the dataset lacks one of the columns `open`,
-/// `high`, `low` and `close`.
+/// Metadata field with the name of the column from which buckets are computed, for datasets without the
+/// columns `open`, `high`, `low` and `close`.
 pub const VALUE_COLUMN: &str = "value_column";
 
 /// Reference to a dataset in a request.
@@ -36,7 +36,7 @@ pub struct NewDataset {
     pub columns: Vec<(String, Dtype)>,
     /// Tags that grant read access.
     pub tags: Vec<String>,
-    /// Key that may write to it; `None` for the service itself.
+    /// Key that owns the dataset and can write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
 }
 
@@ -149,7 +149,7 @@ pub enum DatasetChange {
     NewColumns(Vec<(String, Dtype)>),
 }
 
-/// A change of a column. Values of a deleted column stay in chunks until these are packed.
+/// A change of a column. Chunks contain the values of a deleted column until compaction rewrites them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnChange {
     /// Adds a column, given by name and type, after the existing columns.
@@ -205,13 +205,13 @@ impl ColumnChange {
 /// Rejection of a change of the catalog. The catalog remains unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The owner has another dataset of this name, or would have two.
+    /// The owner already has another dataset of this name, or the change would give it two.
     #[error("dataset name is already taken: {name}")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The dataset has rows, and the change would make their stored buckets invalid.
+    /// The dataset has rows, and its stored buckets would be wrong after the change.
     #[error("the dataset has rows, and its buckets would depend on other columns")]
     Refolds,
     /// The column does not exist.
@@ -228,7 +228,7 @@ pub enum Refusal {
     Unstorable,
 }
 
-/// A change of a tag. A name refers to the public tag of that name if it exists, otherwise to the
+/// A change of a tag. A name refers to the public tag of that name if one exists, otherwise to the
 /// owner's private tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagChange {

@@ -9,11 +9,11 @@
 //! sum      CRC-32 of all bytes after it
 //! ids, created   length u32 · numbers of that length; of length 0 the chunk has none
 //! column   presence u8 · dtype u8 · length u32 · payload of that length
-//! presence 0: no row has a value, no payload · 1: every row has one · 2: n bits before the payload,
-//!          1 for a row that has one; the others repeat the value of the row before
+//! presence 0: no row has a value, no payload · 1: every row has a value · 2: n bits before the payload,
+//!          1 for a row with a value. In the payload, other rows repeat the previous value.
 //! payload  float: floats · integer: numbers · boolean: n bits ·
 //!          string: form u8 · 0: texts of all rows · 1: number of texts u32, length u32, texts of
-//!          that length, numbers of the rows' texts
+//!          that length, numbers: the index of each row's text
 //! bits     lowest bit of each byte first
 //! texts    u32 × (number of texts + 1) offsets, then UTF-8
 //! ```
@@ -58,7 +58,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// A chunk that the index lists is missing.
+    /// The index lists a chunk that does not exist.
     pub(crate) const MISSING: Self = damaged("chunk is missing");
 }
 

@@ -1,9 +1,9 @@
-//! Store of time series: rows, the buckets folded from them, and the catalog that names them.
+//! Store of time series: rows, the buckets computed from them, and the catalog of datasets.
 //!
 //! [`Store`](store::Store) is the interface of an engine. `store/sqlite/` uses a file and
-//! `store/postgres/` a database that several services share. [`archive`] moves old rows of either to
-//! Parquet files. SQLite stores rows in chunks, which `codec` encodes. `rollup` folds rows into buckets.
-//! [`admin`] verifies, copies, backs up and restores stores.
+//! `store/postgres/` a database that several services share. [`archive`] moves old rows of both engines
+//! to Parquet files. SQLite stores rows in chunks, which `codec` encodes. `rollup` folds rows into
+//! buckets. [`admin`] verifies, copies, backs up and restores stores.
 //!
 //! ```no_run
 //! use tsdb::{

@@ -22,7 +22,7 @@ pub const FAULTS_MAX: usize = 100;
 /// Progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of rows read so far. Each row is counted twice, since it is read twice.
+    /// Number of rows read so far. Verification reads each row twice and counts it each time.
     pub n_done: u64,
     /// Twice the number of all rows.
     pub n_all: u64,
@@ -69,7 +69,8 @@ pub enum Fault {
         /// Description of the fault.
         what: String,
     },
-    /// A bucket differs from the fold of its rows, or of the shorter buckets in it.
+    /// The stored bucket differs from the bucket computed from its rows or from the shorter buckets in
+    /// it.
     #[display(
         "dataset {dataset}: the {resolution} bucket at {start} {}",
         compare(want.as_ref(), found.as_ref())
@@ -96,7 +97,7 @@ pub enum Fault {
         /// Description of the fault.
         what: String,
     },
-    /// The recorded state of a dataset is wrong.
+    /// The recorded state of a dataset, such as a count, is wrong.
     #[display("dataset {dataset}: {what}")]
     Dataset {
         /// The dataset.
@@ -204,7 +205,7 @@ impl Report {
     }
 }
 
-/// Describes how a stored bucket differs from the bucket folded from its rows.
+/// Describes how a stored bucket differs from the bucket computed from its rows.
 fn compare(want: Option<&Bucket>, found: Option<&Bucket>) -> String {
     match (want, found) {
         (Some(_), None) => "is missing".to_owned(),

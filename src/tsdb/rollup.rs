@@ -14,7 +14,7 @@ use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
-/// Columns of a dataset that are folded, as column positions.
+/// Columns of a dataset from which its buckets are computed, as column positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fold {
     /// Columns of `open`, `high`, `low` and `close`. All four are the same column if rows have a single
@@ -25,9 +25,9 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    /// Returns the fold of a dataset with these columns and metadata: as bars if it has columns `open`,
-    /// `high`, `low` and `close`, otherwise by the column that [`VALUE_COLUMN`] names, otherwise by its
-    /// first float column. Returns `None` if no column has numbers. Such a dataset has no buckets.
+    /// Chooses the columns to fold. A dataset with columns `open`, `high`, `low` and `close` is folded
+    /// as bars. Otherwise the column that [`VALUE_COLUMN`] names is folded, or else the first float
+    /// column. Returns `None` if no column has numbers. Such a dataset has no buckets.
     pub(crate) fn for_dataset(
         columns: &[Column],
         metadata: &BTreeMap<String, String>,
@@ -51,13 +51,13 @@ impl Fold {
             .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 
-    /// Folds the column `value` with a volume.
+    /// Folds the column `value`, and `volume` if it exists.
     pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
         Self { prices: [value; 4], volume }
     }
 
-    /// Returns true if this fold and `old` give the same buckets for existing rows, which have no
-    /// values in columns that were added after them.
+    /// Returns true if this fold and `old` give the same buckets for existing rows. These have no values
+    /// in a column that was added later.
     pub(crate) fn continues(self, old: Self) -> bool {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
@@ -99,7 +99,7 @@ pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// Start and timestamps of the bucket that contains the last row.
+    /// Start and timestamps (in microseconds) of the bucket that contains the last row.
     here: (Timestamp, Range<i64>),
 }
 
@@ -135,7 +135,7 @@ impl Folding {
         self.add_rows(&samples, row_idx, left);
     }
 
-    /// Adds rows from `row_idx` on. `timestamps` are their timestamps. Consecutive rows of the same
+    /// Adds the rows from `row_idx` on, which have the given timestamps. Consecutive rows of the same
     /// bucket are added together.
     fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
         let mut left = timestamps;
@@ -171,7 +171,7 @@ impl Folding {
         }
     }
 
-    /// Moves on to the bucket of `timestamp`, unless it is the current one.
+    /// Begins the bucket that contains `timestamp`, unless it is the current one.
     #[inline]
     fn enter_bucket(&mut self, timestamp: Timestamp) {
         if !self.here.1.contains(&timestamp.micros()) {
@@ -209,7 +209,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Converts row `row_idx` to a bucket that starts at `start`. Returns `None` if the row has no
-    /// price. A missing price is replaced by the nearest one.
+    /// price. Other prices of the row replace a missing one.
     #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;
@@ -229,8 +229,8 @@ impl<'a> Samples<'a> {
     }
 
     /// Joins rows to a bucket column by column, with the same result as calling [`join`] for each row.
-    /// Returns `None` and leaves the bucket unchanged if there are no rows, or if a row lacks a
-    /// necessary price.
+    /// Returns `None` and leaves the bucket unchanged if there are no rows, or if a row has no high, low
+    /// or close.
     fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
         let [_, high, low, close] = &self.prices;
         let (high, low) = (high.floats(rows)?, low.floats(rows)?);
@@ -247,7 +247,7 @@ impl<'a> Samples<'a> {
             return None;
         }
         match &self.volume {
-            // Gives the same result as rows without a volume: a sum of -0 becomes 0.
+            // Adding zero turns a sum of -0 into 0, as rows without a volume do one by one.
             Numbers::None => joined.volume += 0.0,
             volume => {
                 for value in volume.floats(rows)? {
@@ -301,12 +301,12 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
         .collect()
 }
 
-/// Changed buckets, sorted by start. `None` is a bucket without any numbers, which is removed.
+/// Changed buckets, sorted by start. `None` removes a bucket that no longer has any numbers.
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
-/// Folds the buckets of `resolution` that contain any of the `changed` buckets of the next finer
-/// resolution or any of `times`. Uses the `changed` buckets, and otherwise the `stored` buckets of that
-/// finer resolution. All arguments are sorted.
+/// Computes the buckets of `resolution` that contain any of the `changed` buckets of the next finer
+/// resolution or any of `times`. They are folded from the `changed` buckets, and from the `stored`
+/// buckets of the finer resolution that did not change. All arguments are sorted.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &[(Timestamp, Option<Bucket>)],
@@ -354,13 +354,13 @@ pub(crate) fn renewed(
     })
 }
 
-/// Replaces NaN with a storable value. An overflowing sum can produce NaN, which SQLite stores as null.
+/// Replaces NaN with a storable value. An overflowing sum can be NaN, which SQLite would store as null.
 pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
     Bucket { volume, ..bucket }
 }
 
-/// Joins a later bucket or row to a bucket.
+/// Joins a bucket or row to an earlier bucket.
 #[inline]
 fn join(bucket: &mut Bucket, later: &Bucket) {
     bucket.high = bucket.high.max(later.high);

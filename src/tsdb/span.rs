@@ -14,7 +14,7 @@ pub enum Order {
 /// Timestamps from `first` to `last`, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Earliest timestamp. It is later than `last` if the span is empty.
+    /// Earliest timestamp. An empty span has a `first` later than its `last`.
     pub first: Timestamp,
     /// Latest timestamp.
     pub last: Timestamp,

@@ -1,4 +1,4 @@
-//! Interface of an engine.
+//! Store interface that every engine implements.
 //!
 //! A write is durable when it returns. Rows are committed together with the buckets that they change.
 //! Each read blocks its thread, sees one snapshot of the store and never waits for a writer.
@@ -48,7 +48,7 @@ use crate::catalog::{
 use crate::codec::DecodeError;
 use crate::span::{Order, Span};
 
-/// A page of rows or buckets to be read.
+/// Request for a page of rows or buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRead {
     /// Raw rows, or buckets of this length.
@@ -66,7 +66,7 @@ pub struct PageRead {
 }
 
 impl PageRead {
-    /// Creates a query for the first raw rows of a span. Does not count all matches.
+    /// Creates a request for the first raw rows of a span, without the number of all matches.
     pub const fn raw(span: Span, order: Order, limit: usize) -> Self {
         Self { resolution: Resolution::Raw, span, order, skip: 0, limit, count: Count::Nothing }
     }
@@ -77,7 +77,7 @@ impl PageRead {
 pub enum Count {
     /// Counts all matches.
     All,
-    /// Does not count, which is faster.
+    /// Matches are not counted, which is faster.
     Nothing,
 }
 
@@ -86,7 +86,7 @@ pub enum Count {
 pub struct PageOfRows {
     /// Number of all matches, if it was requested.
     pub count: Option<u64>,
-    /// Rows in the requested order. A page has fewer rows than requested if their text exceeds
+    /// Rows in the requested order. There are fewer than requested if their text exceeds
     /// [`PAGE_TEXT_BYTES_MAX`].
     pub rows: Rows,
     /// Revision of the dataset at which the rows were read.
@@ -98,9 +98,10 @@ pub struct PageOfRows {
 pub struct Sight {
     /// The dataset with its metadata.
     pub dataset: Dataset,
-    /// Key that may write to the dataset; `None` for the service itself.
+    /// Key that owns the dataset and can write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
-    /// True if the key owns the dataset and may write to it. Without a key, true if the service owns it.
+    /// True if the requesting key owns the dataset and can write to it. Without a key, true if the
+    /// service owns it.
     pub is_owner: bool,
     /// Tags that the key and the dataset share, in alphabetical order.
     pub matching_tags: Vec<String>,
@@ -114,9 +115,8 @@ pub struct Sight {
     pub kept_from: Option<Timestamp>,
 }
 
-/// Approximate maximum number of bytes of text in the rows of a page. It can be exceeded by one
-/// chunk. Without this limit, ten thousand rows of the longest texts would need ten times as much
-/// memory.
+/// Approximate maximum number of bytes of text in the rows of a page. A page can exceed it by one chunk.
+/// Without this limit, ten thousand rows of the longest texts would need ten times as much memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Rows committed after a certain row.
@@ -127,7 +127,7 @@ pub struct Since {
     pub rows: Block,
     /// True if there are no further rows.
     pub is_all: bool,
-    /// Latest revision that the rows include completely.
+    /// Latest revision of which the result contains all rows.
     pub revision: u64,
 }
 

@@ -1,15 +1,16 @@
 //! Copies datasets from one store to another. The engines may differ.
 //!
 //! Ids, names, owners, tags, columns, rows with their creation times, and buckets of pruned rows are
-//! copied. Other buckets are folded from the rows. Deleted columns, revisions and row numbers are not
-//! copied. The rows of a dataset are copied in the order of their timestamps, so that an unfinished copy
-//! continues after its latest row. Tags are copied last, so that only the owner can read an unfinished
-//! copy. Finally each dataset is compared with its source, up to the latest row of the copy: rows that
-//! the source receives meanwhile are copied by the next run.
+//! copied. Other buckets are computed from the copied rows. Deleted columns, revisions and row numbers
+//! are not copied. The rows of a dataset are copied in the order of their timestamps, so that an
+//! unfinished copy continues after its latest row. Tags are copied last, so that only the owner can read
+//! an unfinished copy. Finally each dataset is compared with its source, up to the latest row of the
+//! copy: the next run copies rows that the source receives meanwhile.
 //!
-//! If the source was only appended to, the next run adds the new rows to the copy. After any other
-//! change of the source, the copy of the dataset is deleted and made again. A dataset that is not such a
-//! copy, or that was itself changed after it was copied, is not touched.
+//! If rows were only appended to the source, the next run adds them to the copy. After any other change
+//! of the source, the next run deletes the copy of the dataset and creates a new copy. A dataset of the
+//! destination that has the id of a source but is not its copy causes an error and remains unchanged, as
+//! does a copy that was changed in the destination.
 
 use std::ops::ControlFlow;
 
@@ -56,7 +57,7 @@ pub enum CopyProgress<'a> {
         /// Number of rows in the source.
         n_all: u64,
     },
-    /// Rows of the source, and after them rows of the copy, were read for the comparison.
+    /// Rows were read for the comparison: first all rows of the source, then all rows of the copy.
     Compared {
         /// Number of compared rows, the sum of source and copy.
         n_rows: u64,
@@ -120,13 +121,14 @@ pub enum CopyError {
         /// Name in the destination.
         other: String,
     },
-    /// The copy was changed or pruned independently of its source, or has other tags. It was not
-    /// touched.
+    /// The copy was changed or pruned independently of its source, or has other tags. It remains
+    /// unchanged.
     #[error(
         "dataset of the destination was changed after it was copied; copy to an empty store, or delete this dataset if its changes are not needed"
     )]
     CopyChanged,
-    /// The source was written during the copy, or the copy was written by another program.
+    /// Source and copy differ after the copy was completed: the source was written during the run, or
+    /// another program wrote to the copy.
     #[error(
         "{what} of the copy differ from the source; if the source is in use, run the same command again, otherwise delete the copy first"
     )]
@@ -142,7 +144,7 @@ pub enum CopyError {
 /// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
-/// Copies all datasets of `from` that are `chosen` to `to`, which may already have some of them. If a
+/// Copies the datasets of `from` that `chosen` accepts to `to`. Continues copies of earlier runs. If a
 /// dataset fails, the run continues with the next one. Blocks.
 ///
 /// # Errors
@@ -153,8 +155,8 @@ pub fn copy(
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
 ) -> Result<CopyOutcome, CopyError> {
-    // Completes pending deletions. Otherwise copies that reuse the ids of deleted datasets would lose
-    // rows to them.
+    // A deletion in the background would otherwise also delete the rows of a copy that has the id of the
+    // deleted dataset.
     block_on(to.settle()).map_err(CopyError::Write)?;
     let (mut after, mut outcome) = (None, CopyOutcome::default());
     while let Some(id) = from.next_dataset(after).map_err(CopyError::Read)? {
@@ -201,7 +203,8 @@ struct Copy<'a> {
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
         let id = self.entry.dataset.id;
-        // Fails before anything is written if the oldest rows of the source cannot be read.
+        // Reads the oldest row first, so that an unreadable archive of the source fails the copy before
+        // anything is written.
         let oldest = PageRead::raw(Span::ALL, Order::Ascending, 1);
         self.from.page(id, &oldest).map_err(CopyError::Read)?;
         let found = self.find()?.filter(|found| self.continues(found));
@@ -226,7 +229,7 @@ impl Copy<'_> {
         report(on_progress, CopyProgress::Copied(&copied))
     }
 
-    /// Returns the existing copy.
+    /// Returns the dataset of the destination that is a copy of this source, if it exists.
     fn find(&self) -> Result<Option<CatalogEntry>, CopyError> {
         let source = &self.entry;
         let found = CatalogEntry::read(self.to, source.dataset.id).map_err(CopyError::Write)?;
@@ -234,14 +237,15 @@ impl Copy<'_> {
         if found.dataset.created_at != source.dataset.created_at || found.owner != source.owner {
             return Err(CopyError::NumberTaken { other: found.dataset.name });
         }
-        // A copy has the times of its source, unless it was changed itself.
+        // The copy has the update time of the source at the time of the last run. A later update or
+        // pruning, or an additional tag, is a change of the copy itself.
         let is_changed = found.dataset.updated_at > source.dataset.updated_at
             || found.kept_from > source.kept_from
             || found.tags.iter().any(|tag| !source.tags.contains(tag));
         if is_changed { Err(CopyError::CopyChanged) } else { Ok(Some(found)) }
     }
 
-    /// Returns true if `found` can be completed, because at most rows and tags are missing.
+    /// Returns true if `found` lacks at most rows and tags, so that the copy can be continued.
     fn continues(&self, found: &CatalogEntry) -> bool {
         let described = |entry: &CatalogEntry| {
             let Dataset { name, description, metadata, .. } = entry.dataset.clone();
@@ -265,7 +269,7 @@ impl Copy<'_> {
         self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset }))
     }
 
-    /// Copies the tags and the rows that come after the latest row of the copy.
+    /// Copies the rows that follow the latest row of the copy, and the tags.
     fn copy_rest(
         &self,
         found: &CatalogEntry,
@@ -312,8 +316,8 @@ impl Copy<'_> {
         put(pending, kept_from)
     }
 
-    /// Copies the rows of a span, all of which are later than the rows of the copy. `n_rows` of `n_all`
-    /// were copied before.
+    /// Copies the rows of a span, all of which are later than the rows of the copy. Progress counts them
+    /// from `n_rows`, the number of rows that were already copied, to `n_all`.
     fn copy_rows(
         &self,
         span: Span,
@@ -349,7 +353,7 @@ impl Copy<'_> {
     }
 
     /// Reads the source and then the copy, up to the latest row of the copy. Returns the digest of the
-    /// copy and the part in which they differ, if any.
+    /// copy and the name of the first part that differs, if any.
     fn compare(
         &self,
         on_progress: OnProgress<'_>,
@@ -370,8 +374,8 @@ impl Copy<'_> {
         Ok((copied, difference))
     }
 
-    /// Returns the digest of the dataset in a store up to `until`. `n_before` is the number of rows that
-    /// were already read from the other store, for the progress.
+    /// Returns the digest of the dataset in a store up to `until`. Progress includes `n_before`, the
+    /// number of rows that were already read from the other store.
     fn digest(
         &self,
         store: &dyn Store,
@@ -402,7 +406,8 @@ fn count(store: &dyn Store, dataset: DatasetId) -> store::Result<u64> {
     Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
-/// Selects some columns of rows by their indices. A column that the rows lack has no values.
+/// Returns the rows with only some of their columns, given by index. A column that is missing in the
+/// rows has no values in the result.
 fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     let n_rows = rows.len();
     let series = |(place, column): &(usize, &Column)| {
@@ -416,7 +421,7 @@ fn select(rows: Block, columns: &[(usize, &Column)]) -> Block {
     Block { columns, ..rows }
 }
 
-/// Continues a scan unless `done`, its result so far, is an error.
+/// Continues a scan until the result of its visitor is an error.
 const fn continue_unless_failed(done: &Result<(), CopyError>) -> ControlFlow<()> {
     if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -1,4 +1,4 @@
-//! Writes old months to files and deletes files without effect.
+//! Writes old months to files and deletes files that are no longer in effect.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -22,29 +22,29 @@ use crate::span::{Order, Span};
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::{Cause, Count, PageRead, Result, Sight, StoreError};
 
-/// Number of stored rows of an archived month at which the next run rewrites its file. Reads merge these
-/// rows with the file, which makes pages of the month slower. Rewriting a month of one-minute rows takes
-/// a second.
+/// Number of stored rows of an archived month at which the next run rewrites its file. Every page of the
+/// month merges these rows with the file, which takes time. Rewriting a month of one-minute rows takes a
+/// second.
 const CORRECTIONS_MAX: u64 = 1_024;
 
 /// Age of a file at which it is rewritten even for a single correction, so that other readers of the
 /// archive see the correction within a day.
 const REWRITE_AFTER: Duration = Duration::from_hours(24);
 
-/// Duration of the lease. It is extended for each file. If its holder is killed, other processes wait
-/// until it expires.
+/// Duration of the lease, which is extended for each file. If the holder of the lease is killed, other
+/// processes cannot archive until it expires.
 const LEASE: Duration = Duration::from_mins(30);
 
 /// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// Number of files that were written and took effect.
+    /// Number of files that were written and are now in effect.
     pub n_files: u64,
     /// Number of rows in these files.
     pub n_rows: u64,
     /// Number of archived months after the run.
     pub n_months: u64,
-    /// Number of rows in their files.
+    /// Number of rows in the files of all archived months.
     pub n_archived_rows: u64,
     /// Number of deleted files.
     pub n_deleted: u64,
@@ -52,7 +52,8 @@ pub struct ArchiveReport {
 
 impl ArchivedStore {
     /// Archives the months that are old enough at `now`, rewrites months with corrections or deletions,
-    /// and deletes files without effect. Returns `None` if another process is archiving. Blocks.
+    /// and deletes files that are no longer in effect. Returns `None` if another process is archiving.
+    /// Blocks.
     ///
     /// # Errors
     /// [`StoreError`] of the first month that failed. The other months were archived, and the next run
@@ -82,7 +83,7 @@ impl ArchivedStore {
     }
 }
 
-/// Returns the error of a month that could not be archived.
+/// Returns a function that turns the cause of a failure into an error with the dataset and the month.
 fn fails(dataset: DatasetId, month: Month) -> impl Fn(Cause) -> StoreError {
     move |source| StoreError::Archive { dataset, month, source }
 }
@@ -124,7 +125,7 @@ impl Archive {
         let mut failure = None;
         for month in months {
             match self.write_month(dataset, month, now, report) {
-                // Other months can still be read.
+                // A damaged file does not prevent the archiving of other months.
                 Err(error) if is_damaged(&error) => {
                     let cause = &error as &dyn Error;
                     warn!(dataset.id = %dataset, %month, error = cause, "a month was not archived");
@@ -160,8 +161,8 @@ impl Archive {
         report: &mut ArchiveReport,
     ) -> Result<()> {
         let fail = fails(dataset, month);
-        // Rows with higher numbers remain in the store. The columns are read after this number, so that
-        // they include the columns of all rows up to it.
+        // Rows with higher numbers remain in the store. The row number is read before the columns, so
+        // that the columns include those of all rows to be archived.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =
@@ -251,14 +252,14 @@ impl Archive {
     }
 }
 
-/// A file that was not yet moved to its place in the archive.
+/// A complete temporary file, not yet uploaded to the archive.
 pub(super) struct Draft {
     pub(super) written: WrittenFile,
     pub(super) file: ArchivedFile,
 }
 
-/// Returns the identity of a dataset that is written to its files. It differs between stores, even for
-/// equal ids.
+/// Returns the text that identifies a dataset in its files. The creation time distinguishes datasets of
+/// different stores with equal ids.
 fn identity(sight: &Sight) -> String {
     format!("{} created at {}", sight.dataset.id, sight.dataset.created_at)
 }

@@ -1,8 +1,8 @@
 //! Reads rows from a Parquet file of the archive. Fetches only the pages that contain the rows.
 //!
-//! Every byte is covered by a checksum: the end of the file by a checksum in the record of the store,
-//! and the blocks before it by checksums at the end of the file. A file that was replaced or damaged is
-//! never mistaken for the recorded one.
+//! A checksum covers every byte. The record in the store has a checksum of the footer, and the footer
+//! has a checksum of each block before it. A replaced or damaged file is never mistaken for the recorded
+//! file.
 
 use std::collections::HashMap;
 use std::iter::once;
@@ -193,8 +193,8 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
 }
 
 impl<'a> FileReader<'a> {
-    /// Opens the current file of a month: the file in effect, or an announced file that has already
-    /// replaced it.
+    /// Opens the file of a month that is in the archive now: the file in effect, or an announced file
+    /// that has already replaced it.
     pub(super) fn open(objects: &'a Objects, month: &ArchivedMonth) -> Result<Self> {
         let mut failure = None;
         for file in once(&month.file).chain(&month.next) {
@@ -211,7 +211,7 @@ impl<'a> FileReader<'a> {
         Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
     }
 
-    /// Reads all rows, a part of them at a time.
+    /// Reads all rows and calls `visit` with some pages of rows at a time.
     pub(super) fn read_all(&self, empty: &Block, mut visit: impl FnMut(&Block)) -> Result<()> {
         let mut from = 0;
         while from < self.n_rows() {
@@ -286,7 +286,8 @@ impl<'a> FileReader<'a> {
         })
     }
 
-    /// Returns the row groups that contain `rows`, each with the range of these rows within the group.
+    /// Returns the row groups that contain `rows`, each with the range of these rows relative to the
+    /// start of the group.
     fn groups(&self, rows: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let starts = self.footer.group_starts.windows(2).enumerate();
         starts.filter_map(move |(group, ends)| {

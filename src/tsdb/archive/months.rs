@@ -18,12 +18,12 @@ use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series};
 
-/// Maximum number of attempts to read files that may be replaced meanwhile. A replacement takes a
-/// moment, once a day.
+/// Maximum number of attempts to read files. An attempt fails if a file is replaced meanwhile, which
+/// happens about once a day and takes a moment.
 pub(super) const TRIES: usize = 6;
 
-/// Maximum number of buckets of a month for which rows are read bucket by bucket. For more buckets, all
-/// rows from the first to the last bucket are read.
+/// Maximum number of buckets of a month that are read one by one. For more buckets, all rows from the
+/// first to the last bucket are read.
 const SINGLE_BUCKETS_MAX: usize = 16;
 
 /// A month that is being read.
@@ -48,7 +48,7 @@ pub(super) struct MonthMerge<'a> {
     open: OpenMonth<'a>,
     /// A block without rows, with the columns of the dataset.
     empty: Block,
-    /// The rest of the page that is still to be read.
+    /// Rows of the page that are still to be read.
     pub(super) rest: PageRead,
 }
 
@@ -57,9 +57,10 @@ pub(super) struct MonthPart {
     pub(super) rows: Block,
     /// Revision of the dataset when the stored rows were read.
     revision: u64,
-    /// True if the part was cut short, so that the next part may begin after rows that are missing here.
+    /// True if the store returned a full page, so that more stored rows can follow directly after this
+    /// part. The caller must begin a new merge after its last row.
     pub(super) is_cut: bool,
-    /// True if no rows are left.
+    /// True if no rows follow this part.
     pub(super) is_last: bool,
 }
 
@@ -69,8 +70,8 @@ pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
 }
 
 impl Archive {
-    /// Calls `read` with the archived months that overlap a span. Repeats it if these change in the
-    /// meantime.
+    /// Calls `read` with the archived months that overlap a span. Repeats the call if these months were
+    /// changed meanwhile.
     pub(super) fn retry<T>(
         &self,
         dataset: DatasetId,
@@ -134,7 +135,8 @@ impl Archive {
     }
 
     fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
-        // While a file is being replaced, only its footer tells whether it is the old or the new file.
+        // While a file is being replaced, the cached footer can belong to either version, so the footer
+        // is read again.
         let known = self.footers.get(&month.file.sha256).filter(|_| month.next.is_empty());
         if let Some(footer) = known {
             return Ok(FileReader { objects: &self.objects, file: month.file.clone(), footer });
@@ -319,8 +321,9 @@ impl<'a> MonthMerge<'a> {
         Ok(Self { archive, dataset, month, open, empty: archive.empty(dataset)?, rest })
     }
 
-    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with the
-    /// stored rows up to the last of them.
+    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with
+    /// stored rows. If the file has further rows, the stored rows that follow these are left for the
+    /// next call.
     pub(super) fn next(&mut self) -> Result<MonthPart> {
         let is_ascending = self.rest.order == Order::Ascending;
         let archived = self.open.take(self.rest.order, self.rest.limit);
@@ -328,7 +331,7 @@ impl<'a> MonthMerge<'a> {
         let under = under.map_err(fails(self.dataset, self.month))?;
         let mut part = self.rest;
         if !self.open.kept.is_empty() {
-            // Stored rows that come after these archived rows are left for the next call.
+            // The next call reads the stored rows that follow these archived rows.
             match (is_ascending, under.times.first(), under.times.last()) {
                 (true, _, Some(last)) => part.span.last = *last,
                 (false, Some(first), _) => part.span.first = *first,
@@ -341,8 +344,8 @@ impl<'a> MonthMerge<'a> {
             over.reverse();
         }
         let mut rows = under.merge(&over);
-        // If there may be more stored rows than were read, archived rows that follow the last read one
-        // cannot be returned yet.
+        // More stored rows can follow the last one that was read, so archived rows beyond it cannot be
+        // returned yet.
         let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
         match (is_ascending, over.times.first(), over.times.last()) {
             (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
@@ -389,8 +392,8 @@ impl OpenMonth<'_> {
         Ok(n)
     }
 
-    /// Removes and returns the first row range in `order`, with at most `limit` rows and at most the
-    /// rows of a page.
+    /// Removes the first row range in `order` and returns it, shortened to at most `limit` rows and one
+    /// page.
     fn take(&mut self, order: Order, limit: usize) -> Range<u64> {
         let is_ascending = order == Order::Ascending;
         let next = if is_ascending { self.kept.first_mut() } else { self.kept.last_mut() };
@@ -440,7 +443,7 @@ fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectEr
     Ok(start..end.max(start))
 }
 
-/// Splits a span into the months that are archived and the time between them.
+/// Splits a span into the archived months and the gaps between them.
 pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
     let (mut segments, mut from) = (Vec::new(), span.first.micros());
     for month in months {
@@ -462,7 +465,7 @@ pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>>
     segments
 }
 
-/// Returns the error of a month that could not be read.
+/// Returns a function that turns the cause of a failure into an error with the dataset and the month.
 pub(super) fn fails(
     dataset: DatasetId,
     month: &ArchivedMonth,

@@ -1,6 +1,7 @@
 //! Objects of the archive, on S3 or in a directory, accessed with `object_store`.
 //!
-//! Requests run on a separate small runtime, so that a reader can block on any thread.
+//! Requests use a separate small runtime, so that a reader can block any thread until its request
+//! completes.
 
 mod error;
 mod url;
@@ -41,11 +42,12 @@ const READ_WITHIN: Duration = Duration::from_secs(20);
 /// Timeout for a single request, which sends up to 8 MiB.
 const REQUEST_WITHIN: Duration = Duration::from_secs(64);
 
-/// Maximum number of retries after a temporary error, such as `SlowDown`, within [`RETRY_WITHIN`].
+/// Maximum number of retries of a request within [`RETRY_WITHIN`], after a temporary error such as
+/// `SlowDown`.
 const RETRIES: usize = 4;
 
-/// Time after the first attempt during which a request is retried, so that a restart of the server goes
-/// unnoticed.
+/// Time during which a request is retried, counted from the first attempt. A restart of the server takes
+/// less.
 const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Pause before the first retry. Each later pause is up to twice as long.
@@ -63,7 +65,8 @@ const PART_BYTES: usize = 8 * 1024 * 1024;
 /// Number of parts that are sent in parallel.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Name of the lock file of the writer in a directory. It is hidden, so that other programs skip it.
+/// Name of the file that a writer locks if the archive is a directory. It is hidden, so that other
+/// programs skip it.
 const LOCK: &str = ".lock";
 
 /// Threads of the runtime. Two suffice, since they only wait for requests.
@@ -83,7 +86,7 @@ pub struct Objects {
     lock: Option<PathBuf>,
     /// Address, for messages.
     place: String,
-    /// `None` while this is dropped.
+    /// `None` only while the value is dropped.
     #[debug(skip)]
     runtime: Option<Runtime>,
 }
@@ -159,10 +162,10 @@ impl Objects {
         &self.place
     }
 
-    /// Checks that objects can be looked up. Blocks.
+    /// Checks that the archive responds, by looking for an object. Blocks.
     ///
     /// # Errors
-    /// The [`ObjectError`] that a read would fail with.
+    /// The same [`ObjectError`] that a read would return.
     pub fn check(&self) -> Result<()> {
         self.find("dataset=0/check").map(drop)
     }
@@ -236,16 +239,17 @@ impl Objects {
                 upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                 upload.write(&part);
             }
-            // The completion of a multipart upload cannot be conditional. In a directory the lock
-            // prevents conflicts. On S3 the version is compared as late as possible: when only the last
-            // part and the completion are pending.
+            // The completion of a multipart upload cannot be conditional. In a directory, the lock
+            // prevents conflicts. On S3, the version is compared as late as possible, when only the last
+            // part and the completion are still to be sent.
             upload.wait_for_capacity(0).await?;
             let found = match store.head(&path).await {
                 Err(object_store::Error::NotFound { .. }) => None,
                 found => found?.e_tag,
             };
             if found != replaced.and_then(|replaced| replaced.e_tag) {
-                // If this fails, parts remain on S3 that are not visible as an object.
+                // If the abort fails, S3 retains the uploaded parts, but they are not visible as an
+                // object.
                 upload.abort().await.ok();
                 let (path, source) = (path.to_string(), "another version".into());
                 return Err(object_store::Error::Precondition { path, source });
@@ -271,8 +275,8 @@ impl Objects {
         self.runtime.as_ref()?.spawn_blocking(work).await.ok()
     }
 
-    /// Blocks until a request completes. Can be called on any thread, but not within another `block_on`.
-    /// The connections use the runtime.
+    /// Blocks until a request completes. Can be called on any thread, except within another `block_on`.
+    /// The tasks of its connections run on the runtime of the archive.
     fn wait<T>(
         &self,
         key: &str,
@@ -287,7 +291,7 @@ impl Objects {
     }
 }
 
-/// Waits for the lock of a directory. The returned file holds it.
+/// Waits for the lock of a directory and returns the locked file. Closing the file releases the lock.
 fn lock(path: &std::path::Path) -> std::io::Result<File> {
     let file = File::create(path)?;
     file.lock()?;

@@ -18,9 +18,9 @@ use crate::store::{PageRead, Result, StoreError};
 /// Outcome of a scan.
 #[derive(Clone, Copy)]
 enum ScanEnd {
-    /// All rows were visited, or the visitor stopped.
+    /// All rows were visited, or the visitor ended the scan.
     Done,
-    /// Rows were moved between the store and the archive.
+    /// Rows were moved between the store and the archive during the scan.
     Changed,
 }
 
@@ -35,8 +35,8 @@ struct Unvisited<'a> {
 
 impl Archive {
     /// Scans raw rows. If months are archived, rewritten or pruned in the meantime, the scan continues
-    /// after the last visited row, so that rows that move from the store to a file are neither missed
-    /// nor repeated.
+    /// after the last visited row, so that it neither misses nor repeats rows that move from the store
+    /// to a file.
     pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
         let (mut rest, mut n_tries) = (span, 0);
         while !rest.is_empty() {
@@ -79,7 +79,7 @@ impl Unvisited<'_> {
     fn scan_stored(&mut self, span: Span, visit: VisitBatch<'_>) -> Result<Option<ScanEnd>> {
         let (store, mut end) = (&self.archive.store, None);
         store.scan(self.dataset, Resolution::Raw, span, &mut |batch| {
-            // Months may have been archived before the batch was read, so that it lacks their rows.
+            // The batch can lack rows of a month that was archived before the batch was read.
             if self.is_changed(batch.span.last)? {
                 end = Some(ScanEnd::Changed);
             } else if self.visit(batch, visit)?.is_break() {

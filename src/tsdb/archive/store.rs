@@ -20,8 +20,8 @@ use crate::store::{
     RowDeletion, Since, Store, StoreError,
 };
 
-/// Maximum number of archived rows that are searched for rows above a certain number. A reader that is
-/// further behind should download the dataset.
+/// Maximum number of archived rows that are searched for rows above a requested row number. A reader
+/// that is further behind should download the dataset.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
 
 /// Returns the starts of the buckets of five minutes that contain `times`, which are sorted.
@@ -90,7 +90,7 @@ impl Archive {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let page = self.store.page(dataset, read)?;
         let mut touched = read.span;
-        // If the page is full of stored rows, only archived rows up to its last row can belong to it.
+        // In a page that is full of stored rows, archived rows can only come before its last row.
         if read.count == Count::Nothing
             && read.skip == 0
             && page.rows.len() == read.limit
@@ -155,7 +155,7 @@ impl ArchivedStore {
     }
 }
 
-/// Repeats a write until no archived rows change during its preparation.
+/// Repeats a write whose preparation read archived rows that were changed before the commit.
 async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) -> Result<T> {
     for _ in 1..TRIES {
         match write().await {

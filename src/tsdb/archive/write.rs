@@ -24,13 +24,13 @@ use sha2::{Digest as _, Sha256};
 /// Number of rows of a row group. A month of one-minute rows fits into one group.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Maximum size of the rows of a row group. A group is built in memory.
+/// Maximum size of the rows of a row group, which is built in memory.
 const GROUP_BYTES: usize = 64 * 1024 * 1024;
 
-/// Number of rows of a page. A whole page is decompressed to read a single row.
+/// Number of rows of a page. Reading a single row decompresses its whole page.
 pub(super) const PAGE_ROWS: usize = 4_096;
 
-/// Number of bytes that a checksum covers, and so the minimum size of a read.
+/// Number of bytes that a checksum covers, which makes it the minimum size of a read.
 pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
 
 /// Metadata key of the checksums of a file.
@@ -48,7 +48,7 @@ pub(super) const ID_FIELD: i32 = 2;
 /// Field number of the creation times.
 pub(super) const CREATED_FIELD: i32 = 3;
 
-/// Field number of the first column of the dataset. The others follow in the order of the columns'
+/// Field number of the first column of the dataset. Further columns follow in the order of their
 /// positions, which never change, unlike their names.
 pub(super) const FIRST_FIELD: i32 = 16;
 

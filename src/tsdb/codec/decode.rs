@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 use super::numbers::{read_floats, read_numbers};
 use super::{DecodeError, Reader, check_rows, check_sum, damaged, dtype_of};
 
-/// Appends `rows` of the chunk in `body` to `block`. `times` are their timestamps. See [`decode_body`].
+/// Appends `rows` of the chunk in `body` to `block` with their timestamps `times`. See [`decode_body`].
 ///
 /// # Errors
 /// The same as for [`decode_body`].
@@ -23,7 +23,8 @@ pub(crate) fn decode_rows(
     decode_body(block, times.len(), body, rows, wanted)
 }
 
-/// Appends `rows` of the `n_rows` in `body` to `block`, without their timestamps.
+/// Appends `rows` of a chunk to `block`, without their timestamps. The chunk has `n_rows` rows in
+/// `body`.
 ///
 /// Columns that were added to the dataset after the chunk was written have no values. If only some
 /// columns are `wanted`, the other columns have no values either, and the rows get neither ids nor

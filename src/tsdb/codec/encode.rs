@@ -46,7 +46,7 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     body
 }
 
-/// Writes `numbers`, or nothing if there are none.
+/// Writes `numbers`, or no bytes if the list is empty.
 fn put_some_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     if !numbers.is_empty() {
         put_numbers(to, numbers, packing);
@@ -104,7 +104,7 @@ fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
     put_numbers(to, &of_rows, packing);
 }
 
-/// Returns the values, with each missing one replaced by its predecessor.
+/// Returns the values, with each missing value replaced by its predecessor.
 fn filled<T: Copy>(values: &[Option<T>], start: T) -> Vec<T> {
     let mut last = values.iter().flatten().next().copied().unwrap_or(start);
     values

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64
-//! floats   form u8 · 1: f64 × n · 2: pco of n f64 · 3: exponent u8, numbers that divided by ten to it
-//!          are the floats
+//! floats   form u8 · 1: f64 × n · 2: pco of n f64 · 3: exponent u8, numbers. Each float is its number
+//!          divided by 10^exponent.
 //! pco      head · page × pages, each after its length u32
 //! ```
 //!
@@ -20,17 +20,18 @@ use pco::{ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec};
 
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 
-/// Evenly spaced numbers: row ids, creation times of a batch, most timestamps, and single rows.
+/// Form of evenly spaced numbers: row ids, creation times of a batch, most timestamps, and lists of one
+/// number.
 const LINE: u8 = 0;
 
-/// Words of 8 bytes.
+/// Form of uncompressed words of 8 bytes.
 const WORDS: u8 = 1;
 
-/// Pages of the crate `pco`.
+/// Form of pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Floats stored as integers without their decimal point. They need 5 % less space than in `pco` and
-/// half the time to read.
+/// Form of floats stored as integers without their decimal point. It needs 5 % less space than `pco` of
+/// the floats and half the time to read.
 const DECIMAL: u8 = 3;
 
 /// Compression level of `pco` for packed rows. For bars with two decimals in chunks of 1024 rows, level
@@ -41,7 +42,7 @@ const SMALL_LEVEL: usize = 2;
 /// 250 rows usually decodes a single page.
 const PAGE_ROWS: usize = 2 * FULL_BATCH_N;
 
-/// Compression level of `pco` for new rows. A list of 1000 numbers takes about 10 µs.
+/// Compression level of `pco` for new rows. Compressing 1000 numbers takes about 10 µs.
 const QUICK_LEVEL: usize = 2;
 
 /// Maximum number of decimals. Prices and volumes have up to eight.
@@ -81,7 +82,8 @@ pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     }
 }
 
-/// Decodes the numbers `rows` of the `n` in `bytes`, converts them with `make` and appends them to `to`.
+/// Decodes the integers at the indices `rows` of the list of `n` in `bytes`, converts them with `make`
+/// and appends them to `to`.
 pub(super) fn read_numbers<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -109,7 +111,8 @@ pub(super) fn read_numbers<T>(
     }
 }
 
-/// Decodes the floats `rows` of the `n` in `bytes`, converts them with `make` and appends them to `to`.
+/// Decodes the floats at the indices `rows` of the list of `n` in `bytes`, converts them with `make` and
+/// appends them to `to`.
 pub(super) fn read_floats<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -138,7 +141,7 @@ fn line(numbers: &[i64]) -> Option<(i64, i64)> {
     is_even.then_some((*first, step))
 }
 
-/// Appends `values` in the format of `pco`, or as words if these are shorter.
+/// Appends `values` in the format of `pco`, or as uncompressed words if this is shorter.
 fn put_packed<T: Number>(
     to: &mut Vec<u8>,
     values: &[T],
@@ -170,7 +173,8 @@ fn pack<T: Number>(to: &mut Vec<u8>, values: &[T], config: &ChunkConfig) -> PcoR
     Ok(())
 }
 
-/// Appends values `rows` of the `n` in `reader` to `to`, converted by `make`.
+/// Decodes the values at the indices `rows` of the list of `n` in `reader`, converts them with `make`
+/// and appends them to `to`.
 fn read_packed<T: Number, U>(
     to: &mut Vec<U>,
     mut reader: Reader<'_>,
@@ -190,7 +194,7 @@ fn read_packed<T: Number, U>(
             continue;
         }
         let end = page_rows.min(rows.end - start);
-        // Only whole batches can be read, except for the last one.
+        // `pco` reads only whole batches, except at the end of the page.
         let batches = values.get_mut(..end.next_multiple_of(FULL_BATCH_N)).unwrap_or_default();
         let mut page = chunk.page_decompressor(page, page_rows).map_err(invalid)?;
         page.read(batches).map_err(invalid)?;
@@ -210,7 +214,7 @@ fn put_words<T: Copy>(to: &mut Vec<u8>, values: &[T], word: impl Fn(T) -> [u8; 8
     }
 }
 
-/// Appends the words of `rows` to `to`, converted by `make`.
+/// Reads the words at the indices `rows`, converts them with `make` and appends them to `to`.
 fn read_words<T>(
     to: &mut Vec<T>,
     bytes: &[u8],
@@ -226,7 +230,7 @@ fn read_words<T>(
 /// integers without the decimal point.
 fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
     let mut exponent = 0;
-    // Testing a few of the floats rejects most columns with full mantissas.
+    // A test of some 16 floats rejects most columns with full mantissas.
     for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
         while scaled(*float, scale(exponent)).is_none() {
             exponent += 1;
@@ -254,7 +258,7 @@ fn scaled(float: f64, scale: f64) -> Option<i64> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let number = number as i64;
-    // Bits are compared, since -0 cannot be represented by an integer.
+    // Compares bits, since no integer represents -0.
     (unscaled(number, scale).to_bits() == float.to_bits()).then_some(number)
 }
 

@@ -1,4 +1,5 @@
-//! Digests of datasets, which are equal for a dataset and its copy in a store of another engine.
+//! Digests of datasets. A dataset and its copy have equal digests even if they are in stores of
+//! different engines.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ use crate::span::Span;
 use crate::store::engine::CatalogEntry;
 use crate::store::{Result, Store};
 
-/// Resolutions that are compared. Buckets of other resolutions are folded from these.
+/// Resolutions that are compared. The remaining resolutions are computed from these.
 const COMPARED: [Resolution; 4] =
     [Resolution::Raw, Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
@@ -23,15 +24,16 @@ pub(super) struct Digest {
     pub(super) n_buckets: u64,
     rows: u64,
     buckets: u64,
-    /// Hash of the buckets that contain the last timestamp of the digest. Later rows change them.
+    /// Hash of the buckets that contain the last timestamp of the digest. Separate from other buckets,
+    /// since later rows change them.
     last_buckets: u64,
     /// Hash of the catalog entry without the timestamp of the latest row.
     entry: u64,
 }
 
 impl Digest {
-    /// Reads a dataset up to `until`. Calls `on_rows` with the number of rows so far. If `on_rows`
-    /// stops the read, the digest is incomplete.
+    /// Computes the digest of a dataset up to `until`. Calls `on_rows` with the number of rows read so
+    /// far. If `on_rows` stops the read, the digest is incomplete.
     ///
     /// # Errors
     /// [`StoreError`](crate::store::StoreError).
@@ -78,8 +80,8 @@ impl Digest {
         })
     }
 
-    /// Returns the name of the part in which a copy differs from its source, if any. `is_ahead` is true
-    /// if the source has later rows.
+    /// Returns the name of the first part in which a copy differs from its source, if any. `is_ahead` is
+    /// true if the source has later rows.
     pub(super) fn difference(&self, copy: &Self, is_ahead: bool) -> Option<&'static str> {
         if self.rows != copy.rows {
             Some("rows")
@@ -105,8 +107,8 @@ impl Digest {
 fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHasher) {
     block.times.get(row_idx).hash(to);
     block.created.get(row_idx).hash(to);
-    // In a chunk that is older than the column, the column may be missing or have no values. Both count
-    // as equal.
+    // A chunk that is older than the column either lacks the column or has no values in it. Both have
+    // the same hash.
     for series in shown.iter().map(|idx| block.columns.get(*idx)) {
         match series {
             Some(Series::Float(values)) => {
@@ -124,7 +126,7 @@ fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHash
 
 fn hash_bucket(bucket: &Bucket, to: &mut DefaultHasher) {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    // Not every engine stores the sign of zero.
+    // Adding zero turns -0 into 0, since some engines do not store the sign of zero.
     let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());
     (timestamp, bits, count).hash(to);
 }

@@ -73,7 +73,7 @@ impl ObjectError {
             return Self::Damaged { key: key.to_owned(), what };
         }
         if let Some(transport) = transport(&error) {
-            // For example an untrusted certificate.
+            // Errors of an unknown kind, such as an untrusted certificate, do not go away with a retry.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
             let cause = innermost(transport).to_string().into();
             if is_of_credentials(&error) {
@@ -99,9 +99,9 @@ impl ObjectError {
     }
 }
 
-/// Returns true if `error` comes from a request for credentials. Its type is private, so it is
-/// recognized by the address: that of the machine's metadata service, the role of a container, or
-/// Amazon's token service.
+/// Returns true if `error` comes from a request for credentials. The type of such errors is private, so
+/// they are recognized by an address in the text: that of the machine's metadata service, of a
+/// container's role, or of Amazon's token service.
 fn is_of_credentials(error: &object_store::Error) -> bool {
     let text = error.to_string();
     let request = text.split_once("Error performing ").and_then(|(_, rest)| rest.split(' ').nth(1));
@@ -133,8 +133,7 @@ fn transport(error: &object_store::Error) -> Option<&HttpError> {
 }
 
 /// Parses the HTTP status and the S3 error code from `text`, the message of an error with a private
-/// type. The rest of the message is dropped, since it repeats the request with all inputs of its
-/// signature.
+/// type. Drops the rest of the message, which repeats the request with all inputs of its signature.
 fn parse_response(text: &str) -> Option<(u16, String)> {
     let (_, response) = text.split_once("status code: ")?;
     let status = response.get(..3)?.parse().ok()?;
