@@ -136,10 +136,10 @@ pub struct Since {
 pub enum AppendMode {
     /// The row replaces the stored row.
     Replace,
-    /// The row replaces the values of the stored row in the columns in which it has values.
+    /// Where the row has values, they replace the values of the stored row. Its other columns remain.
     Merge,
-    /// The row is copied from another store and comes after all stored rows. It keeps its creation time.
-    /// If its bucket was copied as a bucket of pruned rows, the bucket does not change.
+    /// The row is copied from another store, with its creation time, and comes after all stored rows. If
+    /// its bucket was already copied, as a bucket of pruned rows, the bucket does not change.
     Copy,
 }
 
@@ -148,14 +148,16 @@ pub enum AppendMode {
 pub struct Append {
     /// Effect on stored rows at the same timestamps.
     pub mode: AppendMode,
-    /// Rows sorted by unique timestamp. The store sets their numbers and, except in
+    /// Rows sorted by unique timestamp. The store assigns their row numbers and, except in
     /// [`AppendMode::Copy`], their creation times.
     pub rows: Block,
-    /// Creation time of the rows. In [`AppendMode::Copy`], time of the last change of the source.
+    /// Creation time of the rows. In [`AppendMode::Copy`], time of the last change of the source
+    /// dataset.
     pub now: Timestamp,
-    /// Named batches that the rows consist of, with distinct names.
+    /// Named batches that make up the rows, with distinct names.
     pub batches: Vec<Batch>,
-    /// Archived rows in the changed buckets. Only set by the archive, for rows in archived months.
+    /// Archived rows in the buckets that the append changes. Set only by the archive, for rows in
+    /// archived months.
     pub beneath: Option<Beneath>,
 }
 
@@ -166,7 +168,7 @@ pub struct RowDeletion {
     pub span: Span,
     /// Time of the deletion.
     pub now: Timestamp,
-    /// Archived rows in the span. Only set by the archive.
+    /// Archived rows in the span. Set only by the archive.
     pub archived: Option<ArchivedDeletion>,
 }
 
@@ -189,8 +191,8 @@ pub struct Appended {
 /// Latest revisions of some datasets, from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heads {
-    /// Number of times that a tag was removed from a dataset or a key. If it has changed, some keys may
-    /// have lost access to datasets.
+    /// Number of times that a tag was removed from a dataset or a key. If this number has changed, some
+    /// keys can have lost access to datasets.
     pub n_withdrawn: i64,
     /// Revision of each existing dataset.
     pub revisions: HashMap<DatasetId, u64>,
@@ -201,30 +203,30 @@ pub struct Heads {
 pub struct Commit {
     /// Revision of the dataset after the commit.
     pub revision: u64,
-    /// Number of the first row of the commit. Its rows are numbered without gaps.
+    /// Number of the first row of the commit. The rows of a commit have consecutive numbers.
     pub first_row: i64,
-    /// Number of rows, or 0 if the commit removed rows.
+    /// Number of appended rows, or 0 if the commit removed rows.
     pub n_rows: u64,
 }
 
-/// Callback of an append. Called once, in the order of commits, when the rows are durable and before the
-/// append returns.
+/// Callback of an append. Called once the rows are durable, before the append returns, in the order of
+/// commits.
 pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 
 /// Result of a removal of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// Number of removed rows, including rows that were replaced by stored rows.
+    /// Number of removed rows. A prune also counts archived rows that a stored row had replaced.
     pub n_rows: u64,
     /// Revision of the dataset. Unchanged if no rows were removed.
     pub revision: u64,
 }
 
-/// Callback of a removal. Called once, in the order of commits, when the removal is durable and before
-/// it returns. Also called if a prune finds no rows and makes no commit.
+/// Callback of a removal. Called once the removal is durable, before it returns, in the order of
+/// commits. Also called if a prune finds no rows and makes no commit.
 pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
 
-/// Cause of a failure in an engine.
+/// Cause of a failure, as reported by the engine.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// Result of an operation of a store.
@@ -257,7 +259,7 @@ pub enum StoreError {
     /// The disk is full. Acknowledged writes are safe and reads continue.
     #[error("disk of the dataset store is full; writes continue once there is space")]
     Full,
-    /// Another process locked the file for longer than a write waits. The write was rejected.
+    /// Another process held the lock of the file for longer than a write waits. The write was rejected.
     #[error("dataset store is locked by another process")]
     Locked,
     /// The file is not writable, or the store was opened read-only. Reads continue.
@@ -292,7 +294,7 @@ pub enum StoreError {
         /// Id of the dataset.
         dataset: DatasetId,
     },
-    /// A row is older than the pruned rows of the dataset.
+    /// A row is older than the oldest timestamp that pruning leaves in the dataset.
     #[error("rows before {kept_from} were pruned, and are not accepted")]
     Pruned {
         /// Earliest timestamp at which rows are accepted.
@@ -301,8 +303,8 @@ pub enum StoreError {
     /// A batch of the append is already stored. The whole append was rejected.
     #[error("batch is already stored")]
     BatchStored,
-    /// The database cannot be reached or does not accept writes now. A write in progress is stored
-    /// completely or not at all.
+    /// The database cannot be reached or does not accept writes now. A write in progress was stored
+    /// either completely or not at all.
     #[error("database of the dataset store is down, overloaded or changing its leader")]
     Unreachable(#[source] Cause),
     /// Archived rows cannot be read or written. Stored rows are not affected.
@@ -319,13 +321,13 @@ pub enum StoreError {
     /// The store has archived rows but was opened without its archive.
     #[error("dataset store has archived rows; name its archive with --archive")]
     NoArchive,
-    /// Archived rows changed while a write that depends on them was prepared. The write was rejected.
+    /// Archived rows changed while a write was prepared from them. The write was rejected.
     #[error("archived rows of dataset {dataset} changed during the operation")]
     ArchiveChanged {
         /// Dataset of the rows.
         dataset: DatasetId,
     },
-    /// The buckets of a read would be computed from too many rows.
+    /// A read would have to compute its buckets from too many rows.
     #[error(
         "buckets of resolution={resolution} would be computed from more than {n_max} rows or shorter \
          buckets; use narrower bounds, or a multiple of 5m, 1h or 1d"
@@ -347,7 +349,8 @@ impl StoreError {
     }
 }
 
-/// Datasets and access rights of a store, and everything else that does not depend on archived rows.
+/// Operations on the datasets and access rights of a store, and all others that do not depend on
+/// archived rows.
 ///
 /// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name further
 /// errors.
@@ -369,19 +372,19 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>>;
 
-    /// Attaches a tag to a dataset or gives it to a key, or undoes either. Returns false if nothing
+    /// Attaches a tag to a dataset, gives it to a key, or undoes one of these. Returns false if nothing
     /// changed.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
-    /// Returns the batch that `writer` named `key`, if the store still remembers it. Reads the latest
-    /// commit, never a replica.
+    /// Returns the batch that `writer` named `key`, or `None` if no such batch is recorded. Reads the
+    /// latest commit, never a replica.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
-    /// Prunes rows before `before`, at most about `limit_rows` of them. Returns the number of removed
-    /// rows, which includes rows that were replaced.
+    /// Removes rows before `before`, at most about `limit_rows` of them. Returns the number of removed
+    /// rows, including archived rows that a stored row had replaced.
     ///
-    /// Their buckets remain. Later appends of rows before that timestamp, rounded down to five minutes,
-    /// are rejected.
+    /// The buckets of the removed rows remain. Later appends of rows before `before`, rounded down to
+    /// five minutes, are rejected.
     fn prune(
         &self,
         dataset: DatasetId,
@@ -392,25 +395,25 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes a dataset. Returns false if it does not exist.
     ///
-    /// The dataset is invisible when this returns. Its space is freed in small steps afterwards. This
-    /// continues after the store is opened again.
+    /// The dataset is invisible when this returns. Its space is then freed in small steps, which
+    /// continue after a restart.
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>>;
 
-    /// Immediately does the maintenance that otherwise runs in small steps between writes: frees the
-    /// space of deleted datasets and packs old rows and buckets.
+    /// Completes the maintenance that otherwise runs in small steps between writes: frees the space of
+    /// deleted datasets and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Returns the dataset as it is visible to `key`, or to the service if there is no key. Returns
-    /// `None` if it is not visible. If several datasets have the name, the key's own dataset is
-    /// meant.
+    /// `None` if it is not visible. If several datasets have the name, the dataset that `key` owns is
+    /// chosen.
     ///
     /// # Errors
     /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
-    /// Returns a number that changes with any commit to the store, by this process or another. Returns
-    /// `None` if reading it would block. Data that is read after the number remains valid until the
-    /// number changes.
+    /// Returns a number that changes with every commit to the store, of this process or another. Data
+    /// that was read after this number remains valid until the number changes. Returns `None` if reading
+    /// the number would block.
     fn version(&self) -> Option<i64>;
 
     /// Returns the datasets that are visible to `key` and match `filter`.
@@ -422,42 +425,42 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Returns the keys that hold the tag `tag` of `owner`, in ascending order.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
-    /// Returns the lowest id of a dataset above `after`, or the first one if `after` is `None`.
+    /// Returns the lowest dataset id above `after`, or the lowest id of all if `after` is `None`.
     fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>>;
 
-    /// Returns the granted tags, as the changes that would grant them again. Used to copy them to
-    /// another store.
+    /// Returns all tags that keys hold, as the changes that would give them these tags in a copy of the
+    /// store.
     fn grants(&self) -> Result<Vec<TagChange>>;
 
     /// Returns the datasets with a retention limit in their metadata.
     fn retained(&self) -> Result<Vec<Dataset>>;
 
-    /// Returns the earliest timestamp such that the rows from it on fit into about `n_bytes`. The latest
-    /// chunk always counts as fitting. Returns `None` if all rows fit.
+    /// Returns the timestamp at which to prune so that the remaining rows fit into about `n_bytes`. The
+    /// latest chunk always remains. Returns `None` if all rows fit.
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>>;
 
     /// Returns true if the store rejects writes, for example because it is a standby. Writes fail with
     /// [`StoreError::ReadOnly`].
     fn is_read_only(&self) -> bool;
 
-    /// Checks that the store accepts writes: its file is in place and the disk has space. If a write has
-    /// failed for lack of space, repeats a trial write of the same size from time to time.
+    /// Checks that the store accepts writes: its file is in place and the disk has space. After a write
+    /// that failed for lack of space, a trial write of the same size is made from time to time.
     ///
     /// # Errors
     /// The reason why the store does not accept writes.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns figures of the connections to the database, or `None` if the store is a file.
+    /// Returns the metrics of the connections to the database, or `None` if the store is a file.
     fn database(&self) -> Option<Figures> {
         None
     }
 
-    /// Limits the file to `n_pages` to simulate a full disk.
+    /// Limits the file to `n_pages` pages to simulate a full disk.
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>>;
 
-    /// Returns the interface to the commits of other services, or `None` if this is the only service
-    /// that writes to the store.
+    /// Returns access to the commits of other services, or `None` if this is the only service that
+    /// writes to the store.
     fn shared(&self) -> Option<&dyn SharedStore> {
         None
     }
@@ -466,7 +469,7 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     fn era(&self) -> i64;
 }
 
-/// A store of datasets with their rows and buckets. It derefs to its [`Catalog`].
+/// A store of datasets with their rows and buckets. It dereferences to its [`Catalog`].
 ///
 /// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name
 /// further errors.
@@ -475,11 +478,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the datasets and access rights.
     fn catalog(&self) -> &(dyn Catalog + 'static);
 
-    /// Stores rows, the buckets they change and their batches in one commit.
+    /// Stores rows with their batches, and updates buckets, in one commit.
     ///
     /// # Errors
-    /// [`StoreError::BatchStored`] if a batch is already stored. A batch is forgotten when its dataset
-    /// is deleted, a day after it was stored, or earlier if its writer stores very many batches.
+    /// [`StoreError::BatchStored`] if a batch is already stored. The record of a batch is removed with
+    /// its dataset, a day after the batch was stored, or earlier if its writer stores very many batches.
     fn append(
         &self,
         dataset: DatasetId,
@@ -490,7 +493,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes the rows of a span and updates the buckets, in one commit. Returns the number of deleted
     /// rows, including archived rows.
     ///
-    /// Buckets without rows are deleted. Buckets of pruned rows remain unless the span covers them.
+    /// Buckets that lose all their rows are deleted. Buckets of pruned rows remain unless the span
+    /// covers them completely.
     fn delete_rows(
         &self,
         dataset: DatasetId,
@@ -498,20 +502,21 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
-    /// Reads a page of rows or buckets and counts the matches.
+    /// Reads a page of rows or buckets, and counts all matches if `read` requests it.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// Returns the rows with numbers above `after`, at most `limit`. Returns `None` if that number is
-    /// unknown or too far back.
+    /// Returns the rows with row numbers above `after`, at most `limit`. Returns `None` if the number
+    /// `after` is unknown or too far back.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;
 
     /// Passes all rows or buckets of a span to `visit`, in ascending order in batches.
     ///
     /// A row that was stored when the scan began and is not removed during the scan is visited once, in
-    /// its original version or a later one. A row that is added during the scan may be visited. A file
-    /// is read in one snapshot. A batch is only read when its rows are requested, so that a visitor that
-    /// recognizes its [`chunk_id`](row_batch::RowBatch::chunk_id) can skip the batch. A database is read
-    /// in one transaction per batch, so that a slow visitor does not hold a transaction open.
+    /// its original version or a later one. A row that is added during the scan is either visited or
+    /// not. SQLite reads all batches in one snapshot, and reads a batch only when its rows are
+    /// requested, so that a visitor that recognizes its [`chunk_id`](row_batch::RowBatch::chunk_id) can
+    /// skip the batch. PostgreSQL reads each batch in its own transaction, so that a slow visitor does
+    /// not hold a transaction open.
     fn scan(
         &self,
         dataset: DatasetId,
@@ -535,13 +540,13 @@ pub trait SharedStore {
     /// Returns the latest revisions of `datasets`, skipping missing datasets.
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
 
-    /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`.
-    /// Commits are recorded for some hours. If the commit that follows `after` is no longer recorded,
-    /// the first returned commit has a higher revision than `after` + 1.
+    /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`. The
+    /// records of commits are removed after some hours. If the commit that follows `after` is no longer
+    /// recorded, the first returned commit has a higher revision than `after` + 1.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
 
-    /// Waits for a hint that another service has committed something, possibly before the call.
-    /// Hints can get lost. For one caller at a time. Cancel-safe.
+    /// Waits for a hint that another service has committed something, possibly before the call. Hints
+    /// can get lost. Supports one caller at a time. Cancel-safe.
     fn hinted(&self) -> BoxFuture<'_, ()> {
         Box::pin(pending())
     }

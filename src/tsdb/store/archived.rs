@@ -1,10 +1,10 @@
-//! Records of the archive in a store: the months of a dataset that are in Parquet files, with the data
-//! that writes to such months need.
+//! Records of archived months in a store. Also the archived rows that a write to an archived month
+//! depends on.
 //!
-//! [`crate::archive`] writes and reads the files in the same way for every engine. An engine records
-//! each file. It removes rows from its tables in the transaction that puts their file into effect. While
-//! a file is being replaced, its month has two records: the file in effect and the announced file.
-//! Merged with the stored rows, both files have the same rows, so that readers may use either.
+//! [`crate::archive`] writes and reads the Parquet files, independent of the engine. An engine records
+//! each file, and removes its rows from the tables in the transaction that puts the file into effect.
+//! While a file is being replaced, its month has two records: the file in effect and the announced file.
+//! Merged with the stored rows, both files have the same rows, so readers can use either.
 
 use model::block::Block;
 use model::dataset::DatasetId;
@@ -17,13 +17,12 @@ use crate::span::Span;
 /// is to be deleted.
 pub(super) type FileState = i32;
 
-/// Record of a file, which has the rows of one month of a dataset.
+/// Record of a Parquet file with the rows of one month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFile {
-    /// Month of the rows.
     pub month: Month,
-    /// Random number that identifies this version of the record. It changes whenever rows of the file
-    /// are deleted.
+    /// Random number that identifies this version of the record. A deletion of rows of the file changes
+    /// it.
     pub stamp: i64,
     /// Key of the object, below the address of the archive.
     pub key: String,
@@ -33,9 +32,9 @@ pub struct ArchivedFile {
     pub n_bytes: u64,
     /// SHA-256 of the file.
     pub sha256: [u8; 32],
-    /// Length of the last part of the file, which contains the checksums of the rest.
+    /// Length of the end of the file that contains the checksums of the rest.
     pub tail_bytes: u64,
-    /// CRC-32 of that part.
+    /// CRC-32 of these last bytes.
     pub tail_crc: u32,
     /// Timestamps of the first and the last row.
     pub rows: Span,
@@ -52,15 +51,15 @@ pub struct ArchivedFile {
 pub struct ArchivedMonth {
     /// File in effect.
     pub file: ArchivedFile,
-    /// Files that were announced to replace it. One of them may already have replaced it.
+    /// Files that were announced to replace the file in effect. One of them can already be in its place.
     pub next: Vec<ArchivedFile>,
     /// Spans of rows that were deleted since the file was written.
     pub cuts: Vec<Span>,
 }
 
 impl ArchivedMonth {
-    /// Groups records of files and deleted spans by month. The records are sorted by month. Within a
-    /// month, the file in effect comes first.
+    /// Groups records of files and deleted spans by month. `files` must be sorted by month, and within a
+    /// month begin with the file in effect.
     pub(super) fn group(
         files: impl IntoIterator<Item = (ArchivedFile, FileState)>,
         cuts: impl IntoIterator<Item = (Month, Span)>,
@@ -72,7 +71,8 @@ impl ArchivedMonth {
                 None if state == 1 => {
                     months.push(Self { file, next: Vec::new(), cuts: Vec::new() });
                 }
-                // The file is being written for the first time and its rows are still in the store.
+                // The month is being archived for the first time, and all of its rows are still in the
+                // store.
                 None => {}
             }
         }
@@ -85,17 +85,17 @@ impl ArchivedMonth {
     }
 }
 
-/// Archived rows that a write needs, with the files they were read from.
+/// Archived rows that a write depends on, with the stamps of their files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beneath {
-    /// Span of the archived rows on which the write depends: at least the buckets of five minutes in
-    /// which it changes rows.
+    /// Span of the archived rows that the write depends on: at least all buckets of five minutes in
+    /// which rows change.
     pub span: Span,
-    /// Stamps of the files in effect of the months that overlap the span, sorted by month. The write
-    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if they have changed
-    /// in the meantime.
+    /// Stamps of the files in effect of all months that overlap the span, sorted by month. The write
+    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these stamps have
+    /// changed by then.
     pub stamps: Vec<i64>,
-    /// Archived rows of the buckets that are folded again. Stored rows take precedence over them.
+    /// Archived rows of the buckets that the write computes again. Stored rows take precedence.
     pub rows: Block,
 }
 
@@ -104,36 +104,36 @@ pub struct Beneath {
 pub struct ArchivedDeletion {
     /// Timestamp of the latest archived row that remains.
     pub newest_archived: Option<Timestamp>,
-    /// Archived rows that remain in the buckets at both ends of the deleted span. Its `span` is all of
-    /// time, since `newest_archived` depends on all archived rows.
+    /// Archived rows that remain in the buckets at both ends of the deleted span. Their `span` is
+    /// [`Span::ALL`](crate::span::Span::ALL), since `newest_archived` depends on all archived rows.
     pub beneath: Beneath,
     /// Number of archived rows in the span that no stored row replaces.
     pub n_rows: u64,
     /// Revision of the dataset before the rows were counted.
     pub revision: u64,
-    /// Parts of the span with archived rows, and the number of stored rows in each part. The deletion
-    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these numbers
-    /// have changed, or if rows were deleted since `revision`. Other commits do not affect it.
+    /// Parts of the span that contain archived rows, each with its number of stored rows. The deletion
+    /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if one of these
+    /// numbers has changed, or if rows were deleted since `revision`. Other commits do not affect the
+    /// deletion.
     pub stored: Vec<(Span, u64)>,
     /// New stamp of the files of all months that overlap the span. The span is recorded as a cut of
     /// these files.
     pub stamp: i64,
 }
 
-/// Completion of a file: the file comes into effect and its rows are removed from the store.
+/// Request to put a file into effect and to remove its rows from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveCommit {
     /// Dataset of the rows.
     pub dataset: DatasetId,
     /// Month of the announced file.
     pub month: Month,
-    /// Stamp of the announced file. `None` if no rows of the month are left, so that the month has no
-    /// file any more.
+    /// Stamp of the announced file. `None` removes the file of the month, which has no rows left.
     pub stamp: Option<i64>,
-    /// Revision of the dataset before the rows of the file were read. The completion is rejected if rows
-    /// were deleted since.
+    /// Revision of the dataset before the rows of the file were read. The file is rejected if rows were
+    /// deleted since then.
     pub revision: u64,
-    /// Highest row number of the stored rows before the file was written. Rows with higher numbers stay
-    /// in the store.
+    /// Highest row number in the store before the file was written. Rows with higher numbers remain in
+    /// the store.
     pub last_row: i64,
 }

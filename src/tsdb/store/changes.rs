@@ -1,4 +1,4 @@
-//! Changes of the catalog, in the tables of an engine.
+//! Changes of the catalog that are the same for all engines, as SQL statements.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use super::{Result, Sight, StoreError};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef, NewDataset};
 use crate::rollup::check_refold;
 
-/// Parts of the catalog that each engine stores in its own way.
+/// Operations on the catalog that each engine implements differently.
 pub(super) trait CatalogSession: Session {
     /// Statement that marks the column with the id `?1` as deleted.
     const DELETE_COLUMN: &'static str;
@@ -25,8 +25,8 @@ pub(super) trait CatalogSession: Session {
         which: DatasetRef,
     ) -> impl Future<Output = Result<Option<Sight>>>;
 
-    /// Creates either all or none of the datasets. A single dataset can be given its id. Ids of new
-    /// datasets continue above it.
+    /// Creates either all or none of the datasets. A single dataset can be given its `id`. Later
+    /// datasets get higher ids.
     fn create(
         &mut self,
         all: &[NewDataset],
@@ -40,7 +40,7 @@ pub(super) trait CatalogSession: Session {
     /// [`Refusal::NameTaken`](crate::catalog::Refusal::NameTaken).
     fn describe(&mut self, old: &Dataset, new: &Dataset) -> impl Future<Output = Result<()>>;
 
-    /// Adds the columns that a dataset lacks, after its `old` columns.
+    /// Adds columns to a dataset after its `old` columns. Columns that already exist are skipped.
     fn add_columns(
         &mut self,
         dataset: DatasetId,
@@ -89,8 +89,8 @@ pub(super) async fn change<S: CatalogSession>(
             }
         }
     }
-    // The record is updated even if nothing changes, since its new version tells writers of PostgreSQL
-    // that the columns may have changed.
+    // Updates the record even if nothing changes: its new version tells writers of PostgreSQL that the
+    // columns can have changed.
     let sql = "UPDATE datasets.datasets SET updated_at = coalesce(?2, updated_at) WHERE id = ?1";
     s.run(sql, &[&id.get(), &updated]).await?;
     find(s, id).await

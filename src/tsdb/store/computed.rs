@@ -1,4 +1,4 @@
-//! Buckets of any length, computed when they are read from raw rows or stored buckets.
+//! Buckets of any length, computed during a read from raw rows or stored buckets.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -13,24 +13,23 @@ use crate::catalog::DatasetRef;
 use crate::rollup::{Fold, as_stored, coarsen};
 use crate::span::{Order, Span, just_before};
 
-/// Maximum number of rows or stored buckets from which the buckets of a read are computed. This takes
-/// about a second.
+/// Maximum number of rows or stored buckets from which a read computes its buckets. This many take about
+/// a second.
 const SOURCE_ROWS_MAX: u64 = 5_000_000;
 
-/// Maximum number of attempts to compute a page while commits change the dataset. The page of the
-/// last attempt is neither current nor cached.
+/// Maximum number of attempts to compute a page while commits change the dataset. The last attempt is
+/// returned even if the dataset changed again, with the earlier revision, so that it is not cached.
 const READS_MAX: u32 = 3;
 
-/// Growth factor of the part of a span that is searched for the latest buckets. The part grows
-/// until it has enough buckets.
+/// Factor by which the searched part of a span grows until it contains enough of the latest buckets.
 const GROWTH: u32 = 8;
 
 impl dyn Store {
-    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset, as of the revision
-    /// of the page or earlier.
+    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset at the revision of
+    /// the page or an earlier one.
     ///
     /// # Errors
-    /// [`StoreError::TooManySourceRows`]. Also as [`Store::page`].
+    /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].
     pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
         let Resolution::Every(length) = read.resolution else {
             return self.page(sight.dataset.id, read);
@@ -39,7 +38,8 @@ impl dyn Store {
         let mut n_reads = 1;
         loop {
             let page = self.compute_page(&latest, read, length)?;
-            // Rows that were committed between the scans of the page might have moved its buckets.
+            // The page is computed in several scans. If rows were committed between them, its buckets
+            // can be inconsistent, so the page is computed again.
             let after = self.sight(None, &DatasetRef::Id(sight.dataset.id))?;
             let after = after.ok_or(StoreError::NoDataset { dataset: sight.dataset.id })?;
             if after.revision == latest.revision || n_reads == READS_MAX {
@@ -88,7 +88,7 @@ impl dyn Store {
     /// Passes rows or buckets to `visit` like [`Store::scan`], at any resolution.
     ///
     /// # Errors
-    /// [`StoreError::TooManySourceRows`]. Also as [`Store::scan`].
+    /// [`StoreError::TooManySourceRows`], and the errors of [`Store::scan`].
     pub fn scan_at(
         &self,
         sight: &Sight,
@@ -113,8 +113,8 @@ impl dyn Store {
         Ok(n_buckets)
     }
 
-    /// Returns a part of the end of a span with at least `n_wanted` buckets, or the whole span, and its
-    /// number of buckets.
+    /// Returns the end of a span that contains at least `n_wanted` buckets, or else the whole span, with
+    /// its number of buckets.
     fn latest_part(
         &self,
         sight: &Sight,
@@ -130,7 +130,8 @@ impl dyn Store {
                 span: source_span(resolution, rest),
                 ..PageRead::raw(rest, Order::Descending, 1)
             };
-            // A gap before the part is skipped, since the buckets beyond it might need many rows.
+            // The search continues at the latest row before the part. This skips gaps, which would
+            // otherwise make the part grow until it contains too many rows.
             let Some(newest) = self.page(sight.dataset.id, &newest)?.rows.timestamp(0) else {
                 return Ok((span, n_found));
             };
@@ -168,7 +169,7 @@ fn compute(
     let Some(fold) = fold.filter(|_| span.first <= span.last) else { return Ok(()) };
     let mut n_rows = 0_u64;
     let mut is_stopped = false;
-    // The bucket of the last row, which may have more rows.
+    // Bucket of the last row, which rows of the next batch can extend.
     let mut last: Option<Bucket> = None;
     let mut pass = |buckets: Vec<Bucket>| {
         if buckets.is_empty() {
@@ -199,7 +200,7 @@ fn compute(
     pass(last.into_iter().collect()).map(|_| ())
 }
 
-/// Returns the span of the rows of all buckets that start within `span`.
+/// Returns the span of all rows that belong to buckets that start within `span`.
 fn source_span(resolution: Resolution, span: Span) -> Span {
     let length = resolution.bucket().unwrap_or_default();
     let first = resolution.bucket_start(span.first);

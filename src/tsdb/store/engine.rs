@@ -1,4 +1,4 @@
-//! Interface of engines for the archive and for copies of datasets.
+//! Interface that engines implement for the archive and for copies of datasets.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::span::Span;
 pub struct CatalogEntry {
     /// Id, name, description, metadata and times.
     pub dataset: Dataset,
-    /// Key that may write to it; `None` for the service itself.
+    /// Key that owns the dataset and can write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
     /// Columns in the order of their positions, including deleted columns.
     pub columns: Vec<Column>,
@@ -45,13 +45,15 @@ impl CatalogEntry {
     }
 }
 
-/// A store that keeps records of archived months, and that datasets can be copied from and to.
+/// A store that records archived months, and from and to which datasets can be copied.
 ///
 /// [`append`](Store::append) fails with
-/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived
-/// rows, unless they are given. [`delete_rows`](Store::delete_rows) fails if the dataset has archived rows.
-/// [`prune`](Catalog::prune) prunes archived months only as a whole, and no stored rows in archived months
-/// that remain.
+/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if a row is not later than all
+/// archived rows and [`Append::beneath`](super::Append::beneath) is missing.
+/// [`delete_rows`](Store::delete_rows) fails with the same error if the dataset has archived rows and
+/// [`RowDeletion::archived`](super::RowDeletion::archived) is missing. [`prune`](Catalog::prune) removes
+/// archived months only as a whole. It does not remove the stored rows of an archived month that
+/// remains.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
@@ -60,8 +62,9 @@ pub trait Engine: Catalog + Store {
     /// rows and buckets.
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores buckets of five minutes of pruned rows, with the longer buckets that are folded from them,
-    /// in a dataset without rows. They come after the stored buckets and before `kept_from`.
+    /// Stores copied buckets of five minutes, of rows that were pruned in the source, and the longer
+    /// buckets computed from them. The dataset must have no rows. All buckets come after the stored
+    /// buckets and before `kept_from`.
     fn copy_buckets(
         &self,
         dataset: DatasetId,
@@ -75,17 +78,17 @@ pub trait Engine: Catalog + Store {
     /// Returns true if any dataset has archived months, or if a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Returns the highest row number of a dataset, or a higher unused number. All rows with numbers up
-    /// to it are committed.
+    /// Returns the highest row number of a dataset, or a higher unused number. All rows up to this
+    /// number are committed.
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
-    /// Acquires or extends the lease for the process `holder`. It lasts for `length` from now by the
-    /// clock of the engine. Returns false if another process has the lease. Only its holder may write to
-    /// the archive.
+    /// Acquires or extends the lease for the process `holder`, for the time `length` from now by the
+    /// clock of the engine. Returns false if another process has the lease. Only the holder of the lease
+    /// may write to the archive.
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
-    /// Records that `file` is about to be written. Earlier announcements for its month stay until a file
-    /// is committed. Returns false if `holder` does not have the lease any more.
+    /// Records that `file` is about to be written. Earlier announcements for the month remain until one
+    /// of its files is committed. Returns false if `holder` no longer has the lease.
     fn announce_file(
         &self,
         dataset: DatasetId,
@@ -93,21 +96,22 @@ pub trait Engine: Catalog + Store {
         holder: i64,
     ) -> BoxFuture<'_, Result<bool>>;
 
-    /// Puts the announced file into effect. In one transaction, removes the stored rows that are in the
-    /// file and the cuts that it already reflects. Neither buckets nor the revision of the dataset
-    /// change. Returns false without a change if the lease is lost, rows were deleted meanwhile, or
-    /// another file was announced.
+    /// Puts the announced file into effect. The same transaction removes the stored rows that are in the
+    /// file, and the records of deletions that the file already reflects. Neither buckets nor the
+    /// revision of the dataset change. Returns false without a change if `holder` has lost the lease,
+    /// rows were deleted meanwhile, or another file was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
-    /// Returns a file that has been out of effect for `grace`, by the clock of the engine.
+    /// Returns the dataset and key of a file that has been out of effect for `grace`, by the clock of
+    /// the engine.
     fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
 
-    /// Removes the record of a file that was out of effect, once the file is deleted.
+    /// Removes the record of a deleted file that was out of effect.
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
 }
 
 impl From<&CatalogEntry> for NewDataset {
-    /// Omits the tags, which would let others read the dataset.
+    /// Omits the tags, so that only the owner can read the new dataset.
     fn from(entry: &CatalogEntry) -> Self {
         let Dataset { name, description, metadata, .. } = entry.dataset.clone();
         let columns = entry.visible().map(|(_, column)| (column.name.clone(), column.dtype));

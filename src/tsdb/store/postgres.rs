@@ -1,12 +1,11 @@
 //! The shared store: a PostgreSQL database, which several services can use at the same time.
 //!
 //! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
-//! can read. A write locks the dataset's record in the table `datasets` until it commits, so that
-//! revisions are in the order of commits, whichever service made them. Changed buckets are folded by
-//! this program, from the new rows and the few stored buckets or rows that they continue, and are
-//! committed with the rows.
+//! can read. A write locks the dataset's record in the table `datasets` until it commits, so that the
+//! revisions of all services are in the order of their commits. This program computes changed buckets
+//! from the new rows and the few stored buckets or rows next to them, and commits them with the rows.
 //!
-//! The connections use a separate small runtime. Therefore reads can block any thread, and a write
+//! The connections use a separate small runtime. Therefore a read can block any thread, and a write
 //! continues if its caller is cancelled.
 
 mod append;
@@ -63,22 +62,22 @@ use crate::span::{Order, Span, just_after};
 /// Maximum number of connections of a service, not counting the connection that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
-/// Settings of the connections. The connections that are not for writes serve pages and downloads.
+/// Settings of the connections. Connections that are not reserved for writes serve pages and downloads.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
 
-/// Threads of the runtime. A writer spends most of its time here on folding and encoding rows. The rest
-/// of the work is done by the database.
+/// Threads of the runtime. Of the work of a write, these threads only fold and encode rows. The database
+/// does the rest.
 const THREADS: usize = 2;
 
-/// Tests an update that has no effect, and a read of every table.
+/// Statements that check the permissions: an update without effect, and a read of every table.
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
          datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
 
-/// Queues of the datasets with active writers. Writers of a dataset wait for each other here rather than
-/// in the database, where each of them would occupy a connection.
+/// Queue of each dataset with active writers. Writers of a dataset wait here for one another, since
+/// waiting in the database would occupy a connection each.
 type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
 
 /// The shared store.
@@ -90,7 +89,7 @@ pub struct PostgresStore {
     turns: Arc<Turns>,
     hints: Arc<Hints>,
     group: Group,
-    /// `None` while this is dropped.
+    /// `None` only while the store is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -107,7 +106,7 @@ impl PostgresStore {
         store.within(|| {
             store.group.spawn("dataset store", maintenance::run(connections.clone()));
             store.group.spawn("send hints", async move { hints.send(&connections).await });
-            // Behind a pooler, a connection that listens would be shared with other callers.
+            // A pooler would share a listening connection with other clients.
             if !is_pooled {
                 let receive = async move { receive.0.receive(&receive.1).await };
                 store.group.spawn("receive hints", receive);
@@ -150,19 +149,19 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Calls `work` in the context of the runtime.
+    /// Calls `work` in the context of the runtime, so that it can spawn tasks and use connections.
     fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let _context = self.runtime.as_ref().map(Runtime::enter);
         work()
     }
 
-    /// Blocks until `work` is done. Can be called on any thread. On a thread of a tokio runtime, the
-    /// cooperative budget of the current task must not interrupt the wait.
+    /// Blocks until `work` is done. Can be called on any thread. `unconstrained` prevents the
+    /// cooperative budget of a tokio task from interrupting the wait.
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
     }
 
-    /// Runs `work`, which is a single statement. Blocks.
+    /// Runs `work`, which executes a single statement. Blocks.
     fn read<T: Send>(
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
@@ -178,7 +177,7 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Transaction, work))
     }
 
-    /// Runs `work` in a transaction, after earlier writers of its dataset.
+    /// Runs `work` in a transaction, after the earlier writes of its dataset.
     fn write<T: Send + 'static>(
         &self,
         dataset: Option<DatasetId>,
@@ -187,7 +186,7 @@ impl PostgresStore {
         self.write_and_report(dataset, work, |_| {})
     }
 
-    /// Does the same as [`Self::write`] and calls `on_commit` with the result.
+    /// Runs `work` like [`Self::write`] and calls `on_commit` with its result.
     fn write_and_report<T: Send + 'static>(
         &self,
         dataset: Option<DatasetId>,
@@ -212,8 +211,8 @@ impl PostgresStore {
                 hints.note_commit();
             }
             drop(turn);
-            // The map and this writer each hold the queue. If more references exist, another writer is
-            // waiting.
+            // Removes the queue unless another writer waits. Without waiting writers, only the map and
+            // this writer have references to it.
             let mut turns = turns.lock();
             if queue.is_some_and(|queue| Arc::strong_count(&queue) <= 2)
                 && let Some(dataset) = dataset
@@ -221,7 +220,7 @@ impl PostgresStore {
                 turns.remove(&dataset);
             }
             drop(turns);
-            // The caller may have been cancelled.
+            // Fails only if the caller was cancelled.
             drop(reply.send(done));
         };
         self.within(|| self.group.spawn_to_end("write", write));
@@ -267,7 +266,7 @@ impl Catalog for PostgresStore {
     ) -> BoxFuture<'_, Result<Sight>> {
         self.write(Some(dataset), move |c| {
             async move {
-                // The lock prevents other writers from adding rows in the meantime.
+                // The lock prevents other writers from adding rows to an empty dataset meanwhile.
                 let is_empty = Head::lock(c, dataset).await?.state.is_empty();
                 changes::change(c, dataset, change, is_empty, now).await
             }
@@ -314,7 +313,8 @@ impl Catalog for PostgresStore {
     }
 
     fn version(&self) -> Option<i64> {
-        // Checking for commits of other services would need a round trip.
+        // Detecting commits of other services would need a round trip to the database, which would
+        // block.
         None
     }
 
@@ -372,7 +372,7 @@ impl Catalog for PostgresStore {
 
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, _: u32) -> BoxFuture<'_, Result<()>> {
-        // The disk belongs to the database server, so there is nothing to check.
+        // The disk belongs to the database server and cannot be checked from here.
         ready(Ok(())).boxed()
     }
 
@@ -436,7 +436,7 @@ impl Store for PostgresStore {
         mut span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        // Rows that are added during the scan could prevent it from finishing.
+        // Ends the scan at the current latest row, since rows added meanwhile could make it endless.
         if resolution == Resolution::Raw {
             let sight = self.sight(None, &DatasetRef::Id(dataset))?;
             let newest = sight.ok_or(StoreError::NoDataset { dataset })?.newest;

@@ -1,4 +1,4 @@
-//! Records of archived files in the tables of an engine.
+//! Records of archived files, as SQL statements for all engines.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Result, StoreError, series};
 use crate::archive::month::Month;
 use crate::span::Span;
 
-/// Returns the starts of the months that contain the ends of a span.
+/// Returns the starts of the months that contain the first and the last timestamp of a span.
 const fn months_of(span: Span) -> (Time, Time) {
     (Time(Month::of(span.first).start()), Time(Month::of(span.last).start()))
 }
@@ -25,7 +25,7 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Reads the record of a file and its state.
+/// Reads a file and its state from a record.
 fn file_of(row: &Row<'_>) -> Result<(ArchivedFile, FileState)> {
     let time = |idx| row.get(idx).map(|Time(at)| at);
     let number = |idx| Ok::<u64, StoreError>(row.get_unsigned(idx)?.unwrap_or_default());
@@ -83,7 +83,7 @@ pub(super) async fn has_files<S: Session>(
     Ok(!stamps(s, dataset, span).await?.is_empty())
 }
 
-/// Returns the stamps of the files in effect of the months that overlap a span.
+/// Returns the stamps of the files that are in effect for the months of a span.
 async fn stamps<S: Session>(s: &mut S, dataset: DatasetId, span: Span) -> Result<Vec<i64>> {
     let (first, last) = months_of(span);
     let sql = "SELECT stamp FROM datasets.archived
@@ -91,8 +91,8 @@ async fn stamps<S: Session>(s: &mut S, dataset: DatasetId, span: Span) -> Result
     s.all(sql, &[&dataset.get(), &first, &last], |row| row.get(0)).await
 }
 
-/// Checks an append of rows from `first` on. If any of its rows are within the archived time, it must
-/// have been prepared with archived rows. `archived_until` is the end of the latest month that was ever
+/// Checks an append of rows from `first` on. The append needs up-to-date archived rows in `beneath`,
+/// unless all of its buckets come after `archived_until`, the end of the last month that was ever
 /// archived.
 pub(super) async fn check_beneath<S: Session>(
     s: &mut S,
@@ -109,13 +109,13 @@ pub(super) async fn check_beneath<S: Session>(
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Checks that the archived rows of a write were read from the files that are in effect now.
+/// Checks that `beneath` was read from the files that are in effect now.
 async fn check_stamps<S: Session>(s: &mut S, dataset: DatasetId, beneath: &Beneath) -> Result<()> {
     let is_same = stamps(s, dataset, beneath.span).await? == beneath.stamps;
     if is_same { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
 
-/// Records the span of a deletion as a cut of the months that it overlaps. `state` is that of the
+/// Records the span of a deletion as a cut of the months that it overlaps. Updates the `state` of the
 /// dataset, which the caller saves.
 pub(super) async fn cut<S: Session>(
     s: &mut S,
@@ -137,17 +137,18 @@ pub(super) async fn cut<S: Session>(
     s.run(sql, &[&dataset.get(), &first, &last, &ends.0, &ends.1]).await.map(drop)
 }
 
-/// Prunes the archived months that end before `before`. Returns the number of their rows, or `None` if
-/// there are no such months. Then stored rows before `before` are to be pruned, which is moved to the
-/// start of a bucket, or of a month that remains in the archive. `state` is that of the dataset, which
-/// the caller saves.
+/// Prunes the archived months that end before `before`, and returns the number of their rows. If there
+/// are none, returns `None`, and the caller prunes stored rows up to `before`. To this end, `before` is
+/// moved to the start of a bucket, or of a month that remains in the archive. Updates the `state` of the
+/// dataset, which the caller saves.
 pub(super) async fn prune<S: Session>(
     s: &mut S,
     dataset: DatasetId,
     before: &mut Timestamp,
     state: &mut State,
 ) -> Result<Option<u64>> {
-    // Prunes whole buckets only, since the rest of a bucket could not be folded correctly later.
+    // Only whole buckets are pruned: a bucket that has lost some of its rows could not be computed
+    // again.
     *before = Resolution::FiveMinutes.bucket_start(*before);
     if state.archived_until.is_none() {
         return Ok(None);
@@ -165,7 +166,8 @@ pub(super) async fn prune<S: Session>(
     let until = Time(month.start());
     let files: Vec<(u64, Timestamp)> = s.all(&sql, &[&dataset.get(), &until], file).await?;
     if files.is_empty() {
-        // In an archived month that remains, pruned rows would no longer replace the archived rows.
+        // The stored rows of an archived month remain, since the archived rows that they replace would
+        // otherwise reappear.
         if has_files(s, dataset, month.span()).await? {
             *before = month.start();
         }
@@ -199,7 +201,8 @@ pub(super) async fn lease<S: Session>(s: &mut S, holder: i64, length: Duration) 
     Ok(s.run(&sql, &[&holder, &micros(length)]).await? == 1)
 }
 
-/// Returns true if `holder` has the lease. No other process can get it until the end of the transaction.
+/// Returns true if `holder` has the lease, and then keeps other processes from getting it until the end
+/// of the transaction.
 async fn has_lease<S: Session>(s: &mut S, holder: i64) -> Result<bool> {
     let sql = "SELECT holder FROM datasets.archive_lease".to_owned() + S::FOR_SHARE;
     let found = s.all(&sql, &[], |row| row.get::<i64>(0));
@@ -217,7 +220,7 @@ pub(super) async fn announce<S: Session>(
         return Ok(false);
     }
     let month = Time(file.month.start());
-    // Deletes the record of an old file with the same key, since the new file reuses the key.
+    // Cancels pending deletions of old files of the month, since the new file can have the same key.
     let sql = "DELETE FROM datasets.archived WHERE dataset = ?1 AND month = ?2 AND state = 2";
     s.run(sql, &[&dataset.get(), &month]).await?;
     let sql = format!(
@@ -249,10 +252,9 @@ pub(super) async fn announce<S: Session>(
     Ok(true)
 }
 
-/// Makes an announced file the current file of its month, and removes the records of the month's other
-/// files. Updates `state`, the state of the dataset, which the caller saves. Returns false without a
-/// change if the lease is lost, rows were removed since the file was written, or the file was not
-/// announced.
+/// Puts an announced file into effect for its month, and removes the records of the month's other files.
+/// Updates the `state` of the dataset, which the caller saves. Returns false without a change if the
+/// lease is lost, rows were removed since the file was written, or the file was not announced.
 pub(super) async fn put_into_effect<S: Session>(
     s: &mut S,
     ArchiveCommit { dataset, month, stamp, revision, .. }: &ArchiveCommit,

@@ -1,4 +1,4 @@
-//! Batches of a scan and the identity of batches that never change.
+//! Batches of a scan. A batch that never changes has an id.
 
 use std::ops::ControlFlow;
 
@@ -7,14 +7,14 @@ use model::block::{Block, Rows};
 use super::Result;
 use crate::span::Span;
 
-/// Identity of a sealed chunk. An id always refers to the same rows of the same dataset, in the same
-/// order and with the same numbers and creation times, even after the store is reopened.
+/// Identity of a sealed chunk. The same id always refers to the same rows of the same dataset, in the
+/// same order, with the same row numbers and creation times, even after the store is reopened.
 ///
-/// The rows lack columns that were added to the dataset later. Therefore the key of a cache of derived
-/// data must include the columns of the dataset.
+/// The rows of a chunk lack columns that were added to the dataset later. A cache of data that is
+/// derived from chunks must therefore include the columns of the dataset in its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkId {
-    /// Era of the store, which changes when the store is restored from a backup.
+    /// Era of the store. A restored backup has a new era.
     pub era: i64,
     /// Number of the chunk, which is never reused.
     pub number: i64,
@@ -23,10 +23,10 @@ pub struct ChunkId {
 /// A batch of rows or buckets, read on demand.
 #[derive(derive_more::Debug)]
 pub struct RowBatch<'a> {
-    /// Id of a sealed chunk that lies completely within the span of the scan. `None` for buckets, for
-    /// rows that may change, and for a part of a chunk at an end of the span.
+    /// Id of the chunk if it is sealed and lies completely within the span of the scan. `None` for
+    /// buckets, for rows that can change, and for a part of a chunk at either end of the span.
     ///
-    /// A chunk that late rows overlap has no id until they are merged. Then the chunk has a new id.
+    /// While late rows overlap a chunk, it has no id. Once they are merged, the chunk has a new id.
     /// Packing a chunk changes neither its rows nor its id. Archiving changes both.
     pub chunk_id: Option<ChunkId>,
     /// Number of rows, at least one.
@@ -37,12 +37,12 @@ pub struct RowBatch<'a> {
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
-/// Visitor that receives batches in the order of their timestamps and returns whether to continue. The
-/// scan stops if the visitor or [`RowBatch::rows`] fails.
+/// Visitor of the batches of a scan, in the order of their timestamps. Returns whether the scan
+/// continues. The scan fails if the visitor or [`RowBatch::rows`] fails.
 pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>>;
 
 impl<'a> RowBatch<'a> {
-    /// Creates a batch that calls `rows` when its rows are requested.
+    /// Creates a batch that reads its rows with `rows` once they are requested.
     pub(crate) fn new(
         chunk_id: Option<ChunkId>,
         n_rows: usize,
@@ -52,7 +52,7 @@ impl<'a> RowBatch<'a> {
         Self { chunk_id, n_rows, span, rows: Box::new(rows) }
     }
 
-    /// Creates a batch of rows that were already read. It has no id.
+    /// Creates a batch, without an id, of rows that were already read.
     pub(crate) fn of_rows(rows: Rows) -> Self {
         let first = rows.timestamp(0).unwrap_or_default();
         let last = rows.timestamp(rows.len().saturating_sub(1)).unwrap_or_default();
@@ -60,7 +60,7 @@ impl<'a> RowBatch<'a> {
         Self { chunk_id: None, n_rows: rows.len(), span, rows: Box::new(|| Ok(rows)) }
     }
 
-    /// Reads the rows in ascending order. A batch costs nothing unless this is called.
+    /// Reads the rows, in ascending order. Nothing is read or decoded before this call.
     ///
     /// # Errors
     /// [`StoreError::Damaged`](super::StoreError::Damaged) if the chunk is damaged.
@@ -69,7 +69,7 @@ impl<'a> RowBatch<'a> {
     }
 }
 
-/// Returns the rows with the lowest numbers, at most `limit`, in the order of their numbers.
+/// Returns the rows with the lowest row numbers, at most `limit`, sorted by row number.
 pub(crate) fn lowest_rows(rows: &Block, limit: usize) -> Block {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row_idx| rows.ids.get(*row_idx).copied());

@@ -1,4 +1,4 @@
-//! The stored series of a dataset and their keys.
+//! Series of a dataset, stored as its rows or as buckets of one resolution, and their keys.
 
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
@@ -7,12 +7,12 @@ use model::timestamp::Timestamp;
 use crate::codec::Packing;
 use crate::span::{Order, Span, just_after};
 
-/// Resolutions that are stored in SQLite, from the shortest to the longest. Each is folded from the one
-/// before it.
+/// Resolutions that are stored in SQLite, from the shortest to the longest. The buckets of each are
+/// computed from those of the previous resolution.
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// Resolutions for which old buckets are moved to chunks. There are too few daily buckets for that.
+/// Resolutions with old buckets in chunks. Daily buckets are too few for chunks.
 pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
 
 /// The rows of a dataset, or the buckets of one of its resolutions.
@@ -38,8 +38,8 @@ impl SeriesId {
         (dataset, resolution, span.first.micros(), span.last.micros())
     }
 
-    /// Returns the packing of chunks that may still change. Most buckets only become chunks when they
-    /// are old, so they are packed tightly.
+    /// Returns the packing of chunks that can still change. Buckets are packed tightly, since most of
+    /// them are old when they become a chunk.
     pub(super) const fn packing(self) -> Packing {
         match self.resolution {
             Resolution::Raw => Packing::Quick,
@@ -48,7 +48,8 @@ impl SeriesId {
     }
 }
 
-/// Returns the stored number of a resolution: the length of a bucket in seconds.
+/// Returns the number that represents a resolution in the tables: the length of a bucket in seconds, or
+/// 0 for raw rows.
 pub(super) fn code(resolution: Resolution) -> i64 {
     resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
 }
@@ -72,7 +73,7 @@ pub(crate) fn span(resolution: Resolution, start: Timestamp) -> Span {
     Span { first: start, last: Timestamp::from_micros(last) }
 }
 
-/// Returns the end of the bucket that contains `timestamp`, which is the start of the next one.
+/// Returns the end of the bucket that contains `timestamp`, which is the start of the next bucket.
 pub(crate) fn bucket_end(resolution: Resolution, timestamp: Timestamp) -> Timestamp {
     just_after(span(resolution, resolution.bucket_start(timestamp)).last)
 }

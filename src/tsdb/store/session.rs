@@ -1,6 +1,7 @@
-//! Statements in the SQL that both engines understand.
+//! Connection on which both engines execute the same SQL.
 //!
-//! They name tables with the schema of PostgreSQL, which is removed for SQLite. Parameters are `?1`.
+//! Statements qualify table names with the schema of PostgreSQL, which is removed for SQLite. Parameters
+//! are written as `?1`.
 
 use std::future::Future;
 
@@ -28,10 +29,10 @@ pub(super) trait Session {
     /// SQL for the duration of a microsecond.
     const MICROSECOND: &'static str;
 
-    /// Suffix of a `SELECT` that prevents other transactions from changing its rows.
+    /// Suffix of a `SELECT` that prevents other transactions from changing the selected rows.
     const FOR_SHARE: &'static str;
 
-    /// Suffix of a `SELECT` that prevents other transactions from deleting its rows.
+    /// Suffix of a `SELECT` that prevents other transactions from deleting the selected rows.
     const FOR_KEY_SHARE: &'static str;
 
     /// Runs a statement that returns no rows. Returns the number of changed rows.
@@ -45,14 +46,14 @@ pub(super) trait Session {
         read: fn(&Row<'_>) -> Result<T>,
     ) -> impl Future<Output = Result<Vec<T>>>;
 
-    /// Updates the indexes after a tag was attached to a dataset or detached from it.
+    /// Updates the search indexes after a tag was attached to a dataset or detached from it.
     fn index_tag(&mut self, tag: i64, dataset: DatasetId, is_attached: bool) -> Result<()>;
 
-    /// Counts the removal of a tag from a dataset or a key.
+    /// Counts that a tag was removed from a dataset or a key.
     fn count_withdrawal(&mut self) -> impl Future<Output = Result<()>>;
 }
 
-/// Returns the result of statements of SQLite. Their futures never wait.
+/// Returns the output of a future that executes statements in SQLite. Such a future never waits.
 pub(super) fn ready<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     work.now_or_never().unwrap_or(Err(StoreError::Closed))
 }
@@ -91,7 +92,7 @@ impl Session for &Connection {
         }
     }
 
-    /// Only services that share a store need this count.
+    /// Does nothing, since only services that share a store read this count.
     async fn count_withdrawal(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,7 +1,6 @@
-//! The embedded store: one SQLite file, with one thread that writes and a few connections that
-//! read.
+//! The embedded store: one SQLite file, with one thread that writes and a few connections for reads.
 //!
-//! SQLite stores the catalog and provides the transactions. Rows are in chunks and a tail (see
+//! SQLite stores the catalog and provides the transactions. Rows are stored in chunks and a tail (see
 //! `append.rs`).
 
 mod append;
@@ -72,12 +71,12 @@ type Writer = db::writer::Writer<StoreError>;
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
-    /// Stops the maintenance when it is dropped.
+    /// Dropping it stops the maintenance.
     _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
     /// See [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
-    /// Prevents other processes from serving or replacing the file.
+    /// Lock that prevents other processes from serving or replacing the file.
     _in_use: Lock,
 }
 
@@ -91,7 +90,7 @@ impl SqliteStore {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::failed)?;
         }
-        // Removes files that a process left if it was killed during a backup.
+        // Removes temporary files of a process that was killed during a backup.
         remove_stale(path);
         let in_use = backup::use_store(path)?;
         let connection = tables::SCHEMA.open(path)?;

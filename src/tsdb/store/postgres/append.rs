@@ -1,4 +1,4 @@
-//! Appends and removes rows and updates their buckets. Each write is one transaction.
+//! Statements that append and remove rows and update their buckets. Each write is one transaction.
 
 use model::block::{Block, Series};
 use model::dataset::DatasetId;
@@ -17,11 +17,11 @@ use crate::span::Span;
 use crate::store::state::Place;
 use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, records, series};
 
-/// Resolution that is folded from rows.
+/// Resolution of the buckets that are folded directly from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
 
-/// Appends `rows`, sorted by unique timestamp. Sets their numbers and, unless they are copies, their
-/// creation times.
+/// Appends `rows`, sorted by unique timestamp. Assigns their row numbers and, unless they are copies,
+/// their creation times.
 pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -53,7 +53,7 @@ pub(super) async fn append(
     Ok((head.state.appended(rows.len()), rows))
 }
 
-/// Checks that PostgreSQL can store rows.
+/// Checks that PostgreSQL can store the timestamps and texts of rows.
 fn check_storable(rows: &Block) -> Result<()> {
     let is_early = rows.times.first().is_some_and(|first| *first < EARLIEST);
     let mut texts = rows.columns.iter().filter_map(Series::texts).flatten().flatten();
@@ -63,8 +63,8 @@ fn check_storable(rows: &Block) -> Result<()> {
     Ok(())
 }
 
-/// Stores rows and the buckets they change. `beneath` has the archived rows in the same buckets, which
-/// stored rows replace.
+/// Stores rows and updates buckets. `beneath` has the archived rows in the same buckets. The stored rows
+/// take precedence over these.
 async fn store(
     c: &mut PgConnection,
     head: &mut Head,
@@ -91,7 +91,7 @@ async fn store(
     Ok(())
 }
 
-/// Folds rows that come after all stored rows onto the stored buckets.
+/// Adds rows to the stored buckets. The rows must come after all stored rows.
 async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> Result<Levels> {
     let Some(first) = rows.times.first().copied() else { return Ok(Levels::default()) };
     let stored = buckets::read_sources(c, head, &[first]).await?;
@@ -102,8 +102,8 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     Ok(Levels::refold(&[], changed, &stored))
 }
 
-/// Folds the buckets that contain `rows`, which are not stored yet. `rows` take precedence over stored
-/// rows, which take precedence over `beneath`.
+/// Computes the buckets that contain `rows`, which are not stored yet. `rows` take precedence over
+/// stored rows, which take precedence over `beneath`.
 pub(super) async fn rebuild(
     c: &mut PgConnection,
     head: &Head,
@@ -116,8 +116,8 @@ pub(super) async fn rebuild(
     Ok(Levels::refold(&rows.times, changed, &stored))
 }
 
-/// Folds the buckets of five minutes that contain `times` from `beneath`, the stored rows and `rows`, in
-/// ascending precedence.
+/// Computes the buckets of five minutes that contain `times` from `beneath`, the stored rows and `rows`,
+/// in ascending precedence.
 async fn refold(
     c: &mut PgConnection,
     head: &Head,
@@ -176,8 +176,9 @@ pub(super) async fn prune(
     .fetch_one(&mut *c)
     .await?;
     let Some(Time(last_gone)) = last_gone else { return Ok(head.state.removed(0)) };
-    // The limit is the end of the last bucket that lost a row, not `before`. If `before` results from a
-    // wrong date in the data, correct rows would be rejected.
+    // Later rows are accepted from the end of the last bucket that lost a row, which can be long before
+    // `before`. If a wrong date in the data made `before` too late, correct rows would otherwise be
+    // rejected.
     let end = series::bucket_end(FINEST, last_gone);
     let state = &mut head.state;
     state.kept_from = state.kept_from.max(Some(end.min(before)));
@@ -237,7 +238,7 @@ async fn delete(
     if let Some(fold) = head.fold {
         buckets::delete_within(c, dataset, span).await?;
         let ends = [span.first.max(EARLIEST), span.last.max(EARLIEST)];
-        // Buckets of pruned rows cannot be folded again.
+        // The rows of these buckets may have been pruned, so the buckets cannot be computed again.
         let known = ends.into_iter().filter(|end| {
             head.state.kept_from.is_none_or(|kept_from| FINEST.bucket_start(*end) >= kept_from)
         });
@@ -252,8 +253,8 @@ async fn delete(
     Ok(head.state.removed(n_gone))
 }
 
-/// Stores buckets of rows that were pruned in the source of a copy, with the longer buckets that are
-/// folded from them.
+/// Stores copied buckets of rows that were pruned in the source, and the longer buckets computed from
+/// them.
 pub(super) async fn put_buckets(
     c: &mut PgConnection,
     dataset: DatasetId,

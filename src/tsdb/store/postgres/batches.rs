@@ -1,4 +1,4 @@
-//! Records of named batches, which detect a batch that is sent twice.
+//! Records of named batches, by which a batch that is sent twice is detected.
 
 use db::postgres::fault::unsigned;
 use model::dataset::DatasetId;
@@ -10,12 +10,12 @@ use super::{Result, StoreError};
 use crate::store::Appended;
 use crate::store::batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatch};
 
-/// Maximum number of batches that one transaction forgets.
+/// Maximum number of records that one transaction removes.
 const STEP_BATCHES: i64 = 10_000;
 
 /// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record, which
-/// counts as a write: a server that crashed while waiting for its standbys must not report a batch that
-/// the standbys may lack.
+/// counts as a write, so that the transaction waits for standbys. A server that crashed during a commit
+/// must not report a batch that its standbys may lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -36,7 +36,8 @@ pub(super) async fn find(
 }
 
 /// Records batches as stored. Replaces the record of a batch of a deleted dataset. Waits for
-/// transactions that are storing one of the batches. The fixed order prevents deadlocks.
+/// transactions that are storing one of the batches. All transactions insert batches in the same order,
+/// which prevents deadlocks.
 ///
 /// # Errors
 /// [`StoreError::BatchStored`] if a batch is already stored.
@@ -71,8 +72,8 @@ pub(super) async fn put(
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }
 
-/// Forgets some old batches, and the oldest batches of writers that have stored very many. Returns true
-/// if there may be more to forget.
+/// Removes some old records, and the oldest records of writers that have stored very many batches.
+/// Returns true if it removed any, so that there can be more.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(

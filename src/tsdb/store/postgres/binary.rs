@@ -1,7 +1,8 @@
-//! Encodes rows and buckets for a binary `COPY`, and decodes them from results of statements.
+//! Encodes rows and buckets for a binary `COPY`, and decodes the results of statements into rows and
+//! buckets.
 //!
-//! An array has no leading nulls: its lower bound is the index of its first value. sqlx has no encoding
-//! for such arrays.
+//! Arrays are stored without leading nulls, with the index of the first value as lower bound. sqlx
+//! cannot encode such arrays.
 
 use model::block::{Block, Series};
 use model::dataset::{DatasetId, Dtype};
@@ -12,13 +13,13 @@ use sqlx::{PgConnection, Row as _, ValueRef as _};
 use super::Result;
 use super::time::Time;
 
-/// Header of a binary `COPY`: a signature, no flags and no extension.
+/// Header of `COPY` data: a signature, no flags and no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// End of the data.
+/// End of `COPY` data.
 const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 
-/// Length of a null.
+/// Length that stands for a null.
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
 /// Number of bytes that are sent at a time.
@@ -30,11 +31,11 @@ const ARRAYS: [Array; 3] = [Array::Numbers, Array::Integers, Array::Texts];
 /// Columns of the table `rows r` that [`RowReader`] reads.
 pub(super) const ROW_COLUMNS: &str = "r.ts, r.id, r.created_at, r.numbers, r.integers, r.texts";
 
-/// The same columns without texts, for folding.
+/// Columns of [`ROW_COLUMNS`] with nulls for texts, which folding does not use.
 pub(super) const NUMBER_COLUMNS: &str =
     "r.ts, r.id, r.created_at, r.numbers, r.integers, NULL::text[]";
 
-/// An array of a row. It has the values of all columns of some types.
+/// One of the arrays in a stored row. It has the values of all columns of certain types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Array {
     Numbers,
@@ -52,7 +53,7 @@ impl Array {
         }
     }
 
-    /// Returns the PostgreSQL object id of the type of its elements.
+    /// Returns the object id in PostgreSQL of the element type.
     const fn element(self) -> u32 {
         match self {
             Self::Numbers => 701,
@@ -61,14 +62,14 @@ impl Array {
         }
     }
 
-    /// Returns the positions of the columns that it contains.
+    /// Returns the positions of the columns that the array contains.
     fn places(self, columns: &[Series]) -> Vec<usize> {
         let has = |(_, series): &(usize, &Series)| Self::of(series.dtype()) == self;
         columns.iter().enumerate().filter(has).map(|(place, _)| place).collect()
     }
 }
 
-/// Value of one column of a row in an array.
+/// Value of one column of a row, as an element of an array.
 enum Element<'a> {
     Eight([u8; 8]),
     Text(&'a str),
@@ -113,7 +114,8 @@ impl Copy {
         self.bytes.extend_from_slice(&n_fields.to_be_bytes());
     }
 
-    /// Writes the array with the values of `columns` in a row, from the first present value to the last.
+    /// Writes the array for the values of `columns` in a row, from the first to the last column with a
+    /// value.
     fn array(&mut self, array: Array, columns: &[&Series], row_idx: usize) {
         let has_value = |series: &&Series| Element::of(series, row_idx).is_some();
         let first = columns.iter().position(has_value);
@@ -144,7 +146,7 @@ impl Copy {
         }
     }
 
-    /// Executes `statement` with the records that `add` produces until it returns false.
+    /// Executes the `COPY` statement. Sends the records that `add` produces until `add` returns false.
     async fn run(
         c: &mut PgConnection,
         statement: &str,
@@ -165,7 +167,7 @@ impl Copy {
     }
 }
 
-/// Inserts rows at timestamps without stored rows.
+/// Inserts rows. No rows may be stored at their timestamps.
 pub(super) async fn copy_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -237,7 +239,7 @@ impl RowReader {
         Self { empty, places }
     }
 
-    /// Returns the decoder for columns of types with these initials.
+    /// Returns the decoder for columns with the given types, each given by its initial.
     pub(super) fn of_letters(letters: &str) -> Result<Self> {
         let dtype = |letter| match letter {
             'f' => Ok(Dtype::Float),
@@ -249,8 +251,8 @@ impl RowReader {
         Ok(Self::new(&letters.chars().map(dtype).collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Reads a row from the columns of a record, which are [`ROW_COLUMNS`] beginning with column
-    /// `first`, and appends it to `block`.
+    /// Reads a row from a record and appends it to `block`. The columns of the record from `first` on
+    /// are [`ROW_COLUMNS`].
     pub(super) fn read_into(&self, row: &PgRow, first: usize, block: &mut Block) -> Result<()> {
         let Time(time) = row.try_get(first)?;
         let Time(created) = row.try_get(first + 2)?;
@@ -312,7 +314,7 @@ fn read_array(mut bytes: &[u8], places: &[usize], columns: &mut [Series]) -> Res
     Ok(())
 }
 
-/// Removes the next bytes from the front.
+/// Removes and returns the first `N` bytes.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], sqlx::Error> {
     let (taken, rest) = bytes.split_first_chunk().ok_or_else(|| malformed("an array"))?;
     *bytes = rest;
@@ -327,8 +329,7 @@ const fn decode(cause: sqlx::error::BoxDynError) -> sqlx::Error {
     sqlx::Error::Decode(cause)
 }
 
-/// Reads a bucket from the columns of a record, beginning with column `first`: start, prices, volume and
-/// count.
+/// Reads a bucket from a record. Its columns from `first` on are start, prices, volume and count.
 pub(super) fn read_bucket(row: &PgRow, first: usize) -> Result<Bucket> {
     let Time(timestamp) = row.try_get(first)?;
     let number = |idx: usize| row.try_get::<f64, _>(first + idx);

@@ -15,11 +15,11 @@ use crate::rollup::{Refolded, coarsen_changed};
 use crate::span::Span;
 use crate::store::series;
 
-/// Minimum number of new buckets for which `COPY`, which needs one more round trip, is faster than a
-/// statement with lists.
+/// Number of new buckets from which `COPY` is faster than an `INSERT` with arrays, despite its
+/// additional round trip.
 const COPIED_MIN: usize = 64;
 
-/// Stored buckets from which longer buckets are folded.
+/// Stored buckets from which longer buckets are computed.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     /// Buckets of five minutes.
@@ -28,17 +28,17 @@ pub(super) struct Sources {
     pub(super) hours: Vec<Bucket>,
 }
 
-/// Buckets of each resolution that a write changes.
+/// Changed buckets of a write, for each resolution.
 #[derive(Debug, Default)]
 pub(super) struct Levels(Vec<(Resolution, Refolded)>);
 
-/// Returns the stored number of a resolution.
+/// Returns the number that represents a resolution in the tables.
 pub(super) fn code(resolution: Resolution) -> i32 {
     i32::try_from(series::code(resolution)).unwrap_or(i32::MAX)
 }
 
-/// Reads the buckets of five minutes in the hours that contain `times`, and the buckets of an hour in
-/// the days that contain them. `times` are sorted.
+/// Reads the buckets of five minutes in the hours around `times`, and the buckets of an hour in the days
+/// around `times`, which are sorted.
 pub(super) async fn read_sources(
     c: &mut PgConnection,
     head: &Head,
@@ -114,8 +114,8 @@ fn resolutions() -> impl Iterator<Item = Resolution> {
 }
 
 impl Levels {
-    /// Folds the longer buckets that contain any of the `changed` buckets of five minutes or any of
-    /// `times`. Uses changed and stored buckets. All arguments are sorted.
+    /// Computes the longer buckets that contain any of the `changed` buckets of five minutes or any of
+    /// `times`. `stored` provides the buckets that did not change. All arguments are sorted.
     pub(super) fn refold(times: &[Timestamp], changed: Refolded, stored: &Sources) -> Self {
         let longer = |resolution| coarsen_changed(&stored.finest, &changed, times, resolution);
         let (quarters, hours) = (longer(Resolution::FifteenMinutes), longer(Resolution::Hour));
@@ -130,7 +130,8 @@ impl Levels {
         ])
     }
 
-    /// Stores the buckets and removes buckets without rows. `head` is the state before the write.
+    /// Stores the changed buckets and deletes buckets without rows. `head` is the state before the
+    /// write.
     pub(super) async fn put(self, c: &mut PgConnection, head: &Head) -> Result<()> {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let end = head.buckets_end();

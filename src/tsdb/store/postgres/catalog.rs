@@ -25,10 +25,11 @@ const SHARED_MAX: i64 = 20;
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
 
-/// Finds the datasets that are visible to key `$1`, with all fields `$2` and values `$3` and every word
-/// of `$5`. Ranks them by the first of these rules that applies: the name begins with `$4`, the name
-/// contains every word, the description contains every word, both together do. Scans all visible
-/// datasets, since an index of parts of words would need an extension.
+/// Finds the datasets that are visible to key `$1`, have the metadata fields `$2` with the values `$3`,
+/// and contain every word of `$5`. Ranks a dataset by the first rule that applies: its name begins with
+/// `$4`, its name contains every word, its description contains every word, name and description
+/// together contain every word. Scans all visible datasets, since a substring index would need an
+/// extension.
 const FOUND: &str = "
 WITH seen AS (
     SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
@@ -51,7 +52,7 @@ SELECT (SELECT count(*) FROM found WHERE rank IS NOT NULL), ARRAY(
     SELECT id FROM found WHERE rank IS NOT NULL
     ORDER BY rank, CASE rank WHEN 0 THEN folded END, id OFFSET $6 LIMIT $7)";
 
-/// Converts a stored dataset id.
+/// Converts a dataset id that was read from a table.
 pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     let error = || sqlx::Error::Decode(format!("dataset {number} is invalid").into());
     Ok(DatasetId::new(number).ok_or_else(error)?)
@@ -61,8 +62,9 @@ impl CatalogSession for PgConnection {
     const DELETE_COLUMN: &'static str =
         "UPDATE datasets.columns SET deleted_at = now() WHERE id = ?1";
 
-    /// If several datasets have the name, the key's own dataset is meant. If the key owns none of them,
-    /// the name is ambiguous, which is an error, since anyone can reuse the name of an existing dataset.
+    /// If several datasets have the name, returns the one that the key owns. If the key owns none of
+    /// them, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
+    /// existing one.
     async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
         let (condition, id, name) = match &which {
             DatasetRef::Id(id) => ("d.id = $1", id.get(), String::new()),
@@ -190,15 +192,16 @@ impl CatalogSession for PgConnection {
 /// Creates a dataset, optionally with a given id.
 ///
 /// # Errors
-/// [`Refusal::NameTaken`] if the name is in use, or [`StoreError::Failed`] if the given id may be in
-/// use.
+/// [`Refusal::NameTaken`] if the name is in use. With a given id, [`StoreError::Failed`] if the id or
+/// the name is in use.
 async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
     id: Option<DatasetId>,
     now: Timestamp,
 ) -> Result<Dataset> {
-    // If a deleted dataset with this id still has stored rows, they would become rows of the new one.
+    // The id of a deleted dataset is in use until its rows are removed. They would otherwise become rows
+    // of the new dataset.
     let inserted: Option<i64> = sqlx::query_scalar(
         "INSERT INTO datasets.datasets
              (id, name, folded, description, searched, metadata, owner, created_at, updated_at)
@@ -232,7 +235,7 @@ async fn insert(
     Ok(new.dataset(id, now))
 }
 
-/// Reads a record of the query in [`CatalogSession::sight`].
+/// Reads a dataset from a record of the query in [`CatalogSession::sight`].
 fn sight_of(row: &PgRow) -> Result<Sight> {
     let dataset = dataset_of(row)?;
     let [names, dtypes]: [Vec<String>; 2] = [row.try_get(14)?, row.try_get(15)?];
@@ -257,7 +260,7 @@ fn sight_of(row: &PgRow) -> Result<Sight> {
     })
 }
 
-/// Reads id, name, description, times, and metadata fields and values of a dataset.
+/// Reads a dataset from a record with its id, name, description, times, and metadata fields and values.
 fn dataset_of(row: &PgRow) -> Result<Dataset> {
     let (Time(created_at), Time(updated_at)) = (row.try_get(3)?, row.try_get(4)?);
     let [fields, values]: [Vec<String>; 2] = [row.try_get(5)?, row.try_get(6)?];
@@ -271,7 +274,7 @@ fn dataset_of(row: &PgRow) -> Result<Dataset> {
     })
 }
 
-/// Returns the datasets of these ids in their order, skipping missing datasets.
+/// Returns the datasets with these ids, in the order of the ids, skipping missing datasets.
 pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Dataset>> {
     let sql = format!(
         "SELECT d.id, d.name, d.description, d.created_at, d.updated_at, {METADATA}
@@ -291,7 +294,8 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     by_ids(c, ids).await
 }
 
-/// Returns the datasets that are visible to `key` and match, by id or by relevance.
+/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts them by
+/// relevance, others by id.
 pub(super) async fn list(
     c: &mut PgConnection,
     key: KeyId,

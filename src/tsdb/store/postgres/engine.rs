@@ -1,4 +1,4 @@
-//! Implements the interface for the archive and for copies.
+//! Implementation of [`Engine`], for the archive and for copies of datasets.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Engine for PostgresStore {
     }
 }
 
-/// Puts an announced file into effect and removes the stored rows that are in it.
+/// Puts an announced file into effect and removes its rows from the store.
 async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i64) -> Result<bool> {
     let ArchiveCommit { dataset, month, last_row, .. } = commit;
     let mut head = match Head::lock(c, dataset).await {

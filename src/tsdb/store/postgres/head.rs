@@ -1,4 +1,4 @@
-//! The state of a dataset that writes lock, and the records of commits.
+//! State of a dataset, which every write locks, and the records of its commits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::span::just_before;
 use crate::store::state::State;
 use crate::store::{Commit, Heads};
 
-/// Locks the state until the end of the transaction. The column that compares `xmin` is true if the
-/// returned columns of the dataset belong to the same state. They may be older if the statement waited
-/// for another writer.
+/// Reads the state of a dataset and locks it until the end of the transaction. If the statement waited
+/// for another writer, the columns of the dataset can be older than its state. The comparison of `xmin`
+/// is false then.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),
@@ -45,7 +45,7 @@ pub(super) struct Head {
     pub(super) dataset: DatasetId,
     pub(super) state: State,
     last_row: i64,
-    /// Types of its columns, including deleted columns.
+    /// Types of the columns of the dataset, including deleted columns.
     pub(super) dtypes: Vec<Dtype>,
     /// Columns that are folded into buckets. `None` if the dataset has no buckets.
     pub(super) fold: Option<Fold>,
@@ -56,18 +56,19 @@ pub(super) struct Head {
 pub(super) enum Change<'a> {
     /// Adds rows. `is_after` is true if they come after all earlier rows.
     Rows { rows: &'a Block, is_after: bool },
-    /// Removes rows, or stores a part of a copy that has no rows.
+    /// Removes rows, or changes a copy without adding rows.
     Other,
 }
 
 impl Head {
-    /// Locks a dataset for the rest of the transaction.
+    /// Locks a dataset until the end of the transaction and reads its state.
     ///
     /// # Errors
     /// [`StoreError::NoDataset`].
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
         let mut locked = read_locked(c, dataset).await?;
-        // As the lock is held now, another read sees all earlier commits.
+        // The first read can mix old and new values if it waited for the lock. With the lock held, a
+        // second read sees all earlier commits.
         if locked.try_get::<Option<bool>, _>(7)? != Some(true) {
             locked = read_locked(c, dataset).await?;
         }
@@ -98,7 +99,7 @@ impl Head {
         Ok(Self { dataset, state, last_row: locked.try_get(1)?, dtypes, fold })
     }
 
-    /// Looks up the timestamp of the latest remaining row.
+    /// Reads the timestamp of the latest row after rows were removed.
     pub(super) async fn read_latest(&mut self, c: &mut PgConnection) -> Result<()> {
         let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
         let stored: Option<Time> =
@@ -107,21 +108,21 @@ impl Head {
         Ok(())
     }
 
-    /// Assigns numbers to new rows.
+    /// Assigns row numbers to new rows.
     pub(super) fn number(&mut self, rows: &mut Block) {
         let first = self.last_row + 1;
         rows.ids = (first..).take(rows.len()).collect();
         self.last_row = rows.ids.last().copied().unwrap_or(self.last_row);
     }
 
-    /// Returns the latest timestamp that an existing bucket may contain.
+    /// Returns an upper bound of the timestamps in existing buckets. `None` if there are no buckets.
     pub(super) fn buckets_end(&self) -> Option<Timestamp> {
         let pruned = self.state.kept_from.map(just_before);
         self.state.newest.max(pruned)
     }
 
-    /// Records a commit and saves the state. Sets the time of the dataset's last change to `updated_at`;
-    /// `None` leaves it unchanged.
+    /// Records a commit and saves the state. Sets the update time of the dataset to `updated_at`; `None`
+    /// leaves it unchanged.
     pub(super) async fn commit(
         &mut self,
         c: &mut PgConnection,
@@ -170,10 +171,10 @@ pub(super) fn dtype(text: &str) -> Result<Dtype> {
     text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)).into())
 }
 
-/// Maximum number of commits that one step forgets.
+/// Maximum number of records of commits that one step removes.
 const STEP_COMMITS: i64 = 10_000;
 
-/// Number of tag removals, id and revision of a dataset.
+/// Record of a query: number of removed tags, and the id and the revision of a dataset.
 type FoundHead = (i64, Option<i64>, Option<i64>);
 
 /// Returns the latest revisions of `datasets`, skipping missing datasets.
@@ -217,8 +218,8 @@ pub(super) async fn list_commits(
     found.into_iter().map(commit).collect()
 }
 
-/// Forgets some commits that are older than a day. A replica that was disconnected for longer reads the
-/// rows instead. Returns true if there may be more.
+/// Removes some records of commits that are older than a day. A replica that was disconnected for longer
+/// reads the rows instead. Returns true if there can be more such records.
 pub(super) async fn trim_commits(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "DELETE FROM datasets.commits WHERE (dataset, revision) IN (

@@ -1,8 +1,9 @@
-//! Hints between services about new commits: one notification for all commits of some milliseconds.
-//! Hints are never sent in a transaction that writes, since its commit would wait for others.
+//! Hints between services about new commits: one notification for all commits of some milliseconds. A
+//! hint is never sent in the transaction of a write, since PostgreSQL commits transactions with
+//! notifications one by one.
 //!
-//! A hint only means that there are commits to read. If hints do not arrive, as behind a pooler or
-//! on a standby, services poll.
+//! A hint only tells that there are commits to read. Where hints do not arrive, such as behind a pooler
+//! or on a standby, services poll.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,9 +23,8 @@ use super::{Result, StoreError};
 /// Channel on which services notify each other.
 const CHANNEL: &str = "triptych_datasets";
 
-/// Pause after a notification. All commits during the pause share the next notification. The delay
-/// is too short for readers to notice, and fifty notifications per second are no load for the
-/// database.
+/// Pause after a notification. All commits during the pause share the next notification. Readers do not
+/// notice this delay, and fifty notifications per second are no load for the database.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Pause after a connection failed.
@@ -33,7 +33,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Signals of commits.
 #[derive(Debug)]
 pub(super) struct Hints {
-    /// Distinguishes the notifications of this service.
+    /// Random id in the notifications of this service, by which it ignores its own.
     id: Arc<str>,
     /// Signaled after a commit of this service.
     committed: Notify,
@@ -52,12 +52,12 @@ impl Hints {
         self.committed.notify_one();
     }
 
-    /// Waits until another service has committed something, possibly before the call. Cancel-safe.
+    /// Waits for a commit of another service, possibly before the call. Cancel-safe.
     pub(super) async fn received(&self) {
         self.received.notified().await;
     }
 
-    /// Notifies other services of commits. Runs until it is dropped.
+    /// Notifies other services of commits, until the future is dropped.
     pub(super) async fn send(&self, connections: &Connections) {
         loop {
             self.committed.notified().await;
@@ -66,7 +66,8 @@ impl Hints {
                 query.bind(self.id.to_string()).execute(c).map(|done| Ok(done.map(drop)?)).boxed()
             });
             let notified: Result<()> = notified.await;
-            // Other services learn of the commit by the next notification or poll.
+            // The loss is harmless: other services learn of the commit by the next notification or by
+            // polling.
             if let Err(error) = notified {
                 debug!(error = &error as &dyn Error, "failed to notify other services");
             }
@@ -74,7 +75,7 @@ impl Hints {
         }
     }
 
-    /// Receives notifications of other services. Runs until it is dropped.
+    /// Receives notifications of other services, until the future is dropped.
     pub(super) async fn receive(&self, url: &DatabaseUrl) {
         loop {
             let Err(error) = self.listen(url).await;
@@ -87,7 +88,7 @@ impl Hints {
         let mut listener = listen(url, CHANNEL).await?;
         loop {
             let notified = listener.try_recv().await?;
-            // `None` means that the connection was lost, possibly with notifications.
+            // `None` means that the connection was interrupted, so that notifications can be missing.
             if notified.is_none_or(|notified| notified.payload() != &*self.id) {
                 self.received.notify_one();
             }

@@ -1,4 +1,4 @@
-//! Inspects the database server of a store without changing anything.
+//! Inspection of the database server of a store, without any change.
 
 use db::postgres::schema::SchemaSeen;
 use db::postgres::{self, DatabaseUrl};
@@ -10,7 +10,7 @@ use super::{Result, StoreError};
 /// Oldest supported version of PostgreSQL.
 const MAJOR_MIN: i32 = 15;
 
-/// Properties of the server.
+/// Reads the properties of the server.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
      current_setting('server_encoding'),
@@ -19,7 +19,8 @@ const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1)
 /// Columns of [`LOOK`].
 type Look = (String, i32, bool, String, Option<bool>);
 
-/// Lowest of the connection limits for unprivileged roles, for this role, and for this database.
+/// Reads the lowest of the connection limits: for unprivileged roles, for this role, and for this
+/// database.
 const LIMIT: &str = "SELECT least(
      current_setting('max_connections')::bigint
          - current_setting('superuser_reserved_connections')::bigint
@@ -38,11 +39,11 @@ pub struct ServerSeen {
     pub is_too_old: bool,
     /// True if the server is a standby, which follows another server and rejects writes.
     pub is_standby: bool,
-    /// Format of its tables. `None` if it has no tables.
+    /// Format of the tables. `None` if they do not exist.
     pub format: Option<i32>,
-    /// Maximum number of connections that all services can have together.
+    /// Maximum number of connections of all services together.
     pub n_connections: u64,
-    /// Rights of the user.
+    /// Rights of the user in the schema of the store.
     pub rights: UserRights,
     /// Encoding of the database, such as `UTF8`.
     pub encoding: String,
@@ -60,14 +61,14 @@ pub enum UserRights {
 }
 
 impl ServerSeen {
-    /// The supported format of tables.
+    /// Supported format of the tables.
     pub const FORMAT: i32 = SCHEMA.version;
 }
 
 /// Inspects the server at `url`.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be reached or rejects the queries.
+/// [`StoreError`] if the server cannot be reached or rejects the queries.
 pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
     let mut connection = postgres::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;

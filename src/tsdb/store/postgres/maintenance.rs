@@ -1,5 +1,5 @@
-//! Background maintenance in small transactions between writes: frees the space of deleted datasets and
-//! forgets old commits and batches.
+//! Background maintenance in small transactions between writes: removes the rows of deleted datasets,
+//! and old records of commits and batches.
 //!
 //! Every service runs the maintenance and skips records that another service has locked.
 
@@ -17,10 +17,10 @@ use super::time::Time;
 use super::{Result, StoreError, batches, head};
 use crate::store::records;
 
-/// Interval between looks for deleted datasets.
+/// Interval at which deleted datasets are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Number of looks after which old commits and batches are forgotten.
+/// Number of these intervals after which old records of commits and batches are removed.
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Maximum number of records of a table that one step removes. A step takes some tens of milliseconds.
@@ -36,7 +36,7 @@ pub(super) async fn run(connections: Connections) {
         }
         match done {
             Ok(()) => {}
-            // Callers of the store see this error themselves, so there is no warning.
+            // No warning, since the next request to the store reports the same error.
             Err(error @ StoreError::Unreachable(_)) => {
                 debug!(
                     error = &error as &dyn Error,
@@ -67,8 +67,8 @@ async fn trim(connections: &Connections) -> Result<()> {
     Ok(())
 }
 
-/// Removes a dataset from the catalog and leaves the deletion of its records to [`run`]. Returns false
-/// if it does not exist.
+/// Removes a dataset from the catalog. [`run`] removes its rows later. Returns false if the dataset does
+/// not exist.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
@@ -77,12 +77,12 @@ pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<boo
     Ok(doomed.rows_affected() > 0)
 }
 
-/// Removes some records of a deleted dataset. Returns true if there may be more.
+/// Removes some records of a deleted dataset. Returns true if there can be more.
 async fn step(c: &mut PgConnection) -> Result<bool> {
     let sql = "SELECT dataset FROM datasets.doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
     let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
     let Some(doomed) = doomed else { return Ok(false) };
-    // Records are selected by key, since `ctid` is not unique in a partitioned table.
+    // Selects records by key, since `ctid` is not unique in a partitioned table.
     let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts OFFSET $2 LIMIT 1";
     let bound: Option<Time> =
         sqlx::query_scalar(sql).bind(doomed).bind(STEP_RECORDS).fetch_optional(&mut *c).await?;
@@ -97,7 +97,7 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
     if gone.rows_affected() > 0 {
         return Ok(true);
     }
-    // Otherwise a later dataset with this id would inherit the batches.
+    // Also removes the batches, which a later dataset with this id would otherwise inherit.
     for sql in [
         "DELETE FROM datasets.commits WHERE dataset = $1",
         "DELETE FROM datasets.batches WHERE dataset = $1",

@@ -1,4 +1,4 @@
-//! Reads rows and buckets: pages, spans, scans, and rows committed after a certain row.
+//! Reads of rows and buckets: pages, spans, scans, and rows committed after a certain row.
 
 use db::postgres::fault::unsigned;
 use futures::TryStreamExt as _;
@@ -19,26 +19,27 @@ use crate::span::{Order, Span, just_after, just_before};
 use crate::store::series::{self, direction};
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since};
 
-/// Maximum number of rows that a statement returns. With the longest texts, that many rows are twice as
-/// large as [`PAGE_TEXT_BYTES_MAX`]. The overhead of a statement is equal to the cost of a hundred rows.
+/// Maximum number of rows that a statement returns. With the longest texts, this many rows are twice as
+/// large as [`PAGE_TEXT_BYTES_MAX`]. The overhead of another statement is equal to the cost of a hundred
+/// rows.
 pub(super) const STATEMENT_ROWS: usize = 2048;
 
 /// Number of latest rows from which the size of all rows is estimated.
 const SAMPLE_ROWS: i64 = 256;
 
-/// Bytes that a row needs in its page and in the index, in addition to its arrays.
+/// Number of bytes that a row occupies in its page and in the index, in addition to its arrays.
 const ROW_BYTES: i64 = 92;
 
-/// Number of commits that are read at a time to locate rows.
+/// Number of commits per query that locates rows.
 const COMMITS_STEP: i64 = 4096;
 
 /// SQL for the initials of the column types of dataset `$1`, in the order of the columns.
 const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
      FROM datasets.columns WHERE dataset = $1)";
 
-/// Returns the SQL statement of a page. Its columns are the revision, the types, the number of matches
-/// if `is_counted`, and a row or bucket. For an empty page it returns one record with nulls, and for a
-/// missing dataset no record.
+/// Returns the SQL statement of a page. The columns of its result are the revision, the column types,
+/// the number of matches if `is_counted`, and a row or bucket. The result for an empty page is one
+/// record with nulls. For a missing dataset it has no record.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let (table, columns, letters) = match resolution {
         Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
@@ -61,7 +62,7 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     )
 }
 
-/// Reads a page and counts the matches if requested.
+/// Reads a page, and counts all matches if requested.
 ///
 /// # Errors
 /// [`StoreError::NoDataset`] if the dataset does not exist.
@@ -93,7 +94,7 @@ pub(super) async fn page(
     Ok(page)
 }
 
-/// Reads the first part of a page with one statement: all of it, or the first [`STATEMENT_ROWS`] rows.
+/// Reads at most [`STATEMENT_ROWS`] rows from the start of a page, with one statement.
 async fn statement_page(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -142,7 +143,7 @@ fn has_row(record: &PgRow) -> bool {
     record.try_get::<Option<Time>, _>(3).is_ok_and(|time| time.is_some())
 }
 
-/// Collects rows of a dataset from a statement that returns their columns.
+/// Executes a query for rows and collects them.
 async fn collect(
     c: &mut PgConnection,
     reader: &RowReader,
@@ -156,7 +157,7 @@ async fn collect(
     Ok(block)
 }
 
-/// Returns the stored rows at the given timestamps, which are sorted.
+/// Returns the stored rows at `times`, which are sorted.
 pub(super) async fn rows_at(
     c: &mut PgConnection,
     head: &Head,
@@ -170,7 +171,7 @@ pub(super) async fn rows_at(
     collect(c, &RowReader::new(&head.dtypes), query).await
 }
 
-/// Returns the stored rows within disjoint spans, which are sorted, without their texts.
+/// Returns the stored rows within disjoint, sorted spans, without texts.
 pub(super) async fn numbers_within(
     c: &mut PgConnection,
     head: &Head,
@@ -192,8 +193,9 @@ pub(super) async fn numbers_within(
     collect(c, &reader, query).await
 }
 
-/// Returns the SQL statement for rows of dataset `$1` in the spans that begin at `$2` and end at `$3`,
-/// with numbers above `$4` and up to `$5`. It returns at most `$6` rows, sorted by `order`.
+/// Returns the SQL statement for the rows of dataset `$1` in the spans that begin at `$2` and end at
+/// `$3`, with row numbers above `$4` and up to `$5`. The result has at most `$6` rows, sorted by
+/// `order`.
 fn spans_sql(columns: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM unnest($2::timestamptz[], $3::timestamptz[]) AS s (first, last)
@@ -204,10 +206,11 @@ fn spans_sql(columns: &str, order: &str) -> String {
     )
 }
 
-/// Returns the rows with numbers above `after`, in ascending order and at most `limit`. Returns `None`
-/// if that number is unknown or its commit is no longer recorded.
+/// Returns the rows with row numbers above `after`, in ascending order and at most `limit`. Returns
+/// `None` if the number `after` is unknown or its commit is no longer recorded.
 ///
-/// Commits record the timestamps of their rows. An index by number would slow down every append.
+/// Finds the rows by the timestamps in the records of commits, since an index by row number would slow
+/// down every append.
 pub(super) async fn since(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -239,7 +242,7 @@ pub(super) async fn since(
             .bind(lasts)
             .bind(reached)
             .bind(last_row)
-            // Requests one additional row, which shows if there are more rows.
+            // Requests one additional row to find out if more rows follow.
             .bind(i64::try_from(n_left).unwrap_or(i64::MAX).saturating_add(1));
         let found = collect(c, &reader, query).await?;
         rows.extend_from(&found, 0..found.len());
@@ -250,20 +253,20 @@ pub(super) async fn since(
     Ok(Some(Since { rows, is_all, revision: unsigned(revision)? }))
 }
 
-/// Timestamps at which the rows of some commits are.
+/// Location of the rows of some commits.
 struct Places {
-    /// Disjoint spans, in any order.
+    /// Disjoint spans that contain all timestamps of the rows, in any order.
     spans: Vec<Span>,
-    /// Number of the last row of the commits.
+    /// Highest row number of the commits.
     last_row: i64,
 }
 
-/// Number of the last row, number of rows, first and last timestamp and timestamps of late rows of a
-/// commit.
+/// Record of a commit: last row number, number of rows, first and last timestamp, timestamps of late
+/// rows.
 type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
 
-/// Locates about `limit_rows` rows with numbers above `after`. Returns `None` if the next commit is not
-/// recorded.
+/// Locates about `limit_rows` rows with row numbers above `after`. Returns `None` if the commit that
+/// follows `after` is not recorded.
 async fn places(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -291,7 +294,8 @@ async fn places(
     for (_, _, first, last, late) in commits {
         match (late, spans.first_mut(), first.zip(last)) {
             (Some(late), ..) => times.extend(late.into_iter().map(|Time(at)| at)),
-            // Rows of the commit came after all earlier rows, unless these were removed.
+            // Extends the common span: without late rows, a commit comes after all rows that existed
+            // when it was made.
             (None, Some(span), Some((Time(first), Time(last)))) => {
                 *span = Span { first: span.first.min(first), last: span.last.max(last) };
             }
@@ -308,8 +312,8 @@ async fn places(
     Ok(is_next.then_some(Places { spans, last_row }))
 }
 
-/// Returns the earliest timestamp such that the rows from it on need about `n_bytes`, including their
-/// buckets and index entries. Returns `None` if all rows fit. The size is estimated from some of the
+/// Returns the timestamp at which to prune so that the remaining rows, with their buckets and index
+/// entries, need about `n_bytes`. Returns `None` if all rows fit. The size is estimated from some of the
 /// latest rows.
 pub(super) async fn newest_within(
     c: &mut PgConnection,

@@ -1,8 +1,8 @@
-//! The tables of the shared dataset store and the number of their format.
+//! Tables of the shared dataset store, and the number of their format.
 
 use db::postgres::schema::Schema;
 
-/// The tables and the version of their format, which is increased with each change. Up to format 9, rows
+/// The tables and the number of their format, which increases with each change. Up to format 9, rows
 /// were in chunks.
 pub(super) const SCHEMA: Schema =
     Schema { name: "datasets", version: 10, steps: &[], tables: TABLES };
@@ -12,35 +12,34 @@ pub(super) const SCHEMA: Schema =
 /// A key is a number of the accounts. Texts are compared by their bytes, so that their order is the
 /// same on every server.
 ///
-/// - `format`, which is created with the schema: one row with a random `era`. Row numbers of
-///   another era are not comparable.
-/// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it
-///   commits. `revision` counts its commits, `last_row` its row numbers, `latest` is its latest
-///   row and `kept_from` the timestamp before which rows were pruned. `renamed_after` is not used.
-///   `removed` is the last commit that removed rows,
-///   `archived_until` the end of the last month that was ever archived, and `newest_archived` the
-///   latest archived row. `folded` and `searched` are the name and the description in lower case.
-///   The fill factor leaves space in each page for the new version of a row, so that no index
-///   changes.
+/// - `format`, which is created with the schema: one row with a random `era`. Row numbers from different
+///   eras are not comparable.
+/// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it commits.
+///   `revision` is the number of commits, `last_row` the highest row number, `latest` the timestamp of
+///   the latest row and `kept_from` the timestamp before which rows were pruned. `renamed_after` is not
+///   used. `removed` is the revision of the last commit that removed rows, `archived_until` the end of
+///   the last month that was ever archived, and `newest_archived` the timestamp of the latest archived
+///   row. `folded` and `searched` are the name and the description in lower case. The fill factor leaves
+///   space in each page for the new version of a record, so that an update changes no index.
 /// - `columns`: `position` counts all columns of a dataset from 1. `slot` counts the columns that share
 ///   an array of `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in
-///   `texts`. A deleted column retains its place.
-/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it.
+///   `texts`. A deleted column retains its position and slot.
+/// - `tags`, `dataset_tags`, `key_tags`: a key can read the datasets with which it shares a tag.
 /// - `rows`: the values of a row are in up to three arrays. `numbers[slot]` is null for a missing value.
-///   An array begins at its first value and stops at its last one, so that missing values at either end
-///   need no space. It is null without values. `id` counts the rows of a dataset in the order of their
-///   commits. A row that replaces another has a new id.
+///   An array begins at its first value and ends at its last value, so that missing values at either end
+///   need no space. An array without values is null. `id` counts the rows of a dataset in the order of
+///   their commits. A row that replaces another row has a new id.
 /// - `buckets`: `resolution` is the length of a bucket in seconds.
-/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, or `other`
-///   for a commit without new rows. `late` lists the timestamps of all rows of a commit,
-///   unless they came after all others. Then they are between `first_ts` and `last_ts`.
-/// - `batches`: appends that their `writer`, a key, called `batch`, with the response.
+/// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, or `other` for a commit
+///   without new rows. `late` is null if all rows of the commit came after all earlier rows. Otherwise
+///   it lists the timestamps of all rows of the commit.
+/// - `batches`: appends that a `writer`, which is a key, named `batch`, with the response.
 /// - `withdrawals`: one row, which counts how often a tag was removed from a dataset or a key.
 /// - `archived`: files of the archive, each with the rows of the month that begins at `month`.
 ///   `archived_cuts` are the spans that were deleted since the file of the month was written (see
 ///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the file in effect, and
-///   2 for a file that is to be deleted, since the time `changed`. `archive_lease` names the process
-///   that writes them.
+///   2 for a file that is to be deleted. `changed` is the time of the last change of `state`.
+///   `archive_lease` names the process that writes files.
 /// - `doomed`: deleted datasets of which some records are still to be removed.
 /// - `series`: a view of every number of every row, for people and dashboards.
 const TABLES: &str = r#"

@@ -1,8 +1,9 @@
 //! Appends and removes rows and updates their buckets, in one transaction.
 //!
-//! A few rows go to the tail, many rows go directly to chunks. When the tail has enough rows that come
-//! after the last chunk, they become a chunk. Late rows stay in the tail, which takes precedence over
-//! chunks. If there are many of them, they are merged into their chunks in small steps between writes.
+//! Few rows are written to the tail, many rows directly to chunks. Once the tail has enough rows that
+//! come after the last chunk, they become a chunk. Late rows remain in the tail, which takes precedence
+//! over chunks. If the tail has many late rows, they are merged into their chunks in small steps between
+//! writes.
 
 use db::statement::Statements as _;
 use model::block::Block;
@@ -21,24 +22,24 @@ use crate::store::session::ready;
 use crate::store::state::Place;
 use crate::store::{AppendMode, Appended, Removed, records};
 
-/// Number of late rows in the tail of a dataset at which the store begins to merge them. Every read
-/// merges all of them on the fly, which costs reads little and saves writers much. The index
-/// `progress_late` contains the same number.
+/// Number of late rows in the tail of a dataset at which the store begins to merge them into chunks.
+/// Until then, every read merges the late rows, which costs reads little and saves writers much. The
+/// index `progress_late` contains the same number.
 const LATE_ROWS_MAX: usize = 2048;
 
-/// Number of late rows that are merged into chunks in one step. Writers wait for the whole step. Each
-/// row may be in a different chunk, which costs 0.2 ms.
+/// Number of late rows that are merged into chunks in one step, for which writers wait. Each row can be
+/// in a different chunk, which takes 0.2 ms.
 const LATE_ROWS_STEP: usize = 8;
 
-/// Number of late rows in the tail at which each append merges twice as many as it adds. Otherwise the
-/// tail could grow without bound.
+/// Number of late rows in the tail from which each append also merges twice as many late rows as it
+/// adds. This limits the size of the tail.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Minimum number of late rows of an append in one chunk for which the chunk is rewritten directly.
+/// Number of late rows per affected chunk from which an append rewrites the chunks directly.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
-/// Appends `rows`, sorted by unique timestamp. Sets their numbers and, unless they are copies, their
-/// creation times.
+/// Appends `rows`, sorted by unique timestamp. Assigns their row numbers and, unless they are copies,
+/// their creation times.
 pub(super) fn append(
     connection: &Connection,
     dataset: DatasetId,
@@ -65,8 +66,8 @@ pub(super) fn append(
         ready(records::check_beneath(&mut &*connection, dataset, first, until, beneath))?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
-    // This is read before anything is written, since the engine can then copy chunks directly from the
-    // file.
+    // Computes the buckets before anything is written, while SQLite can still copy chunks directly from
+    // the file.
     let touched = match fold.filter(|_| !is_after) {
         Some(fold) => {
             let kept_from = progress.state.kept_from;
@@ -80,7 +81,7 @@ pub(super) fn append(
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
         (None, Some(fold)) if n_folded == 0 => buckets::extend(connection, dataset, fold, rows)?,
-        // The copied buckets already contain the first of these rows.
+        // Skips the first rows, which the copied buckets already include.
         (None, Some(fold)) => {
             buckets::extend(connection, dataset, fold, &rows.part(n_folded..rows.len()))?;
         }
@@ -94,8 +95,8 @@ pub(super) fn append(
     Ok(progress.state.appended(n))
 }
 
-/// Stores rows in the tail or in chunks. `held` has the timestamps at which chunks already have rows, if
-/// known.
+/// Stores rows in the tail or in chunks. `held` has those of their timestamps for which chunks already
+/// have rows, if this is known.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -111,7 +112,7 @@ pub(super) fn put(
         progress.n_fresh += rows.len() - n_late;
         Ok(())
     } else if progress.n_fresh + progress.n_late == 0 && is_after {
-        // The common case of a bulk load.
+        // Fast path for a bulk load.
         chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
     } else {
         put_many(connection, dataset, rows, chunks_end, held, progress)
@@ -129,7 +130,7 @@ fn fill(
     let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
-        // Stored rows between the new rows are read too, one chunk at a time.
+        // Reads all stored rows of the span, one chunk at a time.
         let span = Span { first: *first, last: *last };
         let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
         let read_until = *under.times.last().unwrap_or(last);
@@ -141,7 +142,7 @@ fn fill(
     Ok(())
 }
 
-/// Prunes rows before `before`, at most about `limit_rows`.
+/// Removes rows before `before`, at most about `limit_rows`.
 pub(super) fn prune(
     connection: &Connection,
     dataset: DatasetId,
@@ -157,7 +158,8 @@ pub(super) fn prune(
     }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
-    // Rows in the tail that replace rows of a chunk must not be removed before the chunk.
+    // A row in the tail that replaces a row of a chunk is not removed before the chunk, since the
+    // replaced row would reappear.
     let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: just_before(bound) };
@@ -165,8 +167,9 @@ pub(super) fn prune(
     let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
     n_gone += in_tail.len();
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
-        // The limit is the end of the last bucket that lost a row, not `before`. If `before` results
-        // from a wrong date in the data, correct rows would be rejected.
+        // Later rows are accepted from the end of the last bucket that lost a row, which can be long
+        // before `before`. If a wrong date in the data made `before` too late, correct rows would
+        // otherwise be rejected.
         let end = bucket_end(Resolution::FiveMinutes, newest_gone);
         progress.state.kept_from = progress.state.kept_from.max(Some(end.min(before)));
         progress.note_removal(connection, dataset)?;
@@ -175,9 +178,9 @@ pub(super) fn prune(
     Ok(progress.state.removed(u64::try_from(n_gone).unwrap_or(u64::MAX)))
 }
 
-/// Stores many rows. Rows after the last chunk become new chunks, together with the rows of the tail
-/// after that chunk. Late rows are written to their chunk if many of them fall into it, otherwise to the
-/// tail.
+/// Stores many rows. Rows that come after the last chunk, including those of the tail, become new
+/// chunks. Late rows are merged into their chunks if these receive many of them, otherwise they are
+/// written to the tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,
@@ -213,8 +216,8 @@ fn put_many(
     Ok(())
 }
 
-/// Turns the rows after the last chunk into a chunk if there are enough of them, and merges late rows if
-/// there are enough of these.
+/// Moves rows of the tail to chunks: turns the rows after the last chunk into a chunk if there are
+/// enough of them, and merges late rows if there are too many.
 fn seal(
     connection: &Connection,
     dataset: DatasetId,
@@ -248,8 +251,8 @@ pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Merges at most `step` late rows into their chunks. Afterwards `n_late` is the exact count, not an
-/// upper bound, if few late rows remain.
+/// Merges at most `step` late rows into their chunks. `n_late` is an upper bound. If few late rows
+/// remain, sets it to their exact number.
 fn settle_late(
     connection: &Connection,
     dataset: DatasetId,

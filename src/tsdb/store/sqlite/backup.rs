@@ -1,4 +1,4 @@
-//! Backs up a store while it is in use, and restores it while it is closed.
+//! Backup of a store in use, and restoration of a store that is not in use.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -20,7 +20,7 @@ fn lock_path(path: &Path) -> PathBuf {
 /// Suffixes of the files that SQLite creates next to a database.
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Locks the store at `path` for this process until the lock is dropped.
+/// Locks the store at `path` for this process. Dropping the returned lock releases it.
 pub(super) fn use_store(path: &Path) -> Result<Lock> {
     let locked = lock::wait_for(&lock_path(path));
     locked.map_err(StoreError::failed)?.ok_or(StoreError::InUse)
@@ -80,7 +80,7 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
 
 /// Copies the backup to `draft`, prepares it for use as a store, and verifies it.
 fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
-    // SQLite makes the copy, so that it includes data that is only in the write-ahead log.
+    // SQLite copies the file, so that data in the write-ahead log is included.
     copy(from, draft)?;
     let renewing = || -> Result<()> {
         let mut connection = Connection::open(draft)?;

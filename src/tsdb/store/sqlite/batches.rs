@@ -1,4 +1,4 @@
-//! Records of named batches, which detect a batch that is sent twice.
+//! Records of named batches, by which a batch that is sent twice is detected.
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
@@ -10,7 +10,7 @@ use super::{Result, StoreError};
 use crate::store::Appended;
 use crate::store::batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch};
 
-/// Maximum number of batches that one step forgets. Writers wait for the step, which takes some
+/// Maximum number of records that one step removes. Writers wait for a step, which takes some
 /// milliseconds.
 const STEP_BATCHES: i64 = 256;
 
@@ -64,8 +64,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Forgets some old batches of one writer: the first writer with a number above `after`. Returns the
-/// value of `after` for the next call, or `None` if there is no such writer.
+/// Removes some old records of batches of one writer: the writer with the lowest number above `after`.
+/// Returns the number to pass as `after` to the next call, or `None` if there is no such writer.
 pub(super) fn trim(connection: &Connection, after: i64) -> Result<Option<i64>> {
     let next = "SELECT writer FROM batches WHERE writer > ?1 ORDER BY writer LIMIT 1";
     let found = connection.find(next, [after], |row| row.get(0))?;

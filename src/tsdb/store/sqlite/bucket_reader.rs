@@ -1,4 +1,4 @@
-//! Reads buckets that are stored, or folds them from stored buckets.
+//! Reads stored buckets, and computes buckets of other resolutions from stored buckets.
 
 use std::mem;
 use std::ops::{ControlFlow, Range};
@@ -21,7 +21,7 @@ use crate::rollup::{coarser, renewed};
 use crate::span::{Order, Span};
 use crate::store::row_batch::{RowBatch, VisitBatch};
 
-/// Smallest difference of timestamps.
+/// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
 /// Number of buckets in a batch of [`batches`].
@@ -75,7 +75,7 @@ pub(super) fn count(
     Ok(n)
 }
 
-/// Passes the buckets of a page to `visit`, possibly some more than the limit.
+/// Passes the buckets of a page to `visit`. Can pass more buckets than the limit of the page.
 fn walk(
     connection: &Connection,
     series: SeriesId,
@@ -88,7 +88,7 @@ fn walk(
         return walk_stored(connection, series, page, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
-    // Each bucket is folded from at most four finer buckets.
+    // Each bucket is computed from at most four finer buckets.
     let limit = skip.saturating_add(limit).saturating_add(1).saturating_mul(4);
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
@@ -115,7 +115,7 @@ fn walk(
         flow
     })?;
     if flow.is_continue() {
-        // The last group is complete, too. No later bucket follows that would emit it.
+        // Emits the last group, which no later bucket completes.
         _ = emit(&mut group);
     }
     Ok(())
@@ -143,7 +143,7 @@ pub(super) fn batches(
     Ok(())
 }
 
-/// Returns the timestamps of all buckets that start within `span`.
+/// Returns the span of all timestamps in the buckets that start within `span`.
 fn whole_buckets(resolution: Resolution, span: Span) -> Span {
     let floor = resolution.bucket_start(span.first);
     let is_aligned = floor == span.first;
@@ -170,8 +170,8 @@ fn walk_stored(
     scan::walk(connection, series, span, singles, projection, out)
 }
 
-/// Reads the stored buckets within several disjoint spans, which are sorted. Each chunk that contains
-/// any of them is read once. Other chunks are not read.
+/// Reads the stored buckets within several disjoint, sorted spans. Reads each chunk that contains any of
+/// these buckets once, and no other chunk.
 pub(super) fn within(
     connection: &Connection,
     series: SeriesId,
@@ -217,7 +217,7 @@ fn count_stored(
     let n_single = count_single(connection, series, span)?;
     let Some(end) = chunks::end(connection, series)? else { return Ok(to_u64(n_single)) };
     let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
-    // Single buckets that replace a bucket of a chunk would otherwise be counted twice.
+    // Subtracts the single buckets that replace a bucket of a chunk, which are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;
     let mut chunk_times = ChunkTimes::default();
@@ -235,7 +235,7 @@ fn single_sql(order: Order) -> String {
     )
 }
 
-/// Reads the first single buckets of a span, at most `limit`. A single bucket is stored as a separate
+/// Reads the first single buckets of a span, at most `limit`. A single bucket is stored as its own
 /// record, not in a chunk.
 pub(super) fn single(
     connection: &Connection,
@@ -246,7 +246,8 @@ pub(super) fn single(
     single_within(connection, series, span, limit, |_| true)
 }
 
-/// Reads the first `limit` single buckets of a span and returns the buckets with wanted timestamps.
+/// Reads the first single buckets of a span, at most `limit`, and returns those of them with wanted
+/// timestamps.
 fn single_within(
     connection: &Connection,
     series: SeriesId,
@@ -274,10 +275,10 @@ pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span
     Ok(connection.value(sql, series.within(span))?)
 }
 
-/// Columns of a chunk of buckets.
+/// Columns of a chunk of buckets, as slices.
 struct Columns<'a> {
     times: &'a [Timestamp],
-    /// Open, high, low, close and volume.
+    /// Values of open, high, low, close and volume.
     numbers: [&'a [Option<f64>]; 5],
     counts: &'a [Option<i64>],
 }
@@ -295,7 +296,7 @@ impl<'a> Columns<'a> {
         Self { times: &block.times, numbers, counts }
     }
 
-    /// Returns buckets in ascending order.
+    /// Returns the buckets at the indices `rows`.
     fn buckets(&self, rows: Range<usize>) -> impl Iterator<Item = Bucket> + '_ {
         let times = self.times.get(rows.clone()).unwrap_or_default();
         let number = |column: &[Option<f64>], row: usize| {

@@ -1,11 +1,11 @@
 //! Updates buckets after rows changed.
 //!
-//! Buckets are always folded again, never adjusted: buckets of five minutes from the rows in the order
-//! of their timestamps, longer buckets from shorter buckets. Rows that come after all others continue
-//! the last bucket, which gives the same result. The resolutions in [`KEPT`] are stored. Buckets of the
-//! other resolutions are folded from three or four stored buckets when they are read. A few new buckets
-//! and all changed buckets are single records. Many new buckets become a chunk. [`settle`] merges both
-//! into longer chunks.
+//! A changed bucket is never adjusted. It is computed again: a bucket of five minutes from its rows in
+//! the order of their timestamps, a longer bucket from shorter buckets. Rows that come after all others
+//! are added to the last bucket, which gives the same result. The resolutions in [`KEPT`] are stored.
+//! Other resolutions are computed during a read, each bucket from three or four stored buckets. Changed
+//! buckets and small numbers of new buckets are stored as single records, many new buckets as a chunk.
+//! [`settle`] merges both into longer chunks.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -26,36 +26,37 @@ use super::{Result, scan};
 use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
 use crate::span::{Span, just_before};
 
-/// Minimum number of new buckets of an append for which it is checked if they complete a chunk of
-/// [`NEW_CHUNK_MIN`] buckets.
+/// Number of new buckets in an append from which it is checked whether they complete a chunk of
+/// [`NEW_CHUNK_MIN`] buckets together with stored single buckets.
 const NEW_MIN: usize = 16;
 
-/// Minimum number of new buckets that are stored as a chunk. Single records are twenty times as
-/// expensive to write. A page of 250 buckets is in at most four such chunks.
+/// Minimum number of new buckets that are stored as a chunk. Single records take twenty times as long to
+/// write. With this minimum, a page of 250 buckets is in at most four such chunks.
 const NEW_CHUNK_MIN: usize = 64;
 
-/// Maximum number of buckets between changed buckets that are read together.
+/// Maximum distance of changed buckets that are computed with one read, in buckets.
 const GAP_MAX: i64 = 12;
 
-/// Maximum number of hours between changed hours that are read together.
+/// Maximum distance of changed hours that are computed with one read, in hours.
 const LONGER_GAP_MAX: i64 = 4;
 
-/// Maximum gap between changed longer buckets that are folded with one read, measured in shorter
-/// buckets. Reading another chunk costs as much as skipping that many.
+/// Maximum distance of changed longer buckets that are computed with one read, in shorter buckets.
+/// Reading another chunk takes as long as skipping this many.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Number of longer buckets that a thread folds at a time. It also reads the buckets between them, and
-/// rereads the chunks at both ends.
+/// Number of longer buckets that a thread computes at a time. It also reads the buckets between them.
+/// Chunks at both ends can be read by two threads.
 const COARSER_PART: usize = 128;
 
-/// Number of single buckets that replace buckets of chunks at which the store begins to merge them.
+/// Number of single buckets with precedence over buckets of chunks at which the store begins to merge
+/// them into the chunks.
 const OVER_MAX: usize = 4096;
 
-/// Number of single buckets that are merged in one step. Each may be in a different chunk, which costs
+/// Number of single buckets that are merged in one step. Each can be in a different chunk, which takes
 /// about 0.1 ms.
 const OVER_STEP: usize = 32;
 
-/// Folds `rows`, which come after all stored rows, onto the last bucket.
+/// Adds `rows`, which come after all stored rows, to the last bucket and to new buckets.
 pub(super) fn extend(
     connection: &Connection,
     dataset: DatasetId,
@@ -75,8 +76,8 @@ pub(super) fn extend(
     extend_finest(connection, dataset, fold.buckets(rows, finest, last))
 }
 
-/// Stores new buckets of five minutes with the longer buckets that are folded from them. The first one
-/// may replace the last stored bucket.
+/// Stores new buckets of five minutes, and the longer buckets computed from them. The first new bucket
+/// can replace the last stored bucket.
 pub(super) fn extend_finest(
     connection: &Connection,
     dataset: DatasetId,
@@ -87,7 +88,7 @@ pub(super) fn extend_finest(
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
-        // Some of the finer buckets within the first longer bucket may already be stored.
+        // Also reads the finer buckets of the first longer bucket that are already stored.
         let start = resolution.bucket_start(first.timestamp);
         let mut finer_buckets = Vec::new();
         if start < first.timestamp {
@@ -103,9 +104,8 @@ pub(super) fn extend_finest(
     Ok(())
 }
 
-/// Stores buckets that come after all others, except that the first may replace the last stored one.
-/// Many buckets become a chunk. The last of them stays a single record, since the next rows may change
-/// it.
+/// Stores buckets that come after all stored buckets, except that the first can replace the last stored
+/// bucket. Many buckets become a chunk, except for the last of them, which later rows can change.
 fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<()> {
     let mut single = new;
     if let ([first, ..], Some((last, closed))) = (new, new.split_last())
@@ -117,7 +117,8 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
         let before =
             Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
         let mut run = bucket_reader::single(connection, series, before, CHUNK_ROWS)?;
-        // `settle` handles longer runs. A last bucket that is already in a chunk stays in that chunk.
+        // `settle` handles longer runs. If the first new bucket replaces a bucket of a chunk, all of
+        // them are stored as single records.
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
             take(connection, series, &run)?;
@@ -128,31 +129,31 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
     put(connection, series, single)
 }
 
-/// A span of removed rows.
+/// Span of removed rows, with everything that affects its buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut<'a> {
     pub(super) span: Span,
-    /// The timestamp before which rows were pruned.
+    /// Timestamp before which rows were pruned.
     pub(super) kept_from: Option<Timestamp>,
-    /// Remaining archived rows in the buckets at both ends of the span.
+    /// Archived rows that remain in the buckets at both ends of the span.
     pub(super) beneath: Option<&'a Block>,
 }
 
-/// Buckets that a write changes, folded with the new rows, which are not stored yet.
+/// Buckets that a write changes, computed before its rows are stored.
 #[derive(Debug)]
 pub(super) struct Touched {
-    /// Buckets of each resolution in [`KEPT`].
+    /// Changed buckets of each resolution in [`KEPT`].
     folded: Vec<Refolded>,
-    /// Timestamps of the new rows that chunks already contain.
+    /// Timestamps of the new rows for which chunks already have rows.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Folds all buckets that contain `rows`, which take precedence over stored rows, as do stored rows over
-/// archived rows.
+/// Computes all buckets that contain `rows`, which take precedence over stored rows, which take
+/// precedence over archived rows.
 ///
-/// If an hour has fewer rows than a chunk, the whole hour is folded from rows, since reading the changed
-/// five minutes reads all of its rows anyway. Otherwise the hour is folded from its stored buckets of
-/// five minutes, in the same way as a day from its hours.
+/// If an hour has fewer rows than a chunk, the whole hour is computed from rows, since reading the
+/// changed buckets of five minutes reads these rows anyway. Otherwise the hour is computed from its
+/// stored buckets of five minutes. A day is always computed from its hours.
 pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
@@ -170,7 +171,7 @@ pub(super) fn touched(
         let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
         length >= micros(longer)
     };
-    // Archived rows were only read for the buckets of five minutes.
+    // `beneath` has archived rows only for the changed buckets of five minutes, not for the whole hour.
     let is_longer = beneath.is_none()
         && chunk.is_some_and(is_sparse)
         && kept_from.is_none_or(|kept_from| kept_from <= *first);
@@ -220,7 +221,7 @@ pub(super) fn touched(
 }
 
 impl Touched {
-    /// Stores the buckets. Must be called after their rows were stored.
+    /// Stores the changed buckets. Must be called after the rows were stored.
     pub(super) fn put(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
             let series = SeriesId { dataset, resolution };
@@ -233,8 +234,8 @@ impl Touched {
     }
 }
 
-/// Recomputes the buckets of `resolution` that contain a bucket of `changed`, which has the new buckets
-/// of the finer resolution, `None` for removed ones. They take precedence over the stored buckets.
+/// Computes the buckets of `resolution` that contain `changed` buckets of the finer resolution. Uses the
+/// `changed` buckets, in which `None` is a removed bucket, and otherwise the stored buckets.
 fn coarsened(
     connection: &Connection,
     finer: SeriesId,
@@ -273,7 +274,7 @@ fn starts_of(
     starts
 }
 
-/// Returns the part of `finer`, which is sorted, in the bucket that starts at `start`.
+/// Returns those buckets of `finer`, which is sorted, that lie in the bucket that starts at `start`.
 fn within(
     finer: &[Bucket],
     resolution: Resolution,
@@ -285,8 +286,9 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// Removes the buckets of a span after its rows were removed, and folds the buckets at both ends again.
-/// Buckets of pruned rows, before `kept_from`, remain unless the span covers them.
+/// Updates buckets after the rows of a span were removed: deletes the buckets within the span and
+/// computes the buckets at both ends again. Buckets of pruned rows, before `kept_from`, remain unless
+/// the span covers them completely.
 pub(super) fn cut(
     connection: &Connection,
     dataset: DatasetId,
@@ -308,7 +310,7 @@ pub(super) fn cut(
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
             let bucket = series::span(resolution, start);
-            // The last possible bucket may end after the maximum timestamp.
+            // Saturates, since the last possible bucket ends after the maximum timestamp.
             let bucket_last = bucket.first.micros().saturating_add(length - 1);
             if span.first <= bucket.first && bucket_last <= span.last.micros() {
                 continue;
@@ -364,8 +366,8 @@ fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Resul
     Ok(())
 }
 
-/// Does one step of maintenance: turns old buckets before `before` into a chunk, joins short chunks, or
-/// merges some single buckets into their chunks. Returns false if no work was left.
+/// Does one step of maintenance: turns single buckets before `before` into a chunk, joins short chunks,
+/// or merges some single buckets into their chunks. Returns false if nothing was left to do.
 pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<bool> {
     let end = chunks::end(connection, series)?;
     let old = Span { first: chunks::fresh_from(end), last: just_before(before) };
@@ -393,7 +395,7 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
     take(connection, series, &some).map(|()| true)
 }
 
-/// Removes single buckets that are now in a chunk.
+/// Deletes single buckets that were stored in a chunk.
 fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<()> {
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
     let span = Span { first: first.timestamp, last: last.timestamp };

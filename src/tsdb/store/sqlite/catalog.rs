@@ -25,8 +25,8 @@ use crate::store::tags::attach;
 /// Maximum number of datasets that an error about an ambiguous name lists.
 const SHARED_MAX: usize = 20;
 
-/// First character of the stored name of a deleted column. No other name contains it, since it is a
-/// control character.
+/// First character of the stored name of a deleted column. Valid column names contain no control
+/// characters.
 const DELETED: char = '\t';
 
 /// Creates either all or none of the datasets. A single dataset can be given its id.
@@ -111,12 +111,13 @@ fn insert_metadata(
     reason = "they complete immediately, on the thread of the connection"
 )]
 impl CatalogSession for &Connection {
-    /// A deleted column retains its position, since chunks identify columns by position.
+    /// A deleted column retains its position, by which chunks identify columns.
     const DELETE_COLUMN: &'static str =
         "UPDATE columns SET name = char(9) || ordinal WHERE id = ?1";
 
-    /// If several datasets have the name, the key's own dataset is meant. If the key owns none of them,
-    /// the name is ambiguous, which is an error, since anyone can reuse the name of an existing dataset.
+    /// If several datasets have the name, returns the one that the key owns. If the key owns none of
+    /// them, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
+    /// existing one.
     async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
         let connection: &Connection = self;
         let own = key.map(KeyId::get);
@@ -221,7 +222,7 @@ impl CatalogSession for &Connection {
     }
 }
 
-/// Returns the sets of the tags of a dataset.
+/// Returns the search terms for the tags of a dataset.
 fn tag_terms(connection: &Connection, id: DatasetId) -> Result<Vec<Term<'static>>> {
     let sql = "SELECT tag FROM dataset_tags WHERE dataset = ?1";
     Ok(connection.all(sql, [id.get()], |row| Ok(Term::Tag(row.get(0)?)))?)
@@ -238,8 +239,8 @@ fn shared_tags(connection: &Connection, key: KeyId, dataset: DatasetId) -> Resul
     )?)
 }
 
-/// Removes a dataset from all tables of the catalog except the tables of tags. Returns false if it does
-/// not exist.
+/// Removes a dataset from all tables of the catalog except the tables of tags. Returns false if the
+/// dataset does not exist.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
