@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sorting_keeps_the_last_row_of_a_timestamp() {
+    fn sorting_drops_all_but_the_last_row_of_each_timestamp() {
         let mut block = Block::new(&[Dtype::Integer]);
         block.times = [3, 1, 3, 2].map(Timestamp::from_seconds).to_vec();
         block.columns = vec![Series::Integer(vec![Some(1), Some(2), Some(3), None])];

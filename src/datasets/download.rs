@@ -508,7 +508,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn long_download_is_cut_off() {
+    async fn download_ends_at_its_deadline() {
         let (pieces, mut queue) = mpsc::channel(PIECES_MAX);
         let end = Instant::now() + Duration::from_millis(50);
         let (runtime, group) = (Handle::current(), Group::default());

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tag_is_found_with_any_content_coding() {
+    fn if_none_match_finds_a_tag_with_any_content_coding() {
         let tag = ETag::hash((3, "rows"));
         let other = ETag::hash((4, "rows"));
         let header = format!("\"abc\", W/\"{tag}-gzip\"");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn required_tag_is_strong() {
+    fn if_match_rejects_weak_tags() {
         let (tag, other) = (ETag::hash(3), ETag::hash(4));
         let text = format!("\"{tag}\"");
         let required = |header: &str| KnownETags::parse(header).contains(Some(&text));

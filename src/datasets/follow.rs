@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_valid_cursors_parse() {
+    fn invalid_cursors_are_rejected() {
         let cursor = Cursor { era: 0x00c0_ffee, number: 1447 };
         assert_eq!(Cursor::parse("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
         for text in ["", "1447", "2026-07-30T21:59:00Z", "a:b-c", "t:00c0ffee--1", "t:1-"] {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_replay_can_be_resumed() {
+    fn cursor_within_a_replay_precedes_all_rows_not_sent_yet() {
         check(&[], &[]);
         check(&[7], &[7]);
         check(&[5, 6, 9], &[5, 8, 9]);

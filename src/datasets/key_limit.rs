@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_waits_for_more_permits() {
+    fn request_waits_until_its_key_has_enough_permits() {
         let limit = KeyLimit::new(10, 6);
         let (mut one, mut two) = (limit.empty_permit(key(1)), limit.empty_permit(key(1)));
         assert!(one.acquire(4).now_or_never().is_some());

@@ -15,7 +15,7 @@ fn piece(rows: i64, length: usize) -> Packed {
 }
 
 #[test]
-fn cached_pieces_are_returned_and_leave_no_file() {
+fn cached_pieces_are_returned_from_a_file_without_a_name() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -27,7 +27,7 @@ fn cached_pieces_are_returned_and_leave_no_file() {
 }
 
 #[test]
-fn new_pieces_overwrite_the_oldest() {
+fn new_pieces_of_a_full_cache_overwrite_the_oldest() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     for rows in 0..1000 {

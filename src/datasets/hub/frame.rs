@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_gets_the_commits_after_its_revision() {
+    fn reader_gets_only_commits_after_its_revision() {
         check(0, Some("0 1 2 3 4 "));
         check(4, Some("0 1 2 3 4 "));
         check(5, Some("2 3 4 "));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_without_rows_make_no_frame() {
+    fn commit_without_rows_causes_no_frame() {
         let commits = [CommitRows { revision: 3, rows: 0..0 }];
         assert!(frames_of(&commits, |_, _| panic!("there are no rows")).is_empty());
     }

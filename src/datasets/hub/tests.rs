@@ -91,7 +91,7 @@ fn dataset_without_readers_uses_no_memory() {
 }
 
 #[test]
-fn readers_are_notified_when_their_access_may_have_ended() {
+fn readers_with_possibly_revoked_access_are_notified() {
     let hub = Hub::new(3, Writers::One);
     let other = DatasetId::new(2).unwrap();
     let mut mine = hub.subscribe(dataset(), KEY).unwrap();
@@ -104,7 +104,7 @@ fn readers_are_notified_when_their_access_may_have_ended() {
 }
 
 #[test]
-fn readers_beyond_the_maximum_are_rejected() {
+fn readers_beyond_the_maximum_number_are_rejected() {
     let hub = Hub::new(3, Writers::One);
     let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
     assert!(hub.subscribe(dataset(), KEY).is_none());

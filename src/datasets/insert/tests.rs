@@ -81,7 +81,7 @@ fn check_refused(format: Format, text: &str, want: &[(usize, Option<&str>, &str)
 }
 
 #[test]
-fn json_rows_are_flat_or_have_a_values_object() {
+fn json_rows_can_be_flat_or_have_a_values_object() {
     let text = r#"{"timestamp":"T01Z","values":{"f":1.5,"i":2,"s":"a\u00e9\"","b":true}}
         {"i":-3,"timestamp":"T02+00:00","f":1e3}
 
@@ -96,7 +96,7 @@ fn json_rows_are_flat_or_have_a_values_object() {
 }
 
 #[test]
-fn numbers_are_exact_and_of_the_type_of_their_column() {
+fn numbers_are_parsed_exactly_as_the_type_of_their_column() {
     for (text, want) in [
         ("0.1", "0.1"),
         ("64001.23999999999", "64001.23999999999"),
@@ -221,7 +221,7 @@ fn csv_fields_can_be_quoted() {
 }
 
 #[test]
-fn parsing_sorts_rows_and_keeps_the_last_of_a_timestamp() {
+fn parsed_rows_are_sorted_and_only_the_last_of_a_timestamp_remains() {
     let text = r#"{"timestamp":"T03Z","i":1}
         {"timestamp":"T01Z","i":2}
         {"timestamp":"T03Z","i":3}
@@ -230,7 +230,7 @@ fn parsing_sorts_rows_and_keeps_the_last_of_a_timestamp() {
 }
 
 #[test]
-fn first_rows_create_columns() {
+fn first_rows_determine_the_columns() {
     let text = r#"{"timestamp":"T01Z","values":{"host":"a","load":3,"gone":null}}
         {"timestamp":"T02Z","values":{"up":true,"load":1.5}}"#;
     let (made, rows) = take(Format::Ndjson, &[], &text.replace("T0", T)).unwrap();
@@ -262,7 +262,7 @@ fn rows_can_name_columns_in_any_order() {
 }
 
 #[test]
-fn batch_has_at_most_rows_max_rows() {
+fn batch_of_more_than_the_maximum_of_rows_is_rejected() {
     let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
     let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
     assert!(matches!(refused, OperationError::TooMany { .. }), "{refused:?}");
@@ -331,7 +331,7 @@ fn pyarrow(name: &str) -> Bytes {
 }
 
 #[test]
-fn parquet_requires_a_timestamp_and_known_columns() {
+fn parquet_without_a_timestamp_or_with_unknown_columns_is_rejected() {
     let take = |columns: &[Column], bytes_max| {
         let mut builder = ColumnBuilder::new(columns);
         read_parquet(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
@@ -365,7 +365,7 @@ fn damaged_parquet_is_rejected() {
 }
 
 #[test]
-fn rows_in_the_same_microsecond_are_rejected() {
+fn timestamps_within_the_same_microsecond_are_rejected() {
     let line =
         |fraction: &str| format!(r#"{{"timestamp":"2024-01-03T10:00:00.{fraction}Z","f":1}}"#);
     let lines = |fractions: &[&str]| {

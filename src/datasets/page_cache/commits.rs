@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn page_is_valid_until_a_commit_touches_it() {
+    fn cached_page_is_valid_until_a_commit_changes_its_range() {
         let recorded = [(11, 500), (12, 100), (13, 501)];
         check(&recorded, (10, 11), (0, 99), true);
         check(&recorded, (10, 13), (0, 99), true);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn unrecorded_commit_may_have_touched_everything() {
+    fn unrecorded_commit_invalidates_every_page() {
         // First commit 12 is missing, then the last commit, then a commit before the first recorded one.
         check(&[(11, 500), (13, 501)], (10, 13), (0, 1), false);
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn page_can_be_cached_before_its_last_commit_is_recorded() {
+    fn cached_page_is_valid_once_its_last_commit_is_recorded() {
         let mut commits = Commits::default();
         commits.begin(dataset(), 10);
         commits.begin(dataset(), 11);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn old_commits_are_combined_and_pages_before_them_stay_valid() {
+    fn pages_before_the_combined_range_of_old_commits_stay_valid() {
         let n = u64::try_from(COMMITS_MAX * 3).unwrap();
         let recorded: Vec<_> = (0..n).map(|idx| (11 + idx, 1000 + idx.cast_signed())).collect();
         check(&recorded, (10, 10 + n), (0, 999), true);

@@ -28,7 +28,7 @@ fn answer(n_bytes: usize) -> CachedPage {
 }
 
 #[test]
-fn page_stays_valid_while_other_rows_arrive() {
+fn cached_page_stays_valid_while_rows_outside_arrive() {
     let cache = PageCache::default();
     let dataset = key(0).dataset;
     cache.put(key(0), answer(3));
@@ -43,7 +43,7 @@ fn page_stays_valid_while_other_rows_arrive() {
 }
 
 #[test]
-fn cache_size_is_limited_and_requested_pages_stay() {
+fn full_cache_evicts_the_page_requested_least_recently() {
     let cache = PageCache::default();
     let n = i64::try_from(4 * BYTES_MAX / PAGE_BYTES_MAX).unwrap();
     for after in 0..n {
@@ -57,7 +57,7 @@ fn cache_size_is_limited_and_requested_pages_stay() {
 }
 
 #[test]
-fn page_counts_as_linked_once_a_response_links_to_it() {
+fn page_is_marked_as_linked_once_a_response_links_to_it() {
     let cache = PageCache::default();
     assert!(!cache.is_linked(&key(1)), "there was no link to it");
     cache.add_link(&key(1));
@@ -66,14 +66,14 @@ fn page_counts_as_linked_once_a_response_links_to_it() {
 }
 
 #[test]
-fn very_long_page_is_not_cached() {
+fn page_beyond_the_maximum_length_is_not_cached() {
     let cache = PageCache::default();
     cache.put(key(0), answer(PAGE_BYTES_MAX + 1));
     assert!(cache.get(&key(0), 7).is_none());
 }
 
 #[test]
-fn sight_is_valid_for_one_version_of_the_store() {
+fn cached_access_is_valid_for_one_version_of_the_store() {
     let cache = PageCache::default();
     let id = DatasetId::new(1).unwrap();
     let who = (KeyId::new(1), DatasetRef::Id(id));

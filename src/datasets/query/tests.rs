@@ -28,7 +28,7 @@ fn check(query: &str, want: Result<(&str, &str), &str>) {
 }
 
 #[test]
-fn default_window_ends_at_the_newest_row() {
+fn default_time_range_ends_at_the_newest_row() {
     check("", Ok(("2026-07-29T11:59:00.000001Z", NEWEST)));
     check("resolution=5m", Ok(("2026-07-23T11:59:00.000001Z", NEWEST)));
     check("resolution=1h", Ok(("2026-05-01T11:59:00.000001Z", NEWEST)));
@@ -36,7 +36,7 @@ fn default_window_ends_at_the_newest_row() {
 }
 
 #[test]
-fn raw_bounds_include_the_end_and_buckets_do_not() {
+fn end_of_the_range_is_included_for_rows_and_excluded_for_buckets() {
     let day = "start=2026-07-29T00:00:00Z&end=2026-07-30T00:00:00Z";
     check(day, Ok(("2026-07-29T00:00:00Z", "2026-07-30T00:00:00Z")));
     let hours = format!("{day}&resolution=1h");
@@ -44,7 +44,7 @@ fn raw_bounds_include_the_end_and_buckets_do_not() {
 }
 
 #[test]
-fn span_of_two_bounds_is_capped_with_a_minute_of_slack() {
+fn time_range_can_exceed_its_maximum_by_at_most_a_minute() {
     let cap = "time range exceeds maximum of 24h0m0s for resolution=raw; use a coarser resolution";
     check("start=2026-07-29T00:00:00Z&end=2026-07-30T00:01:01Z", Err(cap));
     let slack = "2026-07-30T00:01:00Z";
@@ -63,7 +63,7 @@ fn span_of_two_bounds_is_capped_with_a_minute_of_slack() {
 }
 
 #[test]
-fn cursor_replaces_the_bound_that_it_passes() {
+fn cursor_replaces_a_bound_that_it_has_passed() {
     let cursor = "after=2020-01-01T00:00:00Z";
     check(cursor, Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")));
     let back = format!("{cursor}&ordering=-timestamp&start=2019-01-01T00:00:00Z");
@@ -91,14 +91,14 @@ fn invalid_parameter_is_reported_by_name() {
 }
 
 #[test]
-fn limits_have_a_default_and_a_maximum() {
+fn page_limit_has_a_default_and_a_maximum() {
     let limit = |query: &str| params(query).rows().unwrap().limit.get();
     assert_eq!((limit("dataset=3"), limit("dataset=3&limit=99999")), (250, 10_000));
     assert_eq!(params("dataset=3").live().unwrap().0.limit.get(), 100);
 }
 
 #[test]
-fn unescaped_plus_sign_of_an_offset_is_accepted() {
+fn unescaped_plus_sign_of_a_utc_offset_is_accepted() {
     check(
         "after=2020-01-01T02:00:00 02:00&start=2020-01-01T00:00:00Z",
         Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")),
@@ -106,7 +106,7 @@ fn unescaped_plus_sign_of_an_offset_is_accepted() {
 }
 
 #[test]
-fn last_day_of_the_calendar_is_the_maximum_timestamp() {
+fn time_on_the_last_day_of_the_calendar_is_parsed_as_the_maximum() {
     let end = |query: &str| params(query).rows().map(|query| query.bounds.end);
     assert_eq!(end("dataset=1&end=9999-12-31T23:59:59.999Z"), Ok(Some(Timestamp::MAX)));
     assert!(end("dataset=1&end=9999-12-31T25:00:00Z").is_err());
@@ -114,7 +114,7 @@ fn last_day_of_the_calendar_is_the_maximum_timestamp() {
 }
 
 #[test]
-fn next_link_matches_the_upstream() {
+fn next_link_has_the_same_form_as_upstream() {
     let page = params("dataset_name=tiingo_btcusd_1min&resolution=1h&limit=3&ordering=-timestamp");
     assert_eq!(
         link_at_offset("/api/rows/", &page, 3),

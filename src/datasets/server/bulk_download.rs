@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn range_selects_a_part_the_whole_file_or_nothing() {
+    fn range_header_selects_a_part_the_whole_file_or_nothing() {
         for (range, want) in [
             ("bytes=0-0", ByteRange::Part(0, 1)),
             ("bytes=5-", ByteRange::Part(5, 10)),

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deleted_dataset_is_not_found() {
+    fn error_of_a_deleted_dataset_returns_404() {
         let gone = || StoreError::NoDataset { dataset: DatasetId::new(7).unwrap() };
         let error = ApiError::Operation(OperationError::from(gone()));
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_service_rejects_writes_with_retry_after() {
+    fn write_to_a_read_only_service_is_rejected_with_retry_after() {
         let error = ApiError::Operation(OperationError::Store(StoreError::ReadOnly));
         let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn request_in_progress_is_a_conflict_with_retry_after() {
+    fn repeated_request_in_progress_returns_409_with_retry_after() {
         let error = OperationError::from(StoreError::BatchStored);
         let response = ApiError::Operation(error).into_response();
         assert_eq!(response.status(), StatusCode::CONFLICT);

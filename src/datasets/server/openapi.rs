@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openapi_describes_everything() {
+    fn every_operation_of_the_api_is_described() {
         assert_eq!(web::openapi::find_faults(&document()), Vec::<String>::new());
     }
 }

@@ -203,7 +203,7 @@ fn refusal(error: &str) -> Value {
 }
 
 #[tokio::test]
-async fn full_disk_is_a_507_and_unhealthy_until_there_is_space() {
+async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_space() {
     let service = Service::with_bars(1).await;
     let store = &service.app.datasets.store;
     store.limit_pages(1).await.unwrap();
@@ -267,7 +267,7 @@ async fn renewed_key_invalidates_the_old_secret_immediately() {
 }
 
 #[tokio::test]
-async fn unsupported_requests_are_rejected_with_the_usual_body() {
+async fn unknown_paths_and_methods_are_rejected_with_the_common_error_body() {
     let service = Service::start().await;
     assert_eq!(
         service.get(&service.owner, "/api/nothing/").await,
@@ -294,7 +294,7 @@ async fn unsupported_requests_are_rejected_with_the_usual_body() {
 }
 
 #[tokio::test]
-async fn health_needs_no_key() {
+async fn health_check_is_served_without_a_key() {
     let service = Service::start().await;
     let want = json!({"status": "healthy", "time": NOW, "database": "connected"});
     assert_eq!(service.get("", "/health").await, (200, want));

@@ -70,7 +70,7 @@ async fn stored_rows(datasets: &Datasets, dataset: DatasetId) -> Vec<(i64, Optio
 }
 
 #[tokio::test]
-async fn waiting_appends_share_a_transaction_and_are_sorted() {
+async fn waiting_appends_are_sorted_and_stored_in_one_transaction() {
     let folder = tempdir().unwrap();
     let (datasets, dataset, columns) = open(folder.path()).await;
     let blocks =
@@ -84,7 +84,7 @@ async fn waiting_appends_share_a_transaction_and_are_sorted() {
 }
 
 #[tokio::test]
-async fn rejected_append_does_not_affect_others() {
+async fn rejected_append_does_not_affect_others_of_its_transaction() {
     let folder = tempdir().unwrap();
     let (datasets, dataset, columns) = open(folder.path()).await;
     let day = 86_400;

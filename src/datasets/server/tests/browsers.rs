@@ -32,7 +32,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 #[tokio::test]
-async fn pages_of_named_sites_can_only_read() {
+async fn web_pages_of_configured_sites_can_read_but_not_write() {
     let service = Service::with_bars(1).await;
     let portal = Router::new().route("/portal", get(async || "portal"));
     let sites = [SITE, "http://localhost:3000"].map(|text| text.parse().unwrap());
@@ -67,7 +67,7 @@ async fn pages_of_named_sites_can_only_read() {
 }
 
 #[tokio::test]
-async fn other_sites_read_nothing_by_default_and_everything_with_a_star() {
+async fn web_pages_of_other_sites_can_read_only_if_all_sites_are_allowed() {
     let service = Service::with_bars(1).await;
     let get = || Request::builder().uri("/api/rows/?dataset=1").header("x-api-key", &service.owner);
     let (status, headers) = of_page(&service.router, SITE, get()).await;
@@ -80,7 +80,7 @@ async fn other_sites_read_nothing_by_default_and_everything_with_a_star() {
 }
 
 #[tokio::test]
-async fn root_links_to_the_pages_for_people() {
+async fn root_page_links_to_portal_and_api_description() {
     let service = Service::start().await;
     for (portal, has_portal) in [(Some(Router::new()), true), (None, false)] {
         let router = router(Arc::clone(&service.app), portal, &[]);

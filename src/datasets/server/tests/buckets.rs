@@ -41,7 +41,7 @@ fn minutes_and<T: Into<Value>>(closes: impl IntoIterator<Item = T>) -> Vec<(Stri
 }
 
 #[tokio::test]
-async fn gaps_are_filled_as_requested() {
+async fn gaps_between_buckets_are_filled_as_requested() {
     let service = service_with_gaps().await;
     let plain = page(&service, &path("")).await;
     assert_eq!(closes(&plain).len(), 3);
@@ -79,7 +79,7 @@ async fn gaps_are_filled_as_requested() {
 }
 
 #[tokio::test]
-async fn pages_of_filled_buckets_have_each_bucket_once() {
+async fn pages_of_filled_buckets_contain_each_bucket_once() {
     let service = service_with_gaps().await;
     let ascending = minutes_and([1.5, 1.5, 1.5, 1.5, 20.5, 20.5, 31.5]);
     let descending: Vec<_> = ascending.iter().rev().cloned().collect();
@@ -165,7 +165,7 @@ async fn bucket_is_complete_once_it_has_ended() {
 }
 
 #[tokio::test]
-async fn additions_to_raw_rows_are_rejected() {
+async fn bucket_options_for_raw_rows_are_rejected() {
     let service = Service::with_bars(1).await;
     let buckets = "fill and complete apply to buckets; add a resolution such as 1h: bad request";
     for (query, want) in [
@@ -187,7 +187,7 @@ async fn additions_to_raw_rows_are_rejected() {
 }
 
 #[tokio::test]
-async fn described_bucket_schema_fits_every_response() {
+async fn every_bucket_response_fits_the_described_schema() {
     let service = service_with_gaps().await;
     let (_, api) = service.get("", "/api/openapi.json").await;
     let schema = &api["components"]["schemas"]["BucketBody"];
@@ -212,7 +212,7 @@ async fn described_bucket_schema_fits_every_response() {
 /// Reads buckets of lengths that are not stored, which are computed from rows or from stored
 /// buckets.
 #[tokio::test]
-async fn buckets_of_any_length_are_computed() {
+async fn buckets_of_unstored_resolutions_are_computed() {
     let service = Service::with_bars(1500).await;
     let read = async |query: &str| {
         let (mut next, mut all) = (Some(format!("/api/rows/?dataset=1&{query}")), Vec::new());
@@ -278,7 +278,7 @@ async fn latest_computed_buckets_are_found_across_gaps() {
 }
 
 #[tokio::test]
-async fn computed_buckets_and_coverage_wait_for_their_turn_and_delay_no_other_page() {
+async fn long_computations_wait_for_each_other_without_delaying_stored_pages() {
     let service = service_with_gaps().await;
     let limit = &service.app.datasets.long_reads;
     let mut others = [98, 99].map(|key| limit.empty_permit(KeyId::new(key)));

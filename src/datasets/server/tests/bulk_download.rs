@@ -47,7 +47,7 @@ async fn csv_download_has_a_header_and_a_line_per_row() {
 }
 
 #[tokio::test]
-async fn disconnected_download_releases_its_permit() {
+async fn client_that_disconnects_releases_its_download_permit() {
     let service = Service::with_bars(20_000).await;
     for _ in 0..3 * DOWNLOADS_MAX {
         let download = async || {
@@ -59,7 +59,7 @@ async fn disconnected_download_releases_its_permit() {
 }
 
 #[tokio::test]
-async fn stalled_downloads_only_occupy_the_permits_of_their_key() {
+async fn stalled_downloads_of_a_key_do_not_block_downloads_of_others() {
     let service = Service::with_bars(20_000).await;
     let open_one = async |key: &str| service.send(key, "GET", STREAMED_PATH, Body::empty()).await;
     let mut open = Vec::new();
@@ -77,7 +77,7 @@ async fn stalled_downloads_only_occupy_the_permits_of_their_key() {
 }
 
 #[tokio::test]
-async fn truncated_download_is_not_complete() {
+async fn body_of_an_interrupted_download_ends_with_an_error() {
     let service = Service::with_bars(20_000).await;
     let response = service.send(&service.reader, "GET", STREAMED_PATH, Body::empty()).await;
     service.group.stop();
@@ -85,7 +85,7 @@ async fn truncated_download_is_not_complete() {
 }
 
 #[tokio::test]
-async fn unknown_output_is_rejected() {
+async fn unknown_output_format_is_rejected() {
     let service = Service::with_bars(1).await;
     let answer = service.get(&service.reader, &format!("{PATH}&output=xml")).await;
     assert_eq!(
@@ -118,7 +118,7 @@ fn decompress(body: &[u8], coding: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
+async fn bodies_of_cached_and_new_pieces_are_identical() {
     let service = Service::with_bars(7000).await;
     let bounds = format!("start={}&end={}", timestamp_of(1), timestamp_of(6990));
     for query in [bounds.clone(), format!("{bounds}&output=csv"), format!("{bounds}&output=ndjson")]
@@ -148,7 +148,7 @@ async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
 }
 
 #[tokio::test]
-async fn tag_is_valid_until_a_row_in_its_range_changes() {
+async fn download_has_the_same_etag_until_a_row_in_its_range_changes() {
     let service = Service::with_bars(3000).await;
     let tag = async |query: &str| {
         let (_, headers) = download_as(&service, &format!("{PATH}&{query}"), "gzip").await;
@@ -189,7 +189,7 @@ async fn tag_is_valid_until_a_row_in_its_range_changes() {
 }
 
 #[tokio::test]
-async fn download_has_a_file_name_and_two_columnar_formats() {
+async fn download_has_a_file_name_and_can_be_parquet_or_arrow() {
     let service = Service::with_bars(20).await;
     let range = format!("start={}&end={}", timestamp_of(5), timestamp_of(7));
     for (output, content_type, extension, magic) in [
@@ -208,7 +208,7 @@ async fn download_has_a_file_name_and_two_columnar_formats() {
 
 /// Tools that scan files over HTTP request the length first and then parts.
 #[tokio::test]
-async fn files_can_be_read_in_parts() {
+async fn downloads_can_be_read_in_byte_ranges() {
     for (output, begin) in
         [("parquet", "PAR1"), ("csv", "timestamp,open,"), ("ndjson", "{\""), ("json", "[{\"")]
     {
@@ -268,7 +268,7 @@ async fn check_parts(output: &str, begin: &[u8]) {
 }
 
 #[tokio::test]
-async fn change_with_if_match_is_rejected() {
+async fn write_request_with_if_match_is_rejected() {
     let service = Service::with_bars(1).await;
     let request = Request::builder().method("DELETE").uri("/api/datasets/1/");
     let request = request.header("X-API-Key", &service.owner).header("If-Match", "\"x\"");
@@ -279,7 +279,7 @@ async fn change_with_if_match_is_rejected() {
 }
 
 #[tokio::test]
-async fn live_returns_the_newest_rows_first() {
+async fn live_endpoint_returns_the_newest_rows_first() {
     let service = Service::with_bars(150).await;
     let (body, content_type) = service.text("/api/rows/live/?dataset_name=btc&limit=2").await;
     assert_eq!(content_type, "application/x-ndjson");

@@ -93,7 +93,7 @@ async fn merged_row_only_changes_its_columns() {
 }
 
 #[tokio::test]
-async fn batch_is_stored_completely_or_not_at_all() {
+async fn batch_with_an_invalid_row_is_not_stored() {
     let service = Service::with_bars(1).await;
     let rows =
         json!([bar(1), {"timestamp": timestamp_of(2), "values": {"nothing": 1, "open": "high"}}]);
@@ -114,7 +114,7 @@ async fn batch_is_stored_completely_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn only_the_owner_can_insert() {
+async fn only_the_owner_can_insert_rows() {
     let service = Service::with_bars(0).await;
     let body = json!({"dataset": 1, "rows": [bar(0)]});
     let refused = refusal("only the owner of the dataset can do this: forbidden");
@@ -147,7 +147,7 @@ async fn all_of(service: &Service, key: i64) -> KeyPermit {
 }
 
 #[tokio::test]
-async fn insert_waits_for_memory_for_its_body() {
+async fn insert_waits_until_memory_for_its_body_is_free() {
     let service = Service::with_bars(0).await;
     let (one, _two) = (all_of(&service, 8).await, all_of(&service, 9).await);
     let insert = service.insert(vec![bar(0)]);
@@ -160,7 +160,7 @@ async fn insert_waits_for_memory_for_its_body() {
 }
 
 #[tokio::test]
-async fn key_is_limited_to_its_share_of_the_memory() {
+async fn inserts_of_a_key_are_limited_to_its_share_of_the_memory() {
     let service = Service::with_bars(0).await;
     let _own = all_of(&service, 1).await;
     let own = service.insert(vec![bar(0)]);
@@ -185,7 +185,7 @@ fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn body_acquires_memory_as_it_arrives_and_times_out() {
+async fn body_reserves_memory_as_it_arrives_and_releases_it_after_a_timeout() {
     let service = Service::with_bars(0).await;
     let request = begin(&service.owner, BODY_BYTES_MAX, "{\"timestamp\":");
     let stalled = service.router.clone().oneshot(request);
@@ -320,7 +320,7 @@ async fn rows_are_accepted_as_ndjson_and_csv_and_compressed() {
 }
 
 #[tokio::test]
-async fn body_that_contradicts_its_headers_is_rejected() {
+async fn body_that_does_not_fit_query_or_headers_is_rejected() {
     let service = Service::with_bars(0).await;
     let check = async |query: &str, headers: &[(&str, &str)], body: &[u8], want: &str| {
         let (status, answer) = send(&service, query, headers, body.to_vec()).await;
@@ -371,7 +371,7 @@ async fn parquet_is_detected_by_content_type_or_first_bytes() {
 }
 
 #[tokio::test]
-async fn concurrent_first_rows_create_columns_once() {
+async fn concurrent_inserts_of_first_rows_create_columns_once() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     let body = |minute: usize, name: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp_of(minute), "values": {name: 1}}]});
@@ -457,7 +457,7 @@ async fn concurrent_identical_requests_are_stored_once() {
 }
 
 #[tokio::test]
-async fn first_rows_can_be_sent_again() {
+async fn repeated_insert_of_first_rows_with_an_idempotency_key_is_stored_once() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     for _ in 0..2 {
@@ -480,7 +480,7 @@ async fn invalid_idempotency_key_is_rejected() {
 
 /// A body of some kilobytes that decompresses to a header with millions of fields.
 #[tokio::test]
-async fn compressed_header_bomb_is_rejected_early() {
+async fn oversized_header_in_a_compressed_body_is_rejected_early() {
     let service = Service::with_bars(0).await;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     io::Write::write_all(&mut gzip, b"timestamp").unwrap();

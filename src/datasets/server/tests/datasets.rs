@@ -36,7 +36,7 @@ async fn dataset_without_a_matching_tag_is_not_found() {
 }
 
 #[tokio::test]
-async fn listing_has_pages_and_the_best_match_first() {
+async fn list_of_datasets_has_pages_and_begins_with_the_best_match() {
     let service = Service::with_bars(0).await;
     for name in ["tiingo_ethusd_1min", "tiingo_btcusd_1min", "old_tiingo_btcusd_1min"] {
         create(&service, name).await;
@@ -85,7 +85,7 @@ async fn invalid_dataset_is_rejected() {
 }
 
 #[tokio::test]
-async fn name_is_unique_per_owner() {
+async fn owner_cannot_use_a_dataset_name_twice() {
     let service = Service::start().await;
     assert_eq!(create(&service, "a").await.0, 201);
     let body = json!({"name": "a"});
@@ -109,7 +109,7 @@ async fn name_is_unique_per_owner() {
 }
 
 #[tokio::test]
-async fn ambiguous_name_is_a_conflict_with_the_ids() {
+async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
     let service = Service::start().await;
     let body = json!({"name": "btc", "tags": ["public"]});
     for key in [&service.owner, &service.reader] {
@@ -235,7 +235,7 @@ async fn change_that_would_affect_existing_buckets_is_rejected() {
 }
 
 #[tokio::test]
-async fn deleted_dataset_is_in_no_list() {
+async fn deleted_dataset_is_not_listed_or_found() {
     let service = Service::with_bars(3).await;
     assert_eq!(create(&service, "btc_other").await.0, 201);
     assert_eq!(service.delete(&service.owner, "/api/datasets/1/").await.0, 200);
@@ -289,7 +289,7 @@ async fn metadata_search_matches_one_field_exactly() {
 }
 
 #[tokio::test]
-async fn two_metadata_filters_are_rejected() {
+async fn search_with_two_metadata_filters_is_rejected() {
     let service = Service::with_bars(0).await;
     let path = "/api/datasets/search/?source=tiingo&ticker=btcusd";
     let text = "multiple metadata filters are temporarily unsupported: bad request";
@@ -323,7 +323,7 @@ fn check_access(got: &(u16, Value), has_access: bool, is_owner: bool, matching_t
 }
 
 #[tokio::test]
-async fn owner_can_write_holder_can_read_and_others_see_nothing() {
+async fn owner_can_write_tag_holder_can_read_and_others_see_nothing() {
     let service = Service::with_bars(0).await;
     let ask = async |key: &str, dataset_id: i64, require_write: bool| {
         let body = json!({"dataset_id": dataset_id, "require_write": require_write});

@@ -135,7 +135,7 @@ async fn readers_of_both_services_get_all_rows_once_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn reader_gets_deletions_and_corrections_of_the_other_service() {
+async fn stream_reflects_deletions_and_corrections_of_the_other_service() {
     let Some(pair) = Pair::start("deleted").await else { return };
     let mut reader = pair.follow(&pair.two, None).await;
     pair.insert(&pair.one, 1, 1.0).await;
@@ -174,7 +174,7 @@ async fn streams_end_when_the_other_service_revokes_access() {
 }
 
 #[tokio::test]
-async fn caches_and_tags_reflect_commits_of_the_other_service() {
+async fn cached_pages_and_etags_reflect_commits_of_the_other_service() {
     let Some(pair) = Pair::start("cached").await else { return };
     for minute in 0..3 {
         pair.insert(&pair.one, minute, 1.0).await;
@@ -221,7 +221,7 @@ async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn metrics_include_the_database_servers() {
+async fn metrics_include_the_connections_to_the_database() {
     let Some(pair) = Pair::start("metrics").await else { return };
     pair.insert(&pair.one, 0, 1.0).await;
     let text = status::counts(&pair.one).await;
@@ -235,7 +235,7 @@ async fn metrics_include_the_database_servers() {
 }
 
 #[tokio::test]
-async fn read_only_service_waits_for_seen_commits_and_rejects_writes() {
+async fn read_only_service_rejects_writes_and_waits_for_commits_seen_by_the_client() {
     let Some(pair) = Pair::start("read_only").await else { return };
     let url: DatabaseUrl = pair.url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open_read_only(&url)).await.unwrap().unwrap();

@@ -26,7 +26,7 @@ async fn service_with(metadata: &Value) -> Service {
 }
 
 #[tokio::test]
-async fn rows_beyond_keep_days_are_deleted_and_buckets_stay() {
+async fn rows_older_than_keep_days_are_deleted_but_their_buckets_stay() {
     let service = service_with(&json!({"keep_days": "1"})).await;
     let (_, buckets) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
     let date = service.clock.now();
@@ -41,7 +41,7 @@ async fn rows_beyond_keep_days_are_deleted_and_buckets_stay() {
 }
 
 #[tokio::test]
-async fn rows_beyond_keep_bytes_are_deleted() {
+async fn oldest_rows_are_deleted_if_the_dataset_exceeds_keep_bytes() {
     let service = service_with(&json!({"keep_bytes": "1"})).await;
     let n_gone = delete_old(&service.app.datasets, service.clock.now()).await.unwrap();
     assert!((1_024..2_400).contains(&n_gone), "{n_gone}");

@@ -73,7 +73,7 @@ async fn offset_pages_end_with_a_null_next() {
 }
 
 #[tokio::test]
-async fn cursor_pages_work_in_both_orders_without_a_count() {
+async fn cursor_pages_are_read_in_both_orders_without_a_count() {
     let service = Service::with_bars(10).await;
     let query = format!("dataset=1&limit=4&ordering=timestamp&after={}", timestamp_of(3));
     let first = page(&service, &query).await;
@@ -92,7 +92,7 @@ async fn cursor_pages_work_in_both_orders_without_a_count() {
 }
 
 #[tokio::test]
-async fn default_window_includes_the_newest_row() {
+async fn default_time_range_includes_the_newest_row() {
     let service = Service::with_bars(5).await;
     service.clock.advance(Duration::from_hours(24 * 365));
     let newest = page(&service, "dataset=1&limit=1&ordering=-timestamp").await;
@@ -100,7 +100,7 @@ async fn default_window_includes_the_newest_row() {
 }
 
 #[tokio::test]
-async fn default_window_is_a_day_unless_a_start_is_given() {
+async fn default_time_range_is_a_day_unless_a_start_is_given() {
     let service = Service::with_bars(1500).await;
     assert_eq!(page(&service, "dataset=1&limit=1").await["count"], 1440);
     let query = format!("dataset=1&limit=1&start={FIRST}");
@@ -108,7 +108,7 @@ async fn default_window_is_a_day_unless_a_start_is_given() {
 }
 
 #[tokio::test]
-async fn end_is_inclusive_for_rows_and_exclusive_for_buckets() {
+async fn end_parameter_is_inclusive_for_rows_and_exclusive_for_buckets() {
     let service = Service::with_bars(20).await;
     let bounds = format!("dataset=1&start={}&end={}", timestamp_of(5), timestamp_of(10));
     assert_eq!(page_timestamps(&page(&service, &bounds).await), minutes(5..11));
@@ -117,7 +117,7 @@ async fn end_is_inclusive_for_rows_and_exclusive_for_buckets() {
 }
 
 #[tokio::test]
-async fn span_beyond_the_cap_is_rejected_with_the_documented_body() {
+async fn time_range_beyond_the_maximum_is_rejected_with_the_documented_body() {
     let service = Service::with_bars(1).await;
     let path = "/api/rows/?dataset=1&start=2026-07-01T00:00:00Z&end=2026-07-03T00:00:00Z";
     let text = "time range exceeds maximum of 24h0m0s for resolution=raw; \
@@ -139,7 +139,7 @@ async fn query_for_an_unknown_dataset_is_rejected() {
 }
 
 #[tokio::test]
-async fn deleting_a_range_updates_its_buckets() {
+async fn deleting_rows_of_a_range_updates_its_buckets() {
     let service = Service::with_bars(10).await;
     let range = |start: usize, end: usize| {
         format!("/api/rows/?dataset=1&start={}&end={}", timestamp_of(start), timestamp_of(end))
@@ -167,7 +167,7 @@ async fn deleting_a_range_updates_its_buckets() {
 }
 
 #[tokio::test]
-async fn deleting_pruned_days_returns_the_number_of_buckets() {
+async fn deleting_a_range_of_pruned_rows_returns_the_number_of_deleted_buckets() {
     let service = Service::with_bars(3000).await;
     let id = model::dataset::DatasetId::new(1).unwrap();
     let before = timestamp_of(2500).parse().unwrap();
@@ -216,7 +216,7 @@ async fn cached_page_reflects_the_last_commit() {
 }
 
 #[tokio::test]
-async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
+async fn page_of_old_rows_has_the_same_etag_after_new_rows_arrive() {
     let service = Service::with_bars(60).await;
     let path = format!(
         "/api/rows/?dataset=1&after={}&limit=10&start={}&end={}&ordering=timestamp",
@@ -343,7 +343,7 @@ async fn page_read_ahead_equals_an_uncached_page_after_any_change() {
 }
 
 #[tokio::test]
-async fn page_includes_commits_of_another_process() {
+async fn page_includes_rows_that_another_process_stored() {
     let service = Service::with_bars(2).await;
     let path = "/api/rows/?dataset=1";
     for _ in 0..2 {
@@ -376,7 +376,7 @@ async fn cached_page_is_not_shown_to_a_key_without_access() {
 }
 
 #[tokio::test]
-async fn page_of_long_rows_ends_early_and_next_continues() {
+async fn page_of_long_rows_ends_early_and_its_next_link_continues() {
     let service = Service::start().await;
     let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
     let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
@@ -408,7 +408,7 @@ async fn page_of_long_rows_ends_early_and_next_continues() {
 }
 
 #[tokio::test]
-async fn page_of_many_columns_has_fewer_rows() {
+async fn page_of_a_table_with_many_columns_has_fewer_rows() {
     let service = Service::start().await;
     let columns: Vec<_> = (0..256)
         .map(|n| json!({"name": format!("{n}{}", "x".repeat(190)), "dtype": "float"}))
@@ -430,7 +430,7 @@ async fn page_of_many_columns_has_fewer_rows() {
 }
 
 #[tokio::test]
-async fn future_row_does_not_hide_the_others() {
+async fn row_in_the_future_does_not_hide_other_rows() {
     let service = Service::with_bars(3).await;
     let newest = "/api/rows/?dataset=1&limit=2&ordering=-timestamp";
     let insert = |timestamp: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp, "values": {"close": 7}}]});
@@ -443,7 +443,7 @@ async fn future_row_does_not_hide_the_others() {
 }
 
 #[tokio::test]
-async fn dataset_with_only_future_rows_shows_them() {
+async fn rows_in_the_future_are_returned_if_there_are_no_others() {
     let service = Service::with_bars(0).await;
     let row = json!({"timestamp": "2027-07-30T00:00:00Z", "values": {"close": 7}});
     let body = json!({"dataset": 1, "rows": [row]});
@@ -492,7 +492,7 @@ async fn misspelt_parameter_is_rejected_with_a_suggestion() {
 }
 
 #[tokio::test]
-async fn negative_zero_keeps_its_sign() {
+async fn negative_zero_is_returned_with_its_sign() {
     let service = Service::with_bars(0).await;
     let row = json!({"timestamp": FIRST, "values": {"close": -0.0}});
     let body = json!({"dataset": 1, "rows": [row]});

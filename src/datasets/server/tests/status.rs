@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use super::*;
 
 #[tokio::test]
-async fn description_and_its_page_need_no_key() {
+async fn api_description_is_served_without_a_key() {
     let service = Service::start().await;
     let (status, document) = service.get("", "/api/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
@@ -47,7 +47,7 @@ pub(super) fn check(text: &str, name: &str, want: &str) {
 }
 
 #[tokio::test]
-async fn rows_commits_and_requests_are_counted() {
+async fn metrics_count_rows_commits_and_requests() {
     let service = Service::with_bars(5).await;
     service.get(&service.reader, "/api/datasets/7/").await;
     service.get("", "/api/datasets/1/").await;
@@ -68,7 +68,7 @@ async fn rows_commits_and_requests_are_counted() {
 }
 
 #[tokio::test]
-async fn metric_names_and_help_are_stable() {
+async fn names_and_help_of_metrics_are_unchanged() {
     let text = counts(&Service::with_bars(0).await).await;
     let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
     let want = include_str!("../../../../tests/data/datasets/metrics.txt");
@@ -76,7 +76,7 @@ async fn metric_names_and_help_are_stable() {
 }
 
 #[tokio::test]
-async fn stream_is_counted_while_it_is_open() {
+async fn open_stream_is_included_in_the_metrics() {
     let service = Service::with_bars(1).await;
     let path = "/api/rows/stream/?dataset=1";
     let stream = service.send(&service.reader, "GET", path, Body::empty()).await;

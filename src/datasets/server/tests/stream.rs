@@ -79,7 +79,7 @@ impl Reader {
 }
 
 #[tokio::test]
-async fn stream_connects_replays_and_follows() {
+async fn stream_begins_with_a_replay_and_continues_with_new_rows() {
     let service = Service::with_bars(120).await;
     let mut reader = Reader::open(&service).await;
     let hello = json!({"dataset_id": 1, "message": "Connected to real-time stream"});
@@ -95,7 +95,7 @@ async fn stream_connects_replays_and_follows() {
 }
 
 #[tokio::test]
-async fn stream_has_the_selected_columns() {
+async fn stream_contains_only_the_selected_columns() {
     let service = Service::with_bars(1).await;
     let path = format!("{PATH}&columns=close,volume");
     let mut reader = Reader::of(&service.router, &service.reader, &path, None).await;
@@ -262,7 +262,7 @@ async fn accepted_stream_holds_its_permit_until_it_closes() {
 }
 
 #[tokio::test]
-async fn stream_disables_buffering_by_proxies() {
+async fn stream_response_disables_buffering_by_proxies() {
     let service = Service::with_bars(1).await;
     let response = service.send(&service.reader, "GET", PATH, Body::empty()).await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
@@ -338,7 +338,7 @@ async fn reader_can_resume_after_any_event() {
 }
 
 #[tokio::test]
-async fn reader_far_behind_catches_up_in_steps() {
+async fn resumed_reader_gets_all_of_many_missed_rows() {
     let service = Service::with_bars(1).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
@@ -351,7 +351,7 @@ async fn reader_far_behind_catches_up_in_steps() {
 }
 
 #[tokio::test]
-async fn reader_that_cannot_resume_gets_a_reset_and_the_newest_rows() {
+async fn stream_sends_a_reset_and_the_newest_rows_if_it_cannot_resume() {
     let service = Service::with_bars(2).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(2).await;

@@ -5,7 +5,7 @@ use super::*;
 const ACQUIRE: &str = "/api/tags/acquire/";
 
 #[tokio::test]
-async fn public_tag_is_acquired_once() {
+async fn public_tag_can_be_acquired_only_once() {
     let service = Service::start().await;
     let tag = json!({"tag_name": "public"});
     let done = json!({"message": "Tag acquired successfully"});
@@ -15,7 +15,7 @@ async fn public_tag_is_acquired_once() {
 }
 
 #[tokio::test]
-async fn private_tag_of_another_key_is_indistinguishable_from_a_missing_tag() {
+async fn private_tag_of_another_key_is_rejected_like_a_missing_tag() {
     let service = Service::start().await;
     let dataset = json!({"name": "a", "tags": ["members"]});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &dataset).await.0, 201);

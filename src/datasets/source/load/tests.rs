@@ -15,7 +15,7 @@ use tsdb::store::sqlite::SqliteStore;
 use super::*;
 
 #[tokio::test]
-async fn each_dataset_gets_a_row_per_tick_and_keeps_a_day() {
+async fn each_load_dataset_gets_a_row_per_tick_and_retains_a_day() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
@@ -86,7 +86,7 @@ async fn put_seconds(store: &mut LoadStore, clock: &Clock, n_seconds: u32) {
 }
 
 #[tokio::test]
-async fn clock_leap_loses_no_rows() {
+async fn no_rows_are_lost_when_the_clock_leaps_ahead() {
     const START: i64 = 1_800_000_000;
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();

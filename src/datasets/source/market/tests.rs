@@ -25,7 +25,7 @@ fn generator() -> Generator {
 }
 
 #[test]
-fn bars_are_valid_and_continuous() {
+fn synthetic_bars_are_valid_and_continuous() {
     let generator = generator();
     for length in [1, 60, 300] {
         let mut last: Option<Bar> = None;
@@ -52,7 +52,7 @@ fn bar_is_determined_by_seed_and_second() {
 }
 
 #[test]
-fn some_bars_are_missing_late_or_corrected() {
+fn some_synthetic_bars_are_missing_late_or_corrected() {
     let generator = generator();
     let (mut n_late, mut n_corrected) = (0, 0);
     let mut rows: BTreeMap<i64, Bar> = BTreeMap::new();
@@ -169,7 +169,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn market_writes_history_follows_the_clock_and_resumes() {
+async fn market_writes_past_bars_follows_the_clock_and_resumes_after_a_restart() {
     let stage = Stage::new(Duration::from_hours(48));
     let group = stage.start();
     stage.reach(NOW - 10).await;
@@ -197,7 +197,7 @@ async fn market_writes_history_follows_the_clock_and_resumes() {
 }
 
 #[tokio::test]
-async fn clock_leap_creates_no_future_bars() {
+async fn no_future_bars_are_created_when_the_clock_leaps_ahead() {
     let stage = Stage::new(Duration::from_mins(5));
     let (group, clock) = (stage.start(), &stage.clock);
     stage.reach(NOW - 10).await;
@@ -236,7 +236,7 @@ fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
 }
 
 #[test]
-fn moves_continue_in_a_drift_and_reverse_in_a_swing() {
+fn prices_continue_their_move_in_a_drift_and_reverse_it_in_a_swing() {
     let drift = correlation(&generator(), false, 12);
     assert!(drift > 0.9, "{drift}");
     let swing = correlation(&generator(), true, 10);

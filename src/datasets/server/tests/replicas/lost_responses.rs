@@ -85,7 +85,7 @@ impl Proxy {
 }
 
 #[tokio::test]
-async fn appends_with_an_unconfirmed_commit_are_not_retried() {
+async fn append_is_not_retried_if_its_commit_was_not_confirmed() {
     let Some(url) = test_postgres::new_database() else { return };
     let (scheme, at) = url.rsplit_once('@').unwrap();
     let (at, name) = at.split_once('/').unwrap();
