@@ -246,7 +246,7 @@ mod tests {
     };
 
     #[test]
-    fn new_file_gets_its_tables_once() {
+    fn tables_are_created_only_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("inner/rows.sqlite");
         for n_rows in [0, 1] {
@@ -305,7 +305,7 @@ mod tests {
     };
 
     #[test]
-    fn older_file_is_upgraded_once_and_keeps_its_rows() {
+    fn older_file_is_upgraded_once_without_losing_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         let older = SCHEMA.open(&path).unwrap();

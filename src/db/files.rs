@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn log_is_moved_away_from_a_replaced_file() {
+    fn write_ahead_log_of_a_replaced_file_is_moved_aside() {
         let (base, path, files) = database();
         let backup = base.path().join("backup");
         fs::write(&backup, "older").unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn log_of_a_new_file_is_not_moved() {
+    fn write_ahead_log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
         // The old files stay open, so that the new files get other inodes.
         let open = ["", LOG].map(|ending| fs::File::open(with_ending(&path, ending)).unwrap());

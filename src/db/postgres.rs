@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_hides_the_password() {
+    fn formatted_address_contains_no_password() {
         let url: DatabaseUrl = "postgres://user:secret@host/rows".parse().unwrap();
         assert_eq!(format!("{url} {url:?}"), "postgres://host:5432/rows postgres://host:5432/rows");
         for (text, want) in [

@@ -97,7 +97,7 @@ async fn stopped_copy_leaves_no_rows() {
 }
 
 #[tokio::test]
-async fn store_with_other_rows_is_rejected_and_unchanged() {
+async fn copy_into_a_store_with_other_rows_is_rejected() {
     for sql in [
         "INSERT INTO people (id, name) VALUES (9, 'other')",
         "UPDATE things SET weight = 0.5 WHERE name = 'a15'",
@@ -115,7 +115,7 @@ async fn store_with_other_rows_is_rejected_and_unchanged() {
 }
 
 #[tokio::test]
-async fn file_in_use_is_rejected() {
+async fn copy_of_a_file_in_use_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
     let _in_use = lock::try_lock(&folder.path().join("from.db.lock")).unwrap().unwrap();
@@ -124,7 +124,7 @@ async fn file_in_use_is_rejected() {
 }
 
 #[tokio::test]
-async fn copy_to_postgres_and_back_equals_source() {
+async fn copy_to_postgres_and_back_equals_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let from = create_source(&folder);
     let mut places = vec![from.clone()];

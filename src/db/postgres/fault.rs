@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_database_and_password_have_advice() {
+    fn errors_for_a_missing_database_or_wrong_password_include_advice() {
         assert!(next_step_after("3D000").is_some_and(|it| it.contains("createdb")));
         assert!(next_step_after("28P01").is_some_and(|it| it.contains("PGPASSWORD")));
         assert_eq!(next_step_after("22012"), None);

@@ -72,7 +72,7 @@ fn check_names(path: &Path, want: &[&str]) {
 }
 
 #[tokio::test]
-async fn only_the_failed_job_is_undone() {
+async fn failed_job_does_not_affect_others_of_its_transaction() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     // The first job runs until the other jobs are queued, so that all three share a commit.
@@ -102,7 +102,7 @@ async fn only_the_failed_job_is_undone() {
 }
 
 #[tokio::test]
-async fn rolled_back_transaction_runs_no_more_jobs() {
+async fn jobs_after_a_rolled_back_transaction_run_in_a_new_one() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     let first = writer.run(
@@ -143,7 +143,7 @@ async fn writes_to_a_replaced_file_fail() {
 }
 
 #[tokio::test]
-async fn writer_stops_after_a_newer_program_upgraded_the_file() {
+async fn writes_fail_after_a_newer_program_upgraded_the_file() {
     let (_folder, path, writer) = start();
     writer.run(insert("before"), |()| {}).await.unwrap();
     let newer = Schema { version: 2, steps: &["ALTER TABLE names ADD COLUMN note TEXT"], ..SCHEMA };
