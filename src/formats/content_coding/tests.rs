@@ -12,7 +12,7 @@ fn check(accept: &str, want: Option<Coding>) {
 }
 
 #[test]
-fn preferred_coding_is_selected() {
+fn preferred_content_coding_is_selected() {
     assert_eq!(Coding::negotiate(""), Some(Coding::Identity));
     check("", Some(Coding::Identity));
     check("gzip, deflate", Some(Coding::Gzip));
@@ -28,7 +28,7 @@ fn preferred_coding_is_selected() {
 }
 
 #[test]
-fn unsupported_codings_are_rejected() {
+fn unsupported_content_codings_are_rejected() {
     check("identity;q=0", None);
     check("br, *;q=0", None);
     check("gzip, *;q=0", Some(Coding::Gzip));
@@ -58,7 +58,7 @@ fn body(coding: Coding) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn gzip_pieces_are_one_member_with_a_valid_checksum() {
+fn pieces_of_a_gzip_body_form_one_member_with_a_valid_checksum() {
     let (body, plain) = body(Coding::Gzip);
     let mut reader = GzDecoder::new(body.as_slice());
     let mut read = Vec::new();
@@ -70,13 +70,13 @@ fn gzip_pieces_are_one_member_with_a_valid_checksum() {
 }
 
 #[test]
-fn zstd_pieces_are_consecutive_frames() {
+fn pieces_of_a_zstd_body_are_consecutive_frames() {
     let (body, plain) = body(Coding::Zstd);
     assert_eq!(zstd::stream::decode_all(body.as_slice()).unwrap(), plain);
 }
 
 #[test]
-fn identity_body_is_unchanged() {
+fn body_without_content_coding_is_unchanged() {
     let (body, plain) = body(Coding::Identity);
     assert_eq!(body, plain);
     assert_eq!(compress(Coding::Identity, b"abc").unwrap(), b"abc");

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatch_is_described_as_written_in_the_file() {
+    fn type_mismatch_is_reported_with_the_value_as_written() {
         check(Cell::Bare("abc"), Dtype::Float, Err("`abc` is not of type float"));
         check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is not of type integer"));
         check(Cell::Text("x"), Dtype::Float, Err("`x` is not of type float"));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_rows_and_rows_with_values_are_equal() {
+    fn flat_rows_and_rows_with_a_values_object_are_read_alike() {
         let want = [("timestamp", Cell::Text("t")), ("a", Cell::Integer(1)), ("b", Cell::Absent)];
         check(r#"{"timestamp":"t","a":1,"b":null}"#, Ok(&want));
         check(r#"{"id":7,"dataset_id":3,"timestamp":"t","values":{"a":1,"b":null}}"#, Ok(&want));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_values_are_reported_with_their_name() {
+    fn unsupported_json_values_are_reported_with_the_name_of_their_field() {
         let list = Cell::Unfit("value is a list, which columns do not support");
         let object = Cell::Unfit("value is an object, which columns do not support");
         check(r#"{"a":[1,{"b":2}],"b":1}"#, Ok(&[("a", list), ("b", Cell::Integer(1))]));

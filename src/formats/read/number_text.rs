@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn group_marks_are_accepted_in_valid_positions() {
+    fn digit_group_separators_are_accepted_only_in_valid_positions() {
         check("1,234.5", Some(1234.5), None);
         check("-1.234,5", None, Some(-1234.5));
         check("1,5", None, Some(1.5));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn unambiguous_text_shows_the_decimal_mark() {
+    fn decimal_mark_is_detected_from_an_unambiguous_number() {
         let cases = [
             ("1,234.5", MarkEvidence::Only(Decimal::Point)),
             ("1,5", MarkEvidence::Only(Decimal::Comma)),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn integer_that_is_inexact_as_float_is_rounded() {
+    fn integer_that_a_float_cannot_represent_is_detected() {
         #[track_caller]
         fn check(text: &str, want: bool) {
             let number = Decimal::Point.plain(text).unwrap().parse().unwrap();

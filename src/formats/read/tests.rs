@@ -97,7 +97,7 @@ fn invalid_row_is_reported_with_its_line_and_reading_continues() {
 }
 
 #[test]
-fn ndjson_is_read_flat_and_with_values() {
+fn ndjson_is_read_with_flat_rows_and_values_objects() {
     let at = "2026-03-01T00:00:00Z";
     check(
         "a.ndjson",
@@ -114,7 +114,7 @@ fn ndjson_is_read_flat_and_with_values() {
 }
 
 #[test]
-fn unmapped_field_is_invalid_only_with_a_value() {
+fn unmapped_field_is_rejected_only_if_it_has_a_value() {
     let (_folder, path, options) =
         file("a.jsonl", b"{\"t\":1,\"a\":1,\"b\":null}\n{\"t\":2,\"b\":1}\n");
     let mut mapping = ColumnMapping::new("t", Some(TimeUnit::Seconds));
@@ -143,7 +143,7 @@ fn check_resumes(path: &Path, options: ReadOptions) {
 }
 
 #[test]
-fn reading_resumes_after_any_row() {
+fn reading_a_file_resumes_after_any_row() {
     let csv = "t,x\n2026-03-01,\"1\"\n\n2026-03-02,\"2\"\r\n2026-03-03,z\n2026-03-04,\"4\n\"\n2026-03-05,5";
     let (_folder, path, options) = file("a.csv", csv.as_bytes());
     check_resumes(&path, options);
@@ -197,7 +197,7 @@ fn check_parquet(name: &str, columns: &[&str]) {
 }
 
 #[test]
-fn parquet_of_pyarrow_is_read_with_all_encodings() {
+fn parquet_files_of_pyarrow_are_read_with_all_encodings() {
     let columns = ["open", "n", "small", "flag", "name", "none"];
     for name in ["default", "zstd-v2", "gzip-groups", "plain-pages", "snappy-v2", "int96", "millis"]
     {
@@ -222,7 +222,7 @@ fn unsupported_parquet_is_rejected_with_a_reason() {
 
 /// A wrong value is found before any row is stored. An ignored column is not read.
 #[test]
-fn parquet_is_checked_as_a_whole_without_ignored_columns() {
+fn parquet_file_is_checked_completely_except_for_ignored_columns() {
     let path = parquet("default");
     let mapping = sniffed_mapping(&path, PARQUET);
     assert_eq!(judge(&path, PARQUET, &mapping, Place::default()).unwrap(), None);
@@ -255,7 +255,7 @@ fn parquet_is_checked_as_a_whole_without_ignored_columns() {
 
 /// A damaged file results in an error or in other rows, but never in a panic.
 #[test]
-fn damaged_parquet_does_not_panic() {
+fn reading_a_damaged_parquet_file_does_not_panic() {
     let whole = std::fs::read(parquet("zstd-v2")).unwrap();
     for at in (0..whole.len()).step_by(3) {
         let mut damaged = whole.clone();
@@ -270,7 +270,7 @@ fn damaged_parquet_does_not_panic() {
 }
 
 #[test]
-fn timestamp_is_detected_by_name_or_values() {
+fn timestamp_column_is_detected_by_name_or_values() {
     #[track_caller]
     fn check(text: &str, named: Option<&str>, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
@@ -300,7 +300,7 @@ fn timestamp_is_detected_by_name_or_values() {
 }
 
 #[test]
-fn invalid_timestamp_is_reported_and_does_not_affect_others() {
+fn row_with_an_invalid_timestamp_is_reported_and_others_are_read() {
     check(
         "a.csv",
         "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",
@@ -333,7 +333,7 @@ fn file_without_valid_rows_is_rejected() {
 }
 
 #[test]
-fn date_and_time_of_day_are_one_timestamp() {
+fn columns_of_date_and_time_of_day_are_combined_to_a_timestamp() {
     let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
     // Layouts of Stooq, of MetaTrader (with angle brackets), and of bulk files from Stooq.
     check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
@@ -348,7 +348,7 @@ fn date_and_time_of_day_are_one_timestamp() {
 }
 
 #[test]
-fn first_record_of_numbers_is_data() {
+fn first_record_with_numbers_is_not_a_header() {
     // Two layouts of HistData and the layout of Binance's klines, all of them without a header.
     check(
         "a.csv",
@@ -375,7 +375,7 @@ fn first_record_of_numbers_is_data() {
 }
 
 #[test]
-fn number_with_the_digits_of_a_date_is_a_date() {
+fn number_with_the_digits_of_a_date_is_read_as_a_date() {
     check("a.csv", "date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
     check("a.ndjson", "{\"t\":20260101153000,\"x\":1}\n", &["1: 2026-01-01T15:30:00Z 1"]);
 }
@@ -400,7 +400,7 @@ fn ambiguous_dates_are_rejected_with_their_formats() {
 }
 
 #[test]
-fn column_of_numbers_is_detected_despite_other_values() {
+fn numeric_column_is_detected_despite_a_few_other_values() {
     check(
         "a.csv",
         "t,px\n2026-03-01,1.5\n2026-03-02,-\n2026-03-03,#N/A\n2026-03-04,inf\n\
@@ -437,7 +437,7 @@ fn ambiguous_decimal_mark_is_rejected() {
 
 /// The same CSV compressed by `gzip`, `zstd`, `bzip2`, `xz` and `zip`.
 #[test]
-fn files_of_all_compressions_are_read_and_resumed() {
+fn compressed_files_are_read_and_resumed() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/compressed");
     let want = [
         "2: 2026-03-01T00:00:00Z 1",

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn zone_applies_to_texts_without_an_offset() {
+    fn time_zone_applies_only_to_times_without_an_offset() {
         check("2026-01-02 00:00", "-05:00", None, "2026-01-02T05:00:00Z");
         check("2026-01-02T00:00:00Z", "-05:00", None, "2026-01-02T00:00:00Z");
         check("2026-07-01", "Europe/Zurich", None, "2026-06-30T22:00:00Z");
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_date_is_rejected_with_its_possible_formats() {
+    fn ambiguous_date_is_rejected_with_the_possible_formats() {
         let hint = "can begin with the day or the month: pass --time-format";
         let want = format!("`01/02/2026` {hint} '%d/%m/%Y' or '%m/%d/%Y'");
         check("01/02/2026", "UTC", None, &want);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_time_is_interpreted_as_requested() {
+    fn repeated_local_time_is_interpreted_as_requested() {
         let both = "2026-10-25T00:30:00Z or 2026-10-25T01:30:00Z";
         check("2026-10-25 02:30", "Europe/Zurich", None, both);
         check("2026-10-25 02:30", "Europe/Zurich", Some("%Y-%m-%d %H:%M"), both);
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_with_am_pm_or_points_are_parsed() {
+    fn times_of_day_with_am_pm_or_points_are_parsed() {
         check("2024-01-13 09:30 AM", "UTC", None, "2024-01-13T09:30:00Z");
         check("2024-01-13 09:30 pm", "UTC", None, "2024-01-13T21:30:00Z");
         check("2024-01-13 12:05:01 AM", "UTC", None, "2024-01-13T00:05:01Z");
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_of_a_day_begin_at_zero_or_one() {
+    fn hours_of_a_day_are_counted_from_zero_or_one_as_configured() {
         let read = |hour: &str, first| {
             let read = TimeTexts::default().read_hour("2024-01-02", hour, first);
             read.map(|read| read.at.to_string())

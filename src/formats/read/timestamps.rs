@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_of_numbers_is_detected_from_their_size() {
+    fn unit_of_a_numeric_timestamp_is_detected_from_its_size() {
         let want = "2026-07-30T21:57:00Z";
         let seconds: i64 = want.parse::<Timestamp>().unwrap().seconds();
         check(Cell::Integer(seconds), None, want);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_parsed_with_or_without_time_and_offset() {
+    fn timestamps_are_parsed_with_or_without_time_of_day_and_offset() {
         for text in [
             "2026-07-30T21:57:00Z",
             "2026-07-30T23:57:00+02:00",

@@ -22,7 +22,7 @@ fn float(number: f64) -> String {
 }
 
 #[test]
-fn numbers_are_formatted_like_go() {
+fn numbers_are_formatted_as_by_go() {
     for (number, want) in [
         (134.0, "134"),
         (0.0, "0"),
@@ -45,7 +45,7 @@ fn numbers_are_formatted_like_go() {
 }
 
 #[test]
-fn line_ends_of_unicode_are_escaped() {
+fn unicode_line_separators_are_escaped_in_json() {
     let mut to = b"x".to_vec();
     push_text(&mut to, "a\u{2028}b\u{2029}\u{85}\n\u{e9}");
     assert_eq!(
@@ -64,7 +64,7 @@ fn decimal(number: i64, n_decimals: usize) -> String {
 }
 
 #[test]
-fn fraction_has_all_digits() {
+fn fractions_of_eight_digits_are_written_exactly() {
     for number in 0..100_000 {
         for scaled in [number * 1000, 99_900_000 + number] {
             let whole = text(|to| put_integer(to, 0, scaled));
@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn decimal_of_few_digits_is_unchanged(
+    fn decimal_of_at_most_fifteen_digits_is_written_unchanged(
         number in -999_999_999_999_999..=999_999_999_999_999_i64,
         n_cut in 0..15_u32,
         n_decimals in 0..=8_usize,
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn number_has_the_fewest_digits(
+    fn float_is_written_with_the_fewest_digits_that_identify_it(
         number in prop::num::f64::NORMAL,
         near in -1e8..1e8_f64,
         n_decimals in 0..12_i32,
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn integer_is_unchanged(number: i64, n_bits in 0..64_u32) {
+    fn every_integer_is_written_in_decimal(number: i64, n_bits in 0..64_u32) {
         let number = number >> n_bits;
         prop_assert_eq!(text(|to| put_integer(to, 0, number)), number.to_string());
     }
@@ -123,7 +123,9 @@ proptest! {
 
 proptest! {
     #[test]
-    fn parts_of_any_length_are_concatenated(parts in prop::collection::vec("[a-z]{0,100}", 0..9)) {
+    fn phrases_of_any_length_are_concatenated(
+        parts in prop::collection::vec("[a-z]{0,100}", 0..9),
+    ) {
         let got = text(|to| {
             let put = |at, part: &String| Phrase::new(part.as_bytes()).put(to, at);
             parts.iter().fold(0, put)
@@ -132,12 +134,12 @@ proptest! {
     }
 
     #[test]
-    fn number_round_trips(number in prop::num::f64::NORMAL) {
+    fn every_finite_float_round_trips(number in prop::num::f64::NORMAL) {
         prop_assert_eq!(float(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
     }
 
     #[test]
-    fn timestamp_round_trips(micros in -62_000_000_000_000_000..253_402_207_200_000_000_i64) {
+    fn every_timestamp_round_trips(micros in -62_000_000_000_000_000..253_402_207_200_000_000_i64) {
         let timestamp = Timestamp::from_micros(micros);
         let text = text(|to| TimestampWriter::default().put_bare(to, 0, timestamp));
         prop_assert_eq!(text.parse::<Timestamp>().unwrap(), timestamp, "{}", text);
@@ -231,7 +233,7 @@ fn flat_rows_have_sorted_keys_without_missing_values() {
 }
 
 #[test]
-fn rows_of_a_page_have_values_in_the_order_of_the_columns() {
+fn values_of_a_page_row_are_in_the_order_of_the_columns() {
     assert_eq!(
         page(&Rows::Raw(block())),
         concat!(
@@ -242,7 +244,7 @@ fn rows_of_a_page_have_values_in_the_order_of_the_columns() {
 }
 
 #[test]
-fn csv_has_a_header_quotes_and_empty_fields() {
+fn csv_output_has_a_header_quoted_texts_and_empty_fields() {
     check_document(
         Output::Csv,
         &[Rows::Raw(block())],

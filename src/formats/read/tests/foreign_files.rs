@@ -46,7 +46,7 @@ fn check_time(text: &str, want: &str) {
 }
 
 #[test]
-fn time_column_is_chosen_by_evidence() {
+fn time_column_is_chosen_by_its_values_if_names_are_ambiguous() {
     check_time(
         "observed_at,t,rh\n2024-01-02 00:00,12.5,80\n2024-01-02 01:00,13.5,81\n",
         "observed_at",
@@ -73,7 +73,7 @@ fn time_column_is_chosen_by_evidence() {
 }
 
 #[test]
-fn two_good_time_columns_are_rejected_with_an_example_of_each() {
+fn file_with_two_likely_time_columns_is_rejected_with_an_example_of_each() {
     let text = "event_time,ingest_time,x\n2024-01-02 00:00:00,2024-01-02 00:00:07,1\n\
                 2024-01-02 00:01:00,2024-01-02 00:01:09,2\n";
     let want = [
@@ -101,7 +101,7 @@ fn numbers_before_1971_are_rejected_with_a_hint() {
 }
 
 #[test]
-fn unit_is_detected_for_each_number() {
+fn time_unit_is_detected_for_each_number() {
     check_csv(
         "unix,close\n1704153600000,0\n1704153660000,1\n1704153720,2\n",
         &["2: 2024-01-02T00:00:00Z 0", "3: 2024-01-02T00:01:00Z 1", "4: 2024-01-02T00:02:00Z 2"],
@@ -167,7 +167,7 @@ fn comment_lines_are_skipped_unless_they_name_the_columns() {
 }
 
 #[test]
-fn headers_of_several_lines_name_each_column_once() {
+fn header_of_several_lines_results_in_unique_column_names() {
     let one = "Price,Close,High\nTicker,AAPL,AAPL\nDate,,\n2024-01-02,1,2\n2024-01-03,3,4\n";
     check_csv(one, &["4: 2024-01-02T00:00:00Z 1 2", "5: 2024-01-03T00:00:00Z 3 4"]);
     let (_folder, path, options) = file("a.csv", one.as_bytes());
@@ -217,7 +217,7 @@ fn text_in_utf16_is_read_and_resumed() {
 }
 
 #[test]
-fn dates_are_combined_with_clocks_and_hours() {
+fn dates_are_combined_with_times_of_day_and_hours() {
     check_csv(
         "Date;Time;CO\n2004-03-10;18.00.00;2,6\n2004-03-10;19.00.00;2\n",
         &["2: 2004-03-10T18:00:00Z 2.6", "3: 2004-03-10T19:00:00Z 2"],
@@ -277,7 +277,7 @@ fn year_month_and_day_are_combined_with_hours_and_minutes() {
 }
 
 #[test]
-fn numbers_next_to_a_time_are_not_its_parts() {
+fn numeric_columns_next_to_a_complete_time_are_not_parts_of_it() {
     // Features of a model are columns.
     check_time("timestamp,year,month,day\n1704153600,2024,1,2\n1704153660,2024,1,2\n", "timestamp");
     check_csv(
@@ -313,7 +313,7 @@ fn new_york(ambiguous: Ambiguous) -> TimeTexts {
 }
 
 #[test]
-fn order_of_rows_resolves_a_repeated_hour() {
+fn order_of_rows_resolves_the_repeated_hour_at_the_end_of_summer_time() {
     let starts = ["02:00", "03:00", "04:00", "05:00", "06:00", "07:00"];
     for is_descending in [false, true] {
         let (_folder, path, options) = file("a.csv", local_hours(is_descending).as_bytes());
@@ -338,7 +338,7 @@ fn order_of_rows_resolves_a_repeated_hour() {
 }
 
 #[test]
-fn repeated_hour_without_a_restart_requires_an_option() {
+fn repeated_hour_that_the_order_does_not_resolve_requires_an_option() {
     let text = "time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n2024-11-03 02:00,2\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let read = |ambiguous| {
@@ -354,7 +354,7 @@ fn repeated_hour_without_a_restart_requires_an_option() {
 }
 
 #[test]
-fn duplicate_member_is_rejected() {
+fn duplicate_member_of_a_json_row_is_rejected() {
     let at = "\"timestamp\":\"2024-01-02T00:00:00Z\"";
     check(
         "a.ndjson",
@@ -370,7 +370,7 @@ fn duplicate_member_is_rejected() {
 }
 
 #[test]
-fn whole_numbers_are_exact_or_rejected() {
+fn large_integers_are_read_exactly_or_rejected() {
     let at = |second: usize| format!("2024-01-02T00:{:02}:{:02}Z", second / 60 % 60, second % 60);
     let mut text = "timestamp,id\n".to_owned();
     for second in 0..sniff::SNIFFED_RECORDS {

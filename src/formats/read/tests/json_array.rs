@@ -131,7 +131,7 @@ fn malformed_array_ends_with_an_error_after_its_valid_rows() {
 }
 
 #[test]
-fn numbers_of_array_rows_are_exact_or_rejected() {
+fn large_integers_in_array_rows_are_read_exactly_or_rejected() {
     let at = 1_704_153_600;
     let mut text = format!("[[{at},1,\"2\"]");
     for number in ["9007199254740993", "\"9007199254740993\"", "123456789012345678901"] {

@@ -17,7 +17,7 @@ fn split(path: &Path, options: ReadOptions, field: &str) -> (Vec<(String, Vec<St
 }
 
 #[test]
-fn rows_of_each_value_are_read_without_others() {
+fn rows_are_selected_by_the_value_of_a_field() {
     let csv = "t,s,x\n1704153600,A,1\n1704153600, B,2\n1704153600\n1704153600,,0\n\
                1704153660,\"A \",x\n1704153720,C,4\n";
     let ndjson = r#"
@@ -48,7 +48,7 @@ fn rows_of_each_value_are_read_without_others() {
 }
 
 #[test]
-fn parquet_is_split_by_texts_and_numbers() {
+fn parquet_rows_are_selected_by_texts_and_numbers() {
     let path = parquet("gzip-groups");
     for (field, want) in [("name", vec!["a", "b", "ü"]), ("flag", vec!["true", "false"])] {
         let found = find_selections(&path, PARQUET, field).unwrap();
@@ -68,7 +68,7 @@ fn parquet_is_split_by_texts_and_numbers() {
 }
 
 #[test]
-fn number_of_values_and_their_length_are_limited() {
+fn number_and_length_of_selectable_values_are_limited() {
     let line = |idx: usize| format!("1704153600,{idx},1\n");
     let text = format!("t,s,x\n{}", (0..1_001).map(line).collect::<String>());
     let (_folder, path, options) = file("a.csv", text.as_bytes());

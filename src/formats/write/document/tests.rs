@@ -83,7 +83,7 @@ fn check(name: &str, got: &[u8]) {
 }
 
 #[test]
-fn columnar_files_match_files_that_other_programs_read() {
+fn columnar_files_equal_recorded_files_that_other_programs_can_read() {
     let rows = || vec![Rows::Raw(block(0..7)), Rows::Raw(block(7..7)), Rows::Raw(block(7..20))];
     check("rows.arrows", &render(Output::Arrow, Resolution::Raw, &rows()));
     check("rows.parquet", &render(Output::Parquet, Resolution::Raw, &rows()));
@@ -104,7 +104,7 @@ fn columnar_files_match_files_that_other_programs_read() {
 }
 
 #[test]
-fn rows_are_written_in_batches_of_equal_length() {
+fn columnar_rows_are_written_in_batches_of_equal_length() {
     let n = 3 * arrow::BATCH_ROWS + 1;
     let mut batched = Batched::new(fields(&columns(), true), None, Vec::new());
     for start in (0..n).step_by(1000) {
