@@ -277,7 +277,7 @@ async fn first_epoch_opens_immediately_and_is_served_after_its_window() {
 }
 
 #[tokio::test]
-async fn models_of_a_predictor_are_named_inferers() {
+async fn each_model_of_a_predictor_is_an_inferer_with_its_name() {
     let mut stage = Stage::with_models(test_topics().remove(0), 1).await;
     let silent = Err("no workers".to_owned());
     *stage.runs.answers.lock() = vec![silent, Ok(vec![output("bad", "no idea")])];
@@ -508,7 +508,7 @@ async fn epochs_continue_after_a_clock_correction_of_a_day() {
 }
 
 #[tokio::test]
-async fn epochs_continue_after_a_clock_was_temporarily_ahead_across_restarts() {
+async fn epochs_continue_after_restarts_with_a_clock_that_was_temporarily_ahead() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     stage.pass(30).await;
@@ -525,7 +525,7 @@ async fn epochs_continue_after_a_clock_was_temporarily_ahead_across_restarts() {
 }
 
 #[tokio::test]
-async fn heights_and_topics_are_kept_across_restarts() {
+async fn block_heights_and_topics_survive_a_restart() {
     let stage = Stage::with_models(test_topics().remove(0), 1).await;
     stage.clock.advance(Duration::from_secs(99));
     assert_eq!(stage.inference.chain().height(), 100);
@@ -546,7 +546,7 @@ async fn heights_and_topics_are_kept_across_restarts() {
 }
 
 #[test]
-fn error_causes_are_shown() {
+fn inference_error_contains_its_causes() {
     let error = InferenceError::Store(StoreError::InUse);
     let told = task::causes::chain(&error);
     assert!(told.starts_with("inference store failed: inference file is locked"), "{told}");

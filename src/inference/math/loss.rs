@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn value_has_the_loss_of_each_method() {
+    fn loss_of_a_value_is_computed_by_each_method() {
         check(LossMethod::Mse, &[5.0], &[2.0], 9.0);
         check(LossMethod::Mae, &[5.0], &[2.0], 3.0);
         check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn distribution_has_a_brier_score_and_a_cross_entropy() {
+    fn loss_of_a_distribution_is_its_brier_score_or_cross_entropy() {
         check(LossMethod::Mse, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], 0.38);
         check(LossMethod::CrossEntropy, &[0.5, 0.3, 0.2], &[1.0, 0.0, 0.0], -(0.5_f64.ln()));
     }

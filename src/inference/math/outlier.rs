@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_is_a_moving_average() {
+    fn spread_is_updated_as_a_moving_average() {
         let first = Baseline::after(None, &[9.0, 10.0, 12.0]).unwrap();
         assert_eq!(first, Baseline { median: 10.0, spread: 1.0 });
         let second = Baseline::after(Some(first), &[20.0, 26.0, 32.0]).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_of_zero_is_not_averaged() {
+    fn spread_after_zero_is_not_averaged_with_it() {
         let equal = Baseline::after(None, &[100.0; 5]).unwrap();
         assert_eq!(equal, Baseline { median: 100.0, spread: 0.0 });
         let next = Baseline::after(Some(equal), &[99.0, 100.0, 101.0, 104.0, 100.0]).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn value_beyond_eleven_spreads_is_an_outlier() {
+    fn value_more_than_eleven_spreads_from_the_median_is_an_outlier() {
         let baseline = Baseline { median: 10.0, spread: 1.0 };
         assert!(!baseline.is_outlier(21.0) && !baseline.is_outlier(-1.0));
         assert!(baseline.is_outlier(21.001) && baseline.is_outlier(-1.001));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_inference_is_excluded_without_a_spread_or_if_all_are_outliers() {
+    fn nothing_is_excluded_without_a_spread_or_if_all_inferences_are_outliers() {
         for baseline in
             [Baseline { median: 0.0, spread: 1.0 }, Baseline { median: 10.0, spread: 0.0 }]
         {

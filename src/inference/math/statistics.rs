@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn median_deviation_is_robust_to_outliers() {
+    fn median_absolute_deviation_is_robust_to_outliers() {
         check(robust_deviation(&[0.1, 0.2, 0.3]), 0.14826);
         check(robust_deviation(&[0.1, 0.2, 300.0]), 0.14826);
         check(robust_deviation(&[]), 0.0);
     }
 
     #[test]
-    fn deviation_of_one_value_is_zero() {
+    fn standard_deviation_of_one_value_is_zero() {
         check(deviation(&[7.0]), 0.0);
         check(deviation(&[1.0, 3.0]), std::f64::consts::SQRT_2);
     }

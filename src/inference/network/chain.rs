@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_continue_when_the_block_time_changes() {
+    fn block_height_continues_when_the_block_time_changes() {
         let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
         assert_eq!(blocks.height(timestamp(1000)), 1001);
         let slower = blocks.paced(timestamp(1000), Duration::from_secs(5));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn time_until_a_block_is_computed() {
+    fn time_until_a_block_height_is_computed() {
         let clock = Clock::manual(timestamp(0));
         let chain =
             Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_corrections_change_no_height() {
+    fn clock_correction_does_not_change_the_block_height() {
         let clock = Clock::manual(timestamp(1000));
         let chain =
             Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn database_clock_is_followed_only_forward() {
+    fn clock_of_the_database_is_followed_only_forward() {
         let date = timestamp(1_000_000);
         let blocks = Blocks::starting(date, Duration::from_hours(1));
         let chain = Chain::new(Clock::system(), Blocks::starting(timestamp(0), blocks.block_time));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn date_before_the_newest_nonce_continues_from_it() {
+    fn block_height_continues_from_the_newest_nonce_if_the_clock_is_behind() {
         let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
         assert_eq!(blocks.at_least(timestamp(100), 90), blocks);
         let later = blocks.at_least(timestamp(100), 5000);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn window_closes_after_its_last_block() {
+    fn submission_window_closes_after_its_last_block() {
         check(&progress(5, &[5], &[]), 11, &[]);
         check(&progress(5, &[5], &[]), 12, &[EpochStep::Close { nonce: 5 }]);
         check(&progress(5, &[], &[]), 16, &[]);
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn window_as_long_as_its_epoch_ends_with_it() {
+    fn submission_window_as_long_as_its_epoch_closes_with_the_epoch() {
         let timing = Timing { worker_submission_window: 12, ..TIMING };
         assert_eq!(close_height(timing, 5), 17);
     }
 
     #[test]
-    fn next_epoch_keeps_its_nonce_during_its_window() {
+    fn epoch_that_opens_late_in_its_window_has_the_scheduled_nonce() {
         check(&progress(5, &[], &[]), 17, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
         check(&progress(5, &[], &[]), 23, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
     }
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn open_epoch_closes_before_the_next_opens() {
+    fn open_epoch_is_closed_before_the_next_is_opened() {
         let steps = [EpochStep::Close { nonce: 5 }, EpochStep::Open { nonce: 500, n_skipped: 41 }];
         check(&progress(5, &[5], &[]), 500, &steps);
     }
 
     #[test]
-    fn oldest_epoch_is_learned_after_the_lag_and_finally_abandoned() {
+    fn oldest_epoch_is_learned_after_the_lag_and_abandoned_after_the_last_try() {
         let progress = progress(60, &[], &[5, 17]);
         check(&progress, 64, &[]);
         check(&progress, 65, &[EpochStep::Learn { nonce: 5, is_last_try: false }]);
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn paused_topic_closes_but_does_not_open_epochs() {
+    fn paused_topic_closes_its_open_epoch_and_opens_none() {
         let rest = Care { opens: false, ..CARE };
         assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [EpochStep::Close { nonce: 5 }]);
     }
 
     #[test]
-    fn truth_is_awaited_for_the_horizon() {
+    fn epoch_waits_for_its_truth_for_at_least_twice_the_horizon() {
         let timing = Timing { ground_truth_lag: 36, ..TIMING };
         let second = Duration::from_secs(1);
         assert_eq!(patience(timing, Duration::from_mins(30), second), 3600);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn decreasing_height_has_no_steps() {
+    fn decreasing_block_height_causes_no_steps() {
         check(&progress(100, &[100], &[40]), 50, &[]);
     }
 }

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn most_probable_label_counts_on_topics_with_labels() {
+    fn accuracy_on_labeled_topics_compares_the_most_probable_label() {
         let up = labeled(&[("up", 1.0), ("down", 0.0)]);
         let down = labeled(&[("up", 0.0), ("down", 1.0)]);
         let outcomes = [up.clone(), down, up];
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn correlation_needs_variation() {
+    fn correlation_of_constant_values_is_undefined() {
         assert_eq!(correlation(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(correlation(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
     }

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_flat_objects_oldest_first() {
+    fn rows_are_written_as_lines_of_flat_objects_oldest_first() {
         let row = |seconds, close| FlatRow {
             timestamp: Timestamp::from_seconds(seconds),
             values: BTreeMap::from([("close".to_owned(), close)]),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn last_line_is_the_prediction() {
+    fn prediction_is_read_from_the_last_line() {
         check("{\"value\":\"103.420\"}\n", Some(&[("y", "103.420")]));
         check("loading\n{\"value\":2.5}\n\n", Some(&[("y", "2.5")]));
         check(r#"{"values":{"up":"0.4","down":0.6}}"#, Some(&[("down", "0.6"), ("up", "0.4")]));

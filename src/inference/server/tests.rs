@@ -164,7 +164,7 @@ async fn key_is_required_except_for_the_health_check() {
 }
 
 #[tokio::test]
-async fn full_disk_is_507_and_unhealthy_until_there_is_space() {
+async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_space() {
     let fixture = Fixture::new().await;
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     fixture.inference.limit_pages(1);
@@ -193,7 +193,7 @@ async fn full_disk_is_507_and_unhealthy_until_there_is_space() {
 }
 
 #[tokio::test]
-async fn missing_resources_have_the_gateways_errors() {
+async fn errors_for_missing_resources_equal_those_of_the_chains_gateway() {
     let fixture = Fixture::new().await;
     let check = Fixture::check;
     check(fixture.get(&format!("{LATEST}/9")).await, 404, 5, "topic 9 not found");
@@ -238,7 +238,7 @@ async fn latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
 }
 
 #[tokio::test]
-async fn classification_has_all_labels_and_arrays() {
+async fn latest_bundle_of_a_classification_has_all_labels_and_arrays() {
     let fixture = Fixture::new().await;
     let sure = &[("up", "0.7"), ("down", "0.2"), ("flat", "0.1")];
     for _ in 0..2 {
@@ -294,7 +294,7 @@ async fn topic_list_has_schedule_and_actors() {
 }
 
 #[tokio::test]
-async fn history_is_oldest_first_with_truth_and_losses() {
+async fn history_of_bundles_is_oldest_first_and_has_truth_and_losses() {
     let fixture = Fixture::new().await;
     for outcome in [50.0, 51.0, 52.0] {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
@@ -322,7 +322,7 @@ async fn history_is_oldest_first_with_truth_and_losses() {
 }
 
 #[tokio::test]
-async fn leaderboard_has_learned_and_plain_losses_and_a_baseline() {
+async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     let fixture = Fixture::new().await;
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
     let none = json!({"topic_id": 1, "epochs": [], "min_epochs": 10, "n_common_epochs": 0,
@@ -414,7 +414,7 @@ fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u6
 }
 
 #[tokio::test]
-async fn lucky_submission_is_not_ranked_and_names_are_kept_in_missed_epochs() {
+async fn actor_with_one_lucky_submission_is_listed_but_not_ranked() {
     let fixture = Fixture::new().await;
     for _ in 0..11 {
         fixture.epoch_of(&[("good", 1.0), ("bad", 5.0)]).await;
@@ -485,7 +485,7 @@ async fn started_service_runs_epochs() {
 }
 
 #[test]
-fn refusals_of_layers_keep_their_status() {
+fn refusals_of_middleware_are_returned_with_their_status() {
     let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "timeout");
     assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT);
     let broken = error::refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");

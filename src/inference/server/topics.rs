@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_contain_no_environment_of_predictor_or_models_after_removal() {
+    fn removing_the_environment_clears_it_for_predictor_and_models() {
         let models = json!([{"name": "model", "env": {"TOKEN": "of a model"}}]);
         let predictor = json!({"function": "f", "method": "f.wasm", "env": {"TOKEN": "shared"},
             "models": models});

@@ -92,7 +92,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
 }
 
 #[test]
-fn write_to_a_locked_file_is_busy() {
+fn write_to_a_locked_file_fails_as_busy() {
     let (folder, store, topic) = open();
     let other = Connection::open(folder.path().join("inference.sqlite")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -217,7 +217,7 @@ fn full_disk_fails_writes_until_there_is_space() {
 }
 
 #[tokio::test]
-async fn file_is_locked_and_not_used_after_it_is_replaced() {
+async fn store_locks_its_file_and_fails_after_the_file_is_replaced() {
     let (folder, store, topic) = open();
     let path = folder.path().join("inference.sqlite");
     epoch(&store, &topic, 1);
@@ -249,7 +249,7 @@ async fn file_of_another_version_is_rejected() {
 
 #[cfg(unix)]
 #[test]
-fn file_and_directory_are_private() {
+fn store_creates_its_file_and_directory_as_private() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let base = tempfile::tempdir().unwrap();

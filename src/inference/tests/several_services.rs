@@ -170,7 +170,7 @@ async fn concurrent_runners_run_and_learn_each_epoch_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn service_takes_over_inferring_from_a_stopped_service() {
+async fn service_takes_over_the_run_of_a_stopped_service() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     let settings = services[0].find_topic(topic).unwrap();
@@ -190,7 +190,7 @@ async fn service_takes_over_inferring_from_a_stopped_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_topic_changes_are_all_kept() {
+async fn concurrent_changes_of_topics_are_all_stored() {
     let clock = Clock::manual(START);
     let Some((_, services)) = three(&clock).await else { return };
     let owner: Address = "allo1owner".parse().unwrap();

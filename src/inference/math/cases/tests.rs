@@ -89,7 +89,7 @@ fn synthesize_all(text: &str) -> usize {
 }
 
 #[test]
-fn generated_epochs_are_reproduced() {
+fn synthesis_reproduces_the_generated_epochs() {
     let text = generated();
     assert_eq!(wanted(&text).len(), 40);
     let n_compared = synthesize_all(&text);
@@ -97,14 +97,14 @@ fn generated_epochs_are_reproduced() {
 }
 
 #[test]
-fn upstream_epochs_are_reproduced() {
+fn synthesis_reproduces_the_epochs_of_upstream() {
     let Some(text) = upstream("synthesis_cases.json") else { return };
     let n_compared = synthesize_all(&text);
     assert!(n_compared > 100, "only {n_compared} numbers were compared");
 }
 
 #[test]
-fn single_inference_is_returned_exactly() {
+fn synthesis_of_a_single_inference_returns_it_exactly() {
     let text = r#"{"inferences":{"Nobody else":["2605.500000000000000000001"]}}"#;
     let case: Vec<SynthesisCase> = read(text).unwrap();
     let result = synthesized(&case[0]).unwrap().result;
@@ -114,7 +114,7 @@ fn single_inference_is_returned_exactly() {
 
 /// The numbers are from the chain's own test at v0.17.
 #[test]
-fn forecasts_without_regrets_have_their_own_scale() {
+fn forecast_implied_values_without_stored_regrets_use_their_own_scale() {
     let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
         "inferences":{"worker0":["1"],"worker1":["2"]}, "previous_network_loss_log10":"0.5",
         "forecasted_losses_log10":{"forecaster0":{"worker0":"3","worker1":"4"}}},
@@ -137,7 +137,7 @@ fn forecasts_without_regrets_have_their_own_scale() {
 }
 
 #[test]
-fn invalid_cases_are_rejected() {
+fn invalid_synthesis_cases_are_rejected() {
     let error = |text: &str| {
         let cases: Vec<SynthesisCase> = read(text).unwrap();
         task::causes::chain(&synthesized(&cases[0]).unwrap_err())
@@ -150,7 +150,7 @@ fn invalid_cases_are_rejected() {
 }
 
 #[test]
-fn name_that_infers_and_forecasts_is_two_actors() {
+fn inferer_and_forecaster_of_one_name_are_two_actors() {
     let text = r#"{"inferences":{"both":["1"],"b":["3"]}, "previous_network_loss_log10":"-1",
         "forecasted_losses_log10":{"both":{"both":"-3","b":"0"}},
         "regrets_after_previous_epoch":{

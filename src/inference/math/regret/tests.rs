@@ -19,7 +19,7 @@ fn address(name: &str) -> Address {
 }
 
 #[test]
-fn regret_is_a_moving_average() {
+fn regret_is_updated_as_a_moving_average() {
     let mut regrets = Regrets::default();
     regrets.ordinary.inferer.insert(address("a"), 200.0);
     regrets.ordinary.inferer.insert(address("absent"), 3.0);
@@ -36,7 +36,7 @@ fn regret_is_a_moving_average() {
 }
 
 #[test]
-fn newcomer_starts_at_a_low_quantile_of_the_experienced() {
+fn newcomer_starts_with_a_low_quantile_of_the_regrets_of_experienced_actors() {
     let experienced = [
         0.644_550_620_802_118_9,
         1.021_638_689_841_348_5,
@@ -51,7 +51,7 @@ fn newcomer_starts_at_a_low_quantile_of_the_experienced() {
 }
 
 #[test]
-fn newcomer_starts_at_the_lower_quartile_of_all_if_few_are_experienced() {
+fn newcomer_starts_with_the_lower_quartile_if_few_actors_are_experienced() {
     let all = [4.0, 1.0, 2.0, 3.0, 5.0];
     let crowd = Crowd { experienced: &all[..2], all: &all, n_min: 5 };
     assert_eq!(initial_regret(crowd, &PARAMS), Some(2.0));
@@ -73,7 +73,7 @@ fn numbered(numbers: &[Option<f64>]) -> ByActor<f64> {
 
 proptest! {
     #[test]
-    fn regret_of_a_pair_depends_on_no_other_pair(
+    fn regret_between_two_actors_does_not_depend_on_a_third(
         epochs in prop::collection::vec(
             (
                 prop::collection::vec(prop::option::weighted(0.7, -5.0..5.0_f64), 6),

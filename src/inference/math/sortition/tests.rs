@@ -34,7 +34,7 @@ fn check(n_newcomers: usize, n_scored: usize, want: [usize; 2]) {
 }
 
 #[test]
-fn newcomers_get_a_quarter_of_taken_places() {
+fn newcomers_get_at_most_a_quarter_of_the_active_places() {
     check(1024, 3, [1, 3]);
     check(1024, 9, [3, 9]);
     check(1024, 24, [8, 24]);
@@ -64,7 +64,7 @@ fn equal_candidates_are_ordered_by_trust_then_time() {
 }
 
 #[test]
-fn outlying_newcomer_is_inactive_unless_alone() {
+fn newcomer_with_an_outlying_value_is_inactive_unless_alone() {
     let mut candidates = crowd(1, 3);
     candidates[0].is_far = true;
     assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3);
@@ -75,7 +75,7 @@ fn outlying_newcomer_is_inactive_unless_alone() {
 }
 
 #[test]
-fn newcomers_start_below_all_and_move_to_the_quantile() {
+fn score_of_a_newcomer_starts_below_all_and_moves_to_a_quantile() {
     assert!((initial_score(&[]) - 0.0).abs() < 1e-12);
     assert!((initial_score(&[0.5]) - 0.5).abs() < 1e-12);
     let scores = [0.1, 0.2, 0.3];
@@ -101,7 +101,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn result_does_not_depend_on_order(
+    fn choice_of_active_actors_does_not_depend_on_their_order(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
         let places = RolePlaces { n_max, newcomer_share };
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn places_are_filled_but_not_exceeded(
+    fn all_active_places_are_filled_and_not_exceeded(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
         let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share });
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn newcomers_do_not_exceed_their_share(
+    fn active_newcomers_do_not_exceed_their_share(
         candidates in candidates(), n_max in 4..40_usize, newcomer_share in 0.0..=0.5_f64,
     ) {
         let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share });
@@ -133,7 +133,9 @@ proptest! {
     }
 
     #[test]
-    fn resting_known_actor_has_no_higher_score_than_active_actors(candidates in candidates(), n_max in 1..40_usize) {
+    fn inactive_known_actor_has_no_higher_score_than_active_actors(
+        candidates in candidates(), n_max in 1..40_usize,
+    ) {
         let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share: 0.25 });
         let lowest = candidates.iter().filter(|of| active.contains(&of.worker));
         let lowest = lowest.map(|of| of.score).fold(f64::INFINITY, f64::min);
@@ -151,7 +153,7 @@ fn score_of_an_absent_actor_moves_to_the_initial_score() {
 }
 
 #[test]
-fn epochs_between_two_submissions_count_as_missed() {
+fn epochs_since_the_last_submission_are_counted_as_missed() {
     // As in the chain's table of cases: an epoch has 10 blocks, and the latest ended at block 100.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {

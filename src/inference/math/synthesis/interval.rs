@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn percentile_of_a_value_is_the_midpoint_of_its_share() {
+    fn percentile_of_a_value_is_the_midpoint_of_its_share_of_weight() {
         check(&[5.0, 1.0, 3.0], &[1.0; 3], &[0.0, 50.0, 100.0], &[1.0, 3.0, 5.0]);
         check(&[0.0, 10.0], &[1.0, 3.0], &[12.5, 62.5, 37.5], &[0.0, 10.0, 5.0]);
     }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_weight_are_excluded() {
+    fn values_without_weight_are_excluded_from_percentiles() {
         check(&[1.0, 900.0, 2.0], &[1.0, 0.0, 1.0], &[100.0], &[2.0]);
         check(&[1.0], &[0.0], &PERCENTILES, &[]);
         check(&[], &[], &PERCENTILES, &[]);

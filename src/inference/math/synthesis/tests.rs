@@ -168,7 +168,7 @@ fn are_close(a: &[f64], b: &[f64]) -> bool {
 
 proptest! {
     #[test]
-    fn result_does_not_depend_on_actor_order(epoch in owned(2)) {
+    fn synthesis_does_not_depend_on_the_order_of_actors(epoch in owned(2)) {
         // Reverses the order of names within each role.
         let mirror = |name: &Address| -> Address {
             let (role, idx) = name.as_str().split_at(name.as_str().len() - 3);
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn values_are_within_the_range_of_the_inferences(epoch in owned(1)) {
+    fn synthesized_values_are_within_the_range_of_the_inferences(epoch in owned(1)) {
         let submitted: Vec<f64> = epoch.inferences.values().flatten().copied().collect();
         let min = submitted.iter().copied().fold(f64::INFINITY, f64::min) - 1e-9;
         let max = submitted.iter().copied().fold(f64::NEG_INFINITY, f64::max) + 1e-9;
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn distributions_combine_to_distributions(epoch in owned(3)) {
+    fn synthesis_of_distributions_returns_distributions(epoch in owned(3)) {
         // The median that is used while all actors are new is computed for each label
         // independently, so implied values need not sum to 1. They have no weight yet.
         let epoch = OwnedEpoch { newcomers: Newcomers::WithRegret(-0.5), ..epoch };
@@ -212,7 +212,9 @@ proptest! {
     }
 
     #[test]
-    fn shifted_inferences_shift_all_results(epoch in owned(1), shift in -10.0..10.0_f64) {
+    fn adding_a_constant_to_all_inferences_adds_it_to_all_results(
+        epoch in owned(1), shift in -10.0..10.0_f64,
+    ) {
         let shifted = epoch.with_values(|values| values.iter().map(|value| value + shift).collect());
         let (before, after) = (epoch.synthesize(), shifted.synthesize());
         for (before, after) in all(&before).into_iter().zip(all(&after)) {
@@ -221,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn labels_are_independent(epoch in owned(3)) {
+    fn label_is_synthesized_independently_of_other_labels(epoch in owned(3)) {
         let alone = epoch.with_values(|values| vec![values[1]]).synthesize();
         let beside = epoch.synthesize();
         for (alone, beside) in all(&alone).into_iter().zip(all(&beside)) {
@@ -230,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_regrets_result_in_a_mean(epoch in owned(1), regret in -2.0..2.0_f64) {
+    fn synthesis_with_equal_regrets_returns_the_mean(epoch in owned(1), regret in -2.0..2.0_f64) {
         let epoch = OwnedEpoch {
             regrets: Regrets::default(),
             newcomers: Newcomers::WithRegret(regret),
@@ -245,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn interval_is_sorted_and_within_the_values(epoch in owned(2)) {
+    fn confidence_interval_is_sorted_and_within_the_inferences(epoch in owned(2)) {
         let synthesis = epoch.synthesize();
         for (label_idx, interval) in synthesis.confidence_interval.iter().enumerate() {
             prop_assert_eq!(interval.len(), interval::PERCENTILES.len());

@@ -24,7 +24,7 @@ fn load() -> Topic {
 }
 
 #[tokio::test]
-async fn drift_wins_on_a_straight_line() {
+async fn drift_model_is_ranked_first_on_linear_data() {
     let rows = rows("load_percent", 300, |minute| 10.0 + minute);
     let steps = Mutex::new(Vec::new());
     let report = backtest(load())
@@ -90,7 +90,7 @@ async fn actor_with_few_epochs_is_not_ranked() {
 }
 
 #[tokio::test]
-async fn directions_are_evaluated() {
+async fn backtest_evaluates_topics_of_directions() {
     let market = test_topics().remove(1);
     let rows = rows("close", 300, |minute| 1000.0 + minute);
     let report = backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| ()).await.unwrap();
@@ -116,7 +116,7 @@ impl Model for Moody {
 }
 
 #[tokio::test]
-async fn failed_models_are_counted_and_empty_epochs_are_skipped() {
+async fn backtest_counts_failures_of_models_and_skips_empty_epochs() {
     let models: Vec<Arc<dyn Model>> = vec![Arc::new(Moody(Mutex::new(false)))];
     let rows = rows("load_percent", 10, |_| 1.0);
     let alone = Backtest { models, ..backtest(load()) };

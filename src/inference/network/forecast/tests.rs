@@ -93,7 +93,7 @@ fn mean_forecaster_reflects_rare_large_errors() {
 }
 
 #[test]
-fn similar_forecaster_recognizes_situations() {
+fn similar_forecaster_uses_losses_of_epochs_with_similar_inferences() {
     let learned = learned(90);
     let above = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 509.0]);
     assert!(above[&name("d")] < 0.2 && above[&name("a")] > 0.8, "{above:?}");

@@ -42,7 +42,7 @@ fn combined(bundle: &FullBundle) -> f64 {
 }
 
 #[test]
-fn first_epoch_is_a_mean_without_forecasters() {
+fn first_epoch_results_in_the_mean_without_forecasters() {
     let bundle = bundle_after(0);
     assert!((combined(&bundle) - 45.5).abs() < 1e-12);
     assert_eq!(bundle.naive_value, bundle.combined_value);
@@ -60,7 +60,7 @@ fn accurate_inferer_gains_weight() {
 }
 
 #[test]
-fn forecasters_are_active_once_there_are_losses() {
+fn forecasters_are_active_once_losses_are_known() {
     let bundle = bundle_after(2);
     assert_eq!(bundle.forecaster_values.len(), 5);
     assert_eq!(bundle.one_out_forecaster_values.len(), 5);
@@ -78,7 +78,7 @@ fn losses_are_logarithms_of_squared_errors() {
 }
 
 #[test]
-fn newcomers_start_below_the_experienced() {
+fn newcomers_start_below_experienced_actors() {
     let learned = after(30);
     let good = learned.regrets.ordinary.inferer[&"allo1good".parse().unwrap()];
     assert!(learned.initial_regret < good, "{} {good}", learned.initial_regret);
@@ -111,7 +111,7 @@ fn infinite_loss_is_not_learned() {
 }
 
 #[test]
-fn new_names_in_each_epoch_do_not_fill_the_store() {
+fn number_of_remembered_actors_is_limited() {
     let seen = |last_nonce| Experience { n_epochs: 1, last_nonce };
     let name = |idx: usize| -> Address { format!("allo1{idx:05}").parse().unwrap() };
     let all = (0..KNOWN_MAX + 10).map(|idx| (name(idx), seen(if idx < 20 { 5 } else { 9 })));
@@ -141,7 +141,7 @@ fn equal_losses_result_in_equal_regrets_and_a_mean() {
 }
 
 #[test]
-fn single_inferer_is_learned() {
+fn topic_with_a_single_inferer_is_learned() {
     let topic = load();
     let mut learned = Learned::default();
     for nonce in [1, 13] {

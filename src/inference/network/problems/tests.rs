@@ -38,7 +38,7 @@ impl Subscriber for Lines {
 }
 
 #[tokio::test]
-async fn repeated_problem_is_logged_once() {
+async fn repeated_problem_of_a_topic_is_logged_once() {
     let folder = tempfile::tempdir().unwrap();
     let options = InferenceOptions {
         block_time: std::time::Duration::from_secs(1),

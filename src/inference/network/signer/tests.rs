@@ -44,7 +44,7 @@ fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Ac
 }
 
 #[test]
-fn recorded_signatures_have_the_same_signer() {
+fn recorded_signatures_recover_the_same_signer() {
     let first = "0x6a53bbb80598dc2b580263221db161c7ea2e90d93047f727870a062553314859\
                  149c1281aa1c7070b3ef9ff28f335a175e972f45374e6c729f57414ff2dbe43b1b";
     let second = "0x99b8b75f875a9ecc09fc499073656407458d464edeceb384686dba990ed785d8\
@@ -78,7 +78,7 @@ fn signer_is_recovered_by_another_implementation() {
 }
 
 #[test]
-fn keys_and_accounts_are_parsed_and_keys_are_not_printed() {
+fn keys_and_accounts_are_parsed_and_debug_output_hides_keys() {
     let signer = Signer::from_bytes(&[7; 32]).unwrap();
     let again: Signer = signer.reveal().parse().unwrap();
     assert_eq!(again.account(), signer.account());
@@ -96,7 +96,7 @@ fn check_amount(text: &str, want: &str) {
 }
 
 #[test]
-fn amounts_have_eighteen_decimals() {
+fn amounts_are_scaled_by_eighteen_decimals() {
     check_amount("3365.485208027959", "3365485208027959000000");
     check_amount("0", "0");
     check_amount("-0.0", "0");
@@ -108,14 +108,14 @@ fn amounts_have_eighteen_decimals() {
 }
 
 #[test]
-fn further_decimals_are_truncated() {
+fn decimals_of_amounts_beyond_eighteen_are_truncated() {
     check_amount("0.0000000000000000019", "1");
     check_amount("1e-19", "0");
     check_amount("1e-400", "0");
 }
 
 #[test]
-fn amounts_are_not_converted_to_doubles() {
+fn amounts_are_exact_beyond_the_precision_of_doubles() {
     check_amount(
         "90071992547409931234.000000000000000001",
         "90071992547409931234000000000000000001",

@@ -50,7 +50,7 @@ fn value_outside_the_range_is_rejected() {
 }
 
 #[test]
-fn labels_keep_their_order_and_default_values_are_missing() {
+fn values_of_labels_are_in_their_order_without_default_values() {
     check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&[0.27, 0.42, 0.31]));
     check(1, &[("up", "1")], Ok(&[1.0]));
     check(1, &[("flat", "0"), ("up", "1")], Ok(&[1.0]));
@@ -67,7 +67,7 @@ fn invalid_labels_and_sums_are_rejected() {
 }
 
 #[test]
-fn decimals_are_parsed_exactly() {
+fn floats_formatted_as_decimals_round_trip() {
     for number in [0.1 + 0.2, 1e-300, -1e22, 1.0 / 3.0, 0.0] {
         assert_eq!(decimal(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
     }

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_defaults() {
+    fn omitted_topic_settings_have_defaults() {
         let topic = check(
             r#"{"metadata":"load","dataset":"machine_cpu","column":"load_percent",
                 "horizon_seconds":60,"p_norm":"2.5"}"#,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn threshold_creates_a_topic_of_directions() {
+    fn settings_with_a_threshold_create_a_topic_of_directions() {
         let topic = check(
             r#"{"metadata":"market","dataset":"btc","column":"close","horizon_seconds":1800,
                 "topic_type":"classification","label_whitelist":["Up","down","flat"],
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_values_are_rejected() {
+    fn invalid_topic_settings_are_rejected() {
         for (settings, what) in [
             (r#"{"topic_type":"other"}"#, "topic_type"),
             (r#"{"output_arity":"many"}"#, "output_arity"),

@@ -20,7 +20,7 @@ fn demo_topics_are_valid() {
 }
 
 #[test]
-fn change_within_the_threshold_is_flat() {
+fn price_change_within_the_threshold_is_flat() {
     check_truth(1000.0, 1001.5, [1.0, 0.0, 0.0]);
     check_truth(1000.0, 998.5, [0.0, 1.0, 0.0]);
     check_truth(1000.0, 1000.9, [0.0, 0.0, 1.0]);
@@ -34,7 +34,7 @@ fn check_fault(topic: &Topic, want: &str) {
 }
 
 #[test]
-fn invalid_settings_are_rejected() {
+fn topic_with_invalid_settings_is_rejected() {
     let timing = |timing| Topic { timing, ..market() };
     let usual = market().timing;
     check_fault(&timing(Timing { ground_truth_lag: 11, ..usual }), "ground truth lag");

@@ -6,7 +6,7 @@ use super::*;
 const LIMITS: Limits = Limits { rate: 50, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
 #[test]
-fn all_operations_are_described() {
+fn every_operation_of_the_api_is_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     assert_eq!(find_faults(&document), Vec::<String>::new());
     assert!(document["paths"].as_object().is_some_and(|paths| paths.len() > 65));
@@ -22,14 +22,14 @@ fn all_operations_are_described() {
 }
 
 #[test]
-fn required_settings_are_described() {
+fn api_description_lists_required_topic_settings() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     let required = &document["components"]["schemas"]["TopicSettings"]["required"];
     assert_eq!(*required, json!(["metadata", "dataset", "column", "horizon_seconds"]));
 }
 
 #[test]
-fn limits_are_described() {
+fn api_description_contains_the_limits() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     let text = document["info"]["description"].as_str().unwrap();
     for want in [

@@ -116,7 +116,7 @@ async fn keys_of_one_account_cannot_exclude_others_or_move_the_value() {
 }
 
 #[tokio::test]
-async fn outlier_does_not_move_the_signed_value() {
+async fn outlier_does_not_affect_the_signed_value() {
     for others in [["1", "2", "3", "4"], ["2.5", "2.5", "2.5", "2.5"]] {
         let fixture = Fixture::new().await;
         for key in ["c", "d"] {

@@ -30,7 +30,7 @@ async fn file(fixture: &Fixture, query: &str) -> (Vec<u8>, String) {
 }
 
 #[tokio::test]
-async fn exported_actors_match_other_queries() {
+async fn exported_actors_agree_with_other_queries() {
     let fixture = fixture().await;
     let (status, body) = fixture.get(PATH).await;
     assert_eq!(status, 200, "{body}");

@@ -48,7 +48,7 @@ async fn large() -> Fixture {
 }
 
 #[tokio::test]
-async fn queries_read_only_the_data_they_return() {
+async fn queries_read_only_the_stored_data_that_they_return() {
     let fixture = Fixture::new().await;
     for _ in 0..3 {
         epoch(&fixture, 3, 2).await;

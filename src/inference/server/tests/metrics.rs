@@ -20,7 +20,7 @@ pub(super) fn check(text: &str, name: &str, want: &str) {
 }
 
 #[tokio::test]
-async fn submissions_epochs_streams_and_requests_are_counted() {
+async fn metrics_count_submissions_epochs_streams_and_requests() {
     let fixture = Fixture::new().await;
     fixture.epoch(1, [&[("y", "1")], &[("y", "3")]], 2.0).await;
     let path = "/api/v1/topics/1/submissions";
@@ -46,7 +46,7 @@ async fn submissions_epochs_streams_and_requests_are_counted() {
 }
 
 #[tokio::test]
-async fn metric_names_and_types_are_stable() {
+async fn names_and_types_of_metrics_are_unchanged() {
     let text = counts(&Fixture::new().await).await;
     let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
     let want = include_str!("../../../../tests/data/inference/metrics.txt");

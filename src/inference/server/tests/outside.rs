@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use super::*;
 
 #[tokio::test]
-async fn description_and_page_need_no_key() {
+async fn api_description_is_served_without_a_key() {
     let fixture = Fixture::new().await;
     let (status, document) = fixture.send("GET", "/api/openapi.json", None).await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
@@ -33,7 +33,7 @@ async fn description_and_page_need_no_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rate_limit_has_retry_after() {
+async fn response_to_a_limited_client_has_retry_after() {
     let limits = Limits { rate: 1, burst: 2, requests_per_day: 0, bytes_per_day: 0 };
     let gate = GateOptions { limits, loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let fixture = Fixture::behind(gate).await;
@@ -98,7 +98,7 @@ async fn event<E: fmt::Debug>(
 }
 
 #[tokio::test]
-async fn stream_has_the_newest_bundle_and_then_each_new_bundle() {
+async fn stream_sends_the_newest_bundle_and_then_each_new_one() {
     let fixture = Fixture::new().await;
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     fixture.epoch(1, values, 50.0).await;

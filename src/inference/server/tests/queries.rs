@@ -102,7 +102,7 @@ async fn all_chain_queries_succeed() {
 }
 
 #[tokio::test]
-async fn queries_are_consistent() {
+async fn different_chain_queries_return_consistent_values() {
     let fixture = after(3).await;
     let get = |path: &str| {
         let path = format!("/emissions/v10/{path}");
@@ -143,7 +143,7 @@ async fn queries_are_consistent() {
 }
 
 #[tokio::test]
-async fn constant_queries_have_their_response() {
+async fn chain_queries_with_constant_responses_return_them() {
     let fixture = after(1).await;
     for [path, _, body] in constant_queries() {
         let path = path.replace("{topic_id}", "1").replace("{block_height}", "13");
@@ -159,7 +159,7 @@ async fn constant_queries_have_their_response() {
 }
 
 #[tokio::test]
-async fn active_workers_and_datasets_are_registered() {
+async fn active_workers_and_the_dataset_are_returned_as_registered() {
     let fixture = after(2).await;
     let get = |path: &str| {
         let path = format!("/emissions/v10/{path}");
@@ -214,7 +214,7 @@ async fn score_of_an_absent_worker_is_lowered_when_it_returns() {
 }
 
 #[tokio::test]
-async fn v9_bundle_has_one_number_per_value() {
+async fn v9_query_returns_bundles_with_one_number_per_value() {
     let fixture = after(2).await;
     let (_, body) = fixture.get("/emissions/v9/latest_network_inferences/1").await;
     let bundle = &body["network_inferences"];
@@ -321,7 +321,7 @@ async fn payload_is_accepted_once_per_address_and_window() {
 }
 
 #[tokio::test]
-async fn topics_are_changed_only_by_their_key() {
+async fn topic_can_be_changed_only_with_the_key_that_created_it() {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "any label", "dataset": "btc", "column": "close",
         "horizon_seconds": 60, "output_arity": "multi", "direction_threshold": "0.001"});
@@ -444,7 +444,7 @@ async fn negative_value_is_not_signed() {
 }
 
 #[tokio::test]
-async fn history_has_pages() {
+async fn history_query_returns_pages() {
     let fixture = after(5).await;
     let nonces = |body: &Value| -> Vec<String> {
         let bundles = body["network_inferences"].as_array().unwrap();

@@ -92,7 +92,7 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
 }
 
 #[tokio::test]
-async fn topic_without_built_in_forecasters_closes_with_submissions() {
+async fn topic_without_built_in_forecasters_closes_with_submitted_values_only() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});
     for (changes, n_built_in) in [(json!({}), 5), (settings, 0)] {
@@ -117,7 +117,7 @@ async fn topic_without_built_in_forecasters_closes_with_submissions() {
 }
 
 #[tokio::test]
-async fn failing_topic_has_a_problem_until_it_works_again() {
+async fn health_of_a_failing_topic_has_a_problem_until_it_works_again() {
     let fixture = Fixture::new().await;
     let topic = "1".parse().unwrap();
     let (_, health) = fixture.get("/api/v1/topics/1/health").await;
@@ -214,7 +214,7 @@ async fn address_with_a_wrong_checksum_is_rejected() {
 }
 
 #[tokio::test]
-async fn signer_is_returned() {
+async fn signer_and_its_contracts_are_returned() {
     let fixture = Fixture::new().await;
     let signer = consumers().signer.account().to_string();
     let (status, body) = fixture.get("/api/v1/signer").await;

@@ -114,7 +114,7 @@ async fn topic_of_one_service_is_immediately_visible_in_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn unreachable_database_is_503_without_data_loss() {
+async fn requests_return_503_without_data_loss_while_the_database_is_unreachable() {
     let Some(url) = new_database() else { return };
     let line = Line::to(&url, None).await;
     let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;

@@ -159,7 +159,7 @@ fn by_role(case: &RegretCase) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 #[test]
-fn regrets_and_scores_of_upstream_are_reproduced() {
+fn computation_reproduces_regrets_and_scores_of_upstream() {
     let Some(text) = upstream("regret_cases.json") else { return };
     let cases: Vec<RegretCase> = wire::inference::cases::read(&text).unwrap();
     let compared = cases.iter().zip(wanted(&text)).map(|(case, want)| {

@@ -102,7 +102,7 @@ fn implied_values(input: &Value, params: &Params) -> Value {
 }
 
 #[test]
-fn formulas_of_upstream_are_reproduced() {
+fn formulas_return_the_results_of_upstream() {
     let Some(text) = upstream("unit_vectors.json") else { return };
     let file: Value = serde_json::from_str(&text).unwrap();
     let mut n_compared = 0;

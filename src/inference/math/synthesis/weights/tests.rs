@@ -17,7 +17,7 @@ fn check(got: f64, want: f64) {
 }
 
 #[test]
-fn best_actor_has_weight_one() {
+fn actor_with_the_highest_regret_has_weight_one() {
     for regrets in [[-5.0, 0.0, 3.0], [-700.0, -900.0, -800.0], [0.0, 0.0, 0.0]] {
         let best = weights(&regrets, &MAD).into_iter().fold(0.0, f64::max);
         assert!((best - 1.0).abs() < f64::EPSILON, "{best}");
@@ -25,14 +25,14 @@ fn best_actor_has_weight_one() {
 }
 
 #[test]
-fn weights_of_2024_match_upstream() {
+fn weights_of_the_2024_method_equal_those_of_upstream() {
     check(weight_function(-24.5, 1.0, &STDEV)(-24.5), 0.000_783_570_957_287_158_2);
     check(weight_function(-14.0, 1.0, &STDEV)(-15.0), 0.000_039_021_395_379_428_1);
     check(weight_function(0.0, 1.0, &STDEV)(-0.25), 0.142_277_619_532_700_35);
 }
 
 #[test]
-fn weights_of_2024_are_clamped() {
+fn weights_of_the_2024_method_are_clamped() {
     let ceiling = weight_function(100.0, 1.0, &STDEV)(0.75 + CEILING_2024 / 3.0);
     check(weight_function(100.0, 1.0, &STDEV)(100.0), ceiling);
     check(
@@ -43,7 +43,7 @@ fn weights_of_2024_are_clamped() {
 }
 
 #[test]
-fn stored_scale_is_used() {
+fn stored_regret_scale_replaces_the_computed_one() {
     let own = Params { regret_scale: None, ..MAD };
     check(scale(&[0.1, 0.2, 0.3], &own), 0.15826);
     let by_own = weights(&[0.1, 0.2, 0.3], &own);
@@ -63,7 +63,7 @@ fn weights_with_a_sum_of_zero_are_rejected() {
 }
 
 #[test]
-fn infinite_regret_has_no_weight_and_is_excluded_from_the_scale() {
+fn actor_with_infinite_regret_has_no_weight_and_no_effect_on_the_scale() {
     for params in [&STDEV, &Params { regret_scale: None, ..MAD }, &MAD] {
         let mut line = [0.1, f64::NEG_INFINITY, 0.3];
         weigh(&mut line, params);
@@ -76,7 +76,7 @@ fn infinite_regret_has_no_weight_and_is_excluded_from_the_scale() {
 }
 
 #[test]
-fn extreme_regrets_do_not_overflow() {
+fn weights_of_extreme_regrets_do_not_overflow() {
     assert_eq!(weights(&[-1e6, -1e6 + 1.0], &MAD), [(-3.0_f64).exp(), 1.0]);
     assert_eq!(weights(&[1e6, -1e6], &MAD), [1.0, 0.0]);
 }
