@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_shortened_and_pluralized() {
+    fn formatted_counts_are_shortened_and_pluralized() {
         assert_eq!([9_999, 10_000, 2_500_000].map(format_count), ["9999", "10.0 k", "2.50 M"]);
         assert_eq!([0, 1, 2].map(|n| counted(n, "row")), ["0 rows", "1 row", "2 rows"]);
         assert_eq!([1, 12_500].map(|n| counted_short(n, "row")), ["1 row", "12.5 k rows"]);

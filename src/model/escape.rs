@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_the_unprintable_characters_are_escaped() {
+    fn all_unprintable_characters_and_no_others_are_escaped() {
         let ranges = [
             0x00..=0x1f,
             0x7f..=0x9f,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_json_keeps_its_meaning() {
+    fn json_is_escaped_without_changing_its_meaning() {
         assert_eq!(
             escape_json("{\n\"a\":\"\u{7f}\u{9b}\u{202e}é\"}"),
             "{\n\"a\":\"\\u007f\\u009b\\u202eé\"}"

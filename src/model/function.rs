@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_other_forms_are_parsed_without_content() {
+    fn cid_of_version_0_is_a_valid_function_id() {
         let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
         assert_ne!(id, FunctionId::from_module(b""));
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_names_are_parsed_only_by_parse_any() {
+    fn freely_chosen_names_are_accepted_only_by_parse_any() {
         let id = FunctionId::parse_any("whatever-cid").unwrap();
         assert_eq!(id.to_string(), "whatever-cid");
         assert!(!id.is_cid() && id.content().is_none());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_single_file_names() {
+    fn method_that_is_not_a_plain_file_name_is_rejected() {
         assert_eq!("hello.wasm".parse::<Method>().unwrap().as_str(), "hello.wasm");
         for text in ["", ".", "..", "a/b.wasm", "..\\a", "c:a", "a\0"] {
             assert!(text.parse::<Method>().is_err(), "{text:?}");

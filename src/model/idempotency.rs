@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_around_a_key_are_ignored() {
+    fn quotes_around_an_idempotency_key_are_ignored() {
         check("8e03978e-40d5-43dd", Some("8e03978e-40d5-43dd"));
         check(" \"a:b/7\" ", Some("a:b/7"));
         let made = IdempotencyKey::from_random([171; 16]).to_string();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peer_ids_are_short_base58_texts() {
+    fn peer_id_that_is_not_short_base58_is_rejected() {
         let id = "12D3KooWH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7FoKcP4qXabc";
         assert_eq!(id.parse::<PeerId>().unwrap().to_string(), id);
         for text in ["", "with space", "0OIl", "12D3/../etc", &"1".repeat(129)] {
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_head_and_worker() {
+    fn only_head_and_worker_are_valid_roles() {
         assert_eq!("head".parse(), Ok(Role::Head));
         assert_eq!("worker".parse(), Ok(Role::Worker));
         assert!("Head".parse::<Role>().is_err());
     }
 
     #[test]
-    fn subgroups_are_short_and_without_spaces() {
+    fn subgroup_name_that_is_too_long_or_has_spaces_is_rejected() {
         assert_eq!("gpu".parse::<Subgroup>().unwrap().as_str(), "gpu");
         for text in ["", "a b", "a\n", "a\u{202e}", &"x".repeat(129)] {
             assert!(text.parse::<Subgroup>().is_err(), "{text:?}");

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_aligned_in_utc() {
+    fn start_of_a_bucket_is_aligned_in_utc() {
         check("raw", "2026-07-30T21:57:01.5Z", "2026-07-30T21:57:01.5Z");
         check("5m", "2026-07-30T21:59:59.999Z", "2026-07-30T21:55:00Z");
         check("15m", "2026-07-30T21:59:59.999Z", "2026-07-30T21:45:00Z");
@@ -164,27 +164,27 @@ mod tests {
     }
 
     #[test]
-    fn bucket_lengths_are_multiples_of_finer_ones() {
+    fn each_bucket_length_is_a_multiple_of_the_next_shorter_one() {
         let lengths = Resolution::ALL.map(|r| r.bucket().map_or(1, |length| length.as_secs()));
         assert!(lengths.windows(2).all(|pair| pair[1] % pair[0] == 0));
     }
 
     #[test]
-    fn coarser_resolutions_allow_longer_ranges() {
+    fn coarser_resolutions_allow_longer_time_ranges() {
         let spans = Resolution::ALL.map(Resolution::span_max);
         assert!(spans[..5].is_sorted() && spans[..5].iter().all(Option::is_some));
         assert_eq!(spans[5], None);
     }
 
     #[test]
-    fn buckets_are_computed_from_finer_resolutions() {
+    fn source_of_each_resolution_is_finer() {
         for resolution in Resolution::ALL {
             assert!(resolution.source().is_none_or(|finer| finer < resolution));
         }
     }
 
     #[test]
-    fn names_round_trip() {
+    fn names_of_resolutions_round_trip() {
         for resolution in Resolution::ALL {
             assert_eq!(resolution.to_string().parse(), Ok(resolution));
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lengths_are_computed_from_the_longest_that_divides_them() {
+    fn unstored_buckets_are_computed_from_the_longest_stored_divisor() {
         let source = |name: &str| name.parse::<Resolution>().unwrap().source().unwrap().to_string();
         let sources = ["45s", "7m", "10m", "90m", "3h", "36h", "2d"].map(source);
         assert_eq!(sources, ["raw", "raw", "5m", "5m", "1h", "1h", "1d"]);

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_is_counted_from_one() {
+    fn line_numbers_are_counted_from_one() {
         assert_eq!([0, 1, 2, 9].map(|at| line_of("a\nb\n", at)), [1, 1, 2, 3]);
     }
 

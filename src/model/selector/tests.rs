@@ -15,7 +15,7 @@ fn check(text: &str, want: bool) {
 }
 
 #[test]
-fn all_requirements_must_hold() {
+fn node_fits_a_selector_only_if_all_requirements_hold() {
     check("zone=a", true);
     check("zone==a", true);
     check(" zone = a , tier=hot", true);
@@ -33,7 +33,7 @@ fn all_requirements_must_hold() {
 }
 
 #[test]
-fn nodes_without_the_attribute_differ_from_all_values() {
+fn negated_requirement_accepts_nodes_without_the_attribute() {
     check("old=a", false);
     check("old!=a", true);
     check("old in (a)", false);
@@ -67,7 +67,7 @@ fn invalid_selectors_are_rejected() {
 
 proptest! {
     #[test]
-    fn any_text_is_parsed_or_rejected(text in "[a-z!=,() ]{0,40}") {
+    fn parsing_any_text_as_a_selector_does_not_panic(text in "[a-z!=,() ]{0,40}") {
         if let Ok(selector) = text.parse::<Selector>() {
             let written = selector.to_string();
             prop_assert_eq!(written.parse::<Selector>().map(|again| again.to_string()), Ok(written));
