@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oldest_refused_program_is_forgotten_first() {
+    fn oldest_refused_program_is_forgotten_at_the_limit() {
         let compiler = Compiler::new(CompileIn::ThisProcess, Duration::from_secs(1));
         let program = |number: usize| Program::new(number.to_le_bytes());
         let error = ProgramError::CompileTime { within: Duration::from_secs(1) };
@@ -249,7 +249,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_programs_that_exceeded_their_own_limits_are_refused() {
+    fn only_programs_that_exceeded_compiler_limits_are_refused_later() {
         let (error, is_remembered) = compile_with("exec /bin/sleep 60");
         assert!(matches!(error, CompileError::Busy) && !is_remembered, "{error:?}");
         let (error, is_remembered) = compile_with("kill -KILL $$");

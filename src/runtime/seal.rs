@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_authentic_only_if_unchanged_and_with_its_key_and_context() {
+    fn sealed_code_is_opened_only_if_code_key_and_context_are_unchanged() {
         let tag = key(1).tag(b"hello", b"code");
         let opens = |key: SealKey, context: &[u8], code: &[u8]| {
             let bytes = [b"ab", code].concat();

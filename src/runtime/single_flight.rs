@@ -146,7 +146,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn concurrent_requests_wait_for_one_computation() {
+    fn concurrent_callers_wait_for_one_computation() {
         const N_THREADS: usize = 8;
         let pending = SingleFlight::<u8, usize>::new();
         let (n_made, start) =
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_wakes_all_callers() {
+    fn panic_of_a_computation_wakes_its_callers() {
         let pending = SingleFlight::<u8, ()>::new();
         let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
         assert!(matches!(panics, Err(CompileError::Panicked)));

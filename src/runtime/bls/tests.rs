@@ -5,7 +5,7 @@ fn parsed(line: &str) -> Result<Command, clap::Error> {
 }
 
 #[test]
-fn module_is_the_only_required_argument() {
+fn module_path_is_the_only_required_argument() {
     for line in ["m.wasm", "m.wasm --"] {
         let command = parsed(line).unwrap();
         assert_eq!(
@@ -77,7 +77,7 @@ fn variables_file_round_trips() {
 }
 
 #[test]
-fn errors_name_invalid_argument() {
+fn error_names_the_invalid_argument() {
     for (line, want) in [
         ("", "<MODULE>"),
         ("m.wasm --fast", "'--fast'"),
@@ -91,7 +91,7 @@ fn errors_name_invalid_argument() {
 }
 
 #[test]
-fn missing_module_exits_with_255() {
+fn run_of_a_missing_module_exits_with_255() {
     assert_eq!(run(["/nonexistent/m.wasm".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
     assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }
@@ -108,7 +108,7 @@ fn check_code(module: &str, flags: &str, exit_code: i32) {
 }
 
 #[test]
-fn exit_codes_match_bls_runtime() {
+fn exit_codes_equal_those_of_bls_runtime() {
     let endless = r#"(module (memory 2) (func (export "_start") (loop $on (br $on)))
         (func (export "other")) (func (export "bad") unreachable))"#;
     check_code(endless, "--run-time 100", 15);
@@ -125,7 +125,7 @@ fn exit_codes_match_bls_runtime() {
 }
 
 #[test]
-fn directory_named_by_flag_is_used_and_not_removed() {
+fn directory_named_by_a_flag_is_used_and_not_removed() {
     let keeps_a_file = r#"(module
         (import "wasi_snapshot_preview1" "path_open"
             (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))

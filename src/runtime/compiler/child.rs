@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_round_trips_and_other_input_is_rejected() {
+    fn header_for_the_compiler_process_round_trips_and_other_input_is_rejected() {
         let limits = ProcessLimits { address_space_bytes: 1 << 40, cpu_s: 7 };
         for (fuel, memory) in
             [(Fuel::Counted, MemoryPlace::Reserved), (Fuel::Free, MemoryPlace::OnDemand)]

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_and_items_are_counted_over_all_modules() {
+    fn functions_and_items_of_all_modules_of_a_component_are_counted() {
         let half = format!("(core module {})", "(func)".repeat(60_000));
         let component = wat::parse_str(format!("(component {half} {half})")).unwrap();
         assert!(check_items(&component).unwrap_err().contains("120000 functions"));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn preview_0_is_refused_with_advice() {
+    fn module_for_wasi_preview_0_is_refused_with_advice() {
         let old = r#"(module (import "wasi_unstable" "proc_exit" (func (param i32))))"#;
         let refusal = check_text(old).unwrap_err();
         assert!(refusal.contains("wasm32-wasip1"), "{refusal}");

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn small_program_compiles_next_to_large_ones() {
+    fn small_program_is_compiled_while_large_ones_are() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let large: Vec<_> =
             (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn client_leaves_a_permit_of_each_size_to_others() {
+    fn client_leaves_a_compile_permit_of_each_size_for_others() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_take_turns_and_their_programs_keep_their_order() {
+    fn clients_take_turns_and_programs_of_one_client_compile_in_order() {
         assert_eq!(served(&["a"; 3]), ["a"; 3]);
         assert_eq!(served(&["a", "a", "a", "a", "b"])[..2], ["a", "b"]);
     }

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wait_for_processor_does_not_count_as_running() {
+    fn time_spent_waiting_for_a_processor_is_not_run_time() {
         let within = Duration::from_secs(3);
         let times = |ran_s, waited_s| ThreadTimes {
             ran: Duration::from_secs(ran_s),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn entry_loads_only_if_unchanged_and_under_its_name() {
+fn cache_entry_is_loaded_only_if_unchanged_and_under_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::open(folder.path()).unwrap();
     let bytes = disk.entry("name", &[7; 100]);
@@ -26,7 +26,7 @@ fn entry_loads_only_if_unchanged_and_under_its_name() {
 
 /// A guest could write a key file but not set its mode, so its key must not be accepted.
 #[test]
-fn key_readable_by_others_is_not_used() {
+fn cache_key_that_other_users_can_read_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join(KEY);
     fs::write(&key, [1; TAG_BYTES]).unwrap();
@@ -40,7 +40,7 @@ fn key_readable_by_others_is_not_used() {
 }
 
 #[test]
-fn least_recently_used_entries_are_removed_first() {
+fn least_recently_used_cache_entries_are_removed_first() {
     let folder = tempfile::tempdir().unwrap();
     for (name, age_s) in [("old", 300), ("used", 10), ("new", 100)] {
         let path = folder.path().join(name);
@@ -62,7 +62,7 @@ fn least_recently_used_entries_are_removed_first() {
 
 /// Two caches in this process represent two processes with the same directory.
 #[test]
-fn find_waits_for_compilation_of_another_process() {
+fn lookup_waits_while_another_process_compiles_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
     let engine = Engine::default();

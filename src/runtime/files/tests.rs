@@ -17,7 +17,7 @@ fn check(fill: impl FnOnce(&Path), want_overfull: bool) {
 }
 
 #[test]
-fn usage_within_limits_is_accepted() {
+fn disk_usage_within_the_limits_is_accepted() {
     check(|_| (), false);
     check(|folder| fs::write(folder.join("a"), [1; 1000]).unwrap(), false);
 }
@@ -45,7 +45,7 @@ fn bytes_are_counted_in_disk_space() {
 }
 
 #[test]
-fn links_are_not_followed_by_counting_or_removal() {
+fn links_are_not_followed_when_files_are_counted_or_removed() {
     let outside = tempfile::tempdir().unwrap();
     for n in 0..10 {
         fs::write(outside.path().join(n.to_string()), []).unwrap();

@@ -9,12 +9,12 @@ fn check(ours: Limits, asked: RequestedLimits, want: Limits) {
 }
 
 #[test]
-fn limits_without_request_are_unchanged() {
+fn limits_that_a_request_does_not_name_are_unchanged() {
     check(OURS, RequestedLimits::default(), OURS);
 }
 
 #[test]
-fn lower_limits_are_granted() {
+fn request_for_lower_limits_is_granted() {
     let asked = RequestedLimits {
         wall: Some(Duration::from_secs(3)),
         memory_bytes: Some(500),
@@ -25,7 +25,7 @@ fn lower_limits_are_granted() {
 }
 
 #[test]
-fn higher_limits_are_not_granted() {
+fn request_for_higher_limits_is_not_granted() {
     let ours = Limits { fuel: Some(7), ..OURS };
     let asked = RequestedLimits {
         wall: Some(Duration::MAX),

@@ -88,7 +88,7 @@ async fn code_of_another_program_is_rejected() {
 }
 
 #[tokio::test]
-async fn compiled_component_is_found() {
+async fn compiled_component_is_found_in_the_cache() {
     let (folder, hello) = (folder(), component(&demo("hello")));
     for want in
         [Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 }]
@@ -104,7 +104,7 @@ async fn compiled_component_is_found() {
 }
 
 #[tokio::test]
-async fn directory_writable_by_others_is_not_used() {
+async fn cache_directory_that_others_can_write_is_not_used() {
     let folder = folder();
     check(folder.path(), LIMITS, (1, 0)).await;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -120,7 +120,7 @@ async fn program_is_compiled_again_if_directory_cannot_be_created() {
 
 /// Two runtimes with one directory represent two processes on the same machine.
 #[tokio::test]
-async fn runtimes_of_one_machine_compile_program_once() {
+async fn runtimes_of_one_machine_compile_a_program_once() {
     let folder = folder();
     let runtime = || {
         let options = RuntimeOptions {

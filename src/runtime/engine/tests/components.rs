@@ -15,7 +15,7 @@ async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i
 }
 
 #[tokio::test]
-async fn component_has_outcome_of_its_command() {
+async fn component_and_command_of_one_program_have_the_same_outcome() {
     let runtime = runtime(1);
     let run = Run {
         arguments: vec!["x".to_owned(), "y z".to_owned()],
@@ -40,7 +40,7 @@ async fn failed_component_exits_with_code_1() {
 }
 
 #[tokio::test]
-async fn endless_component_is_stopped_at_deadline_or_without_fuel() {
+async fn endless_component_is_stopped_at_its_deadline_or_without_fuel() {
     let endless = command("(loop $on (br $on))");
     let limits = Limits { wall: Duration::from_millis(300), ..TIGHT };
     check(&endless, limits, (RunEnd::TimedOut, 15)).await;
@@ -49,7 +49,7 @@ async fn endless_component_is_stopped_at_deadline_or_without_fuel() {
 }
 
 #[tokio::test]
-async fn component_is_denied_memory_like_command() {
+async fn component_is_denied_memory_like_a_command() {
     let bomb = command(
         "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
         unreachable",
@@ -59,7 +59,7 @@ async fn component_is_denied_memory_like_command() {
 }
 
 #[tokio::test]
-async fn output_of_component_is_truncated_and_traps_are_reported() {
+async fn output_of_a_component_is_truncated_and_its_traps_are_reported() {
     let flood = command(
         "(i32.store (i32.const 4) (i32.const 7)) (loop $on
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
@@ -79,7 +79,7 @@ async fn output_of_component_is_truncated_and_traps_are_reported() {
 }
 
 #[tokio::test]
-async fn memories_of_component_are_limited_together() {
+async fn memory_limit_applies_to_all_memories_of_a_component_together() {
     // Three pages for each memory, with a limit of four pages in total.
     let wat = r#"(component
         (core module $m (memory 3))

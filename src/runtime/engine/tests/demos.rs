@@ -87,7 +87,7 @@ fn check_close(number: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn hello_prints_its_input_and_nothing_about_the_host() {
+async fn hello_module_prints_its_input_and_nothing_about_the_host() {
     let finished =
         finished("hello", &["x", "y z"], "ZONE=b AREA=a PEER_ID=12D3KooW", "one\ntwo").await;
     let want = "Hello from WebAssembly\nargument 1: x\nargument 2: y z\nenvironment: AREA=a\n\
@@ -98,20 +98,20 @@ async fn hello_prints_its_input_and_nothing_about_the_host() {
 }
 
 #[tokio::test]
-async fn hello_sees_argument_up_to_zero_byte() {
+async fn hello_module_sees_an_argument_up_to_its_nul_byte() {
     let finished = finished("hello", &["a\0b", "c"], "NAME=x\0y", "").await;
     assert_eq!(finished.exit_code, 0);
     assert!(text(&finished.stdout).contains("argument 1: a\nargument 2: c\nenvironment: NAME=x\n"));
 }
 
 #[tokio::test]
-async fn hello_greets_without_input() {
+async fn hello_module_prints_a_greeting_without_input() {
     let finished = finished("hello", &[], "", "").await;
     assert_eq!(text(&finished.stdout), "Hello from WebAssembly\n");
 }
 
 #[tokio::test]
-async fn stats_accepts_bars_in_any_order() {
+async fn stats_module_accepts_bars_in_any_order() {
     let stats = answer("ohlcv-stats", &[], "", BARS).await;
     assert_eq!((&stats["n"], &stats["skipped"]), (&json!(10), &json!(0)));
     assert_eq!(stats["first"], "2026-11-20T09:00:00Z");
@@ -144,7 +144,7 @@ async fn stats_accepts_bars_in_any_order() {
 }
 
 #[tokio::test]
-async fn stats_skips_rows_without_bar() {
+async fn stats_module_skips_rows_without_a_bar() {
     let lines = "\r\n{\"timestamp\":\"2026-11-20T09:00:00Z\",\"close\":2,\"tags\":[\"}\",{}]}\r\n\
                  {\"close\":1e999,\"timestamp\":\"x\"}\nnot a row\n{\"close\":3\n\n{\"high\":3}\n\
                  { \"close\" : 4 , \"timestamp\" : \"2026-11-20T09:00:00.5Z\", \"volume\": null }";
@@ -156,7 +156,7 @@ async fn stats_skips_rows_without_bar() {
 }
 
 #[tokio::test]
-async fn stats_accepts_maximum_number_of_rows() {
+async fn stats_module_accepts_the_maximum_number_of_rows() {
     let row = |row_idx: u32| {
         format!(
             "{{\"close\":{},\"high\":9,\"low\":1,\"open\":2,\"timestamp\":\
@@ -177,13 +177,13 @@ async fn stats_accepts_maximum_number_of_rows() {
 }
 
 #[tokio::test]
-async fn stats_rejects_empty_input() {
+async fn stats_module_rejects_empty_input() {
     let want = "no rows with a timestamp and a close on standard input (1 lines skipped)";
     assert_eq!(refusal("ohlcv-stats", &[], "", "{}\n").await, want);
 }
 
 #[tokio::test]
-async fn models_predict_by_their_rules() {
+async fn each_model_of_the_predict_module_follows_its_formula() {
     check_close(predicted("MODEL=last").await, 104.5);
     check_close(predicted("MODEL=mean VALUE=volume").await, 9.95);
     check_close(predicted("MODEL=drift HORIZON=2").await, 105.5);
@@ -197,7 +197,7 @@ async fn models_predict_by_their_rules() {
 }
 
 #[tokio::test]
-async fn deviation_depends_on_source_factor_and_time_of_day() {
+async fn predicted_deviation_depends_on_source_factor_and_time_of_day() {
     let flat = async |settings: &str| {
         let labels = format!("{settings} LABELS=up,down,flat THRESHOLD=0.01 HORIZON=2 WINDOW=10");
         beliefs(&labels).await["flat"]
@@ -210,7 +210,7 @@ async fn deviation_depends_on_source_factor_and_time_of_day() {
 }
 
 #[tokio::test]
-async fn luck_depends_on_seed() {
+async fn random_error_of_a_prediction_depends_on_the_seed() {
     let lucky = async |seed: &str| predicted(&format!("MODEL=last LUCK=1 SEED={seed}")).await;
     let first = lucky("a").await;
     assert_eq!(first.to_bits(), lucky("a").await.to_bits());
@@ -218,7 +218,7 @@ async fn luck_depends_on_seed() {
 }
 
 #[tokio::test]
-async fn workers_have_different_and_stable_models() {
+async fn each_worker_has_a_different_and_stable_model() {
     let first = predicted("SEED=nonce-7 PEER_ID=12D3KooWaaa").await;
     let second = predicted("SEED=nonce-7 PEER_ID=12D3KooWbbb").await;
     assert!(first > 100.0 && first < 105.0 && second > 100.0 && second < 105.0);
@@ -228,7 +228,7 @@ async fn workers_have_different_and_stable_models() {
 }
 
 #[tokio::test]
-async fn beliefs_sum_to_one_and_follow_move() {
+async fn label_probabilities_sum_to_one_and_follow_the_price_move() {
     for settings in ["MODEL=drift HORIZON=5", "MODEL=last", "MODEL=mean THRESHOLD=0.05"] {
         let beliefs = beliefs(&format!("{settings} LABELS=up,down,flat")).await;
         assert_eq!(beliefs.values().sum::<u32>(), 1_000_000, "{settings}: {beliefs:?}");
@@ -243,13 +243,13 @@ async fn beliefs_sum_to_one_and_follow_move() {
 }
 
 #[tokio::test]
-async fn first_numeric_column_is_default() {
+async fn predict_module_uses_the_first_numeric_column_by_default() {
     let rows = "{\"timestamp\":\"2026-11-20T09:00:00Z\",\"host\":\"a\",\"load\":0.25}\n";
     assert_eq!(answer("predict", &[], "", rows).await, json!({"value": "0.25"}));
 }
 
 #[tokio::test]
-async fn predict_rejects_unusable_input() {
+async fn predict_module_rejects_unusable_input() {
     for (settings, stdin, want) in [
         ("", "", "no rows with a number on standard input"),
         ("VALUE=x", BARS, "no rows with a number in column x on standard input"),
@@ -266,7 +266,7 @@ async fn predict_rejects_unusable_input() {
 }
 
 #[tokio::test]
-async fn whoami_distinguishes_workers() {
+async fn whoami_module_distinguishes_workers() {
     let mut buckets = BTreeMap::<i64, u32>::new();
     for peer_idx in 0..16 {
         let settings = format!("PEER_ID=12D3KooW{peer_idx}");
@@ -280,7 +280,7 @@ async fn whoami_distinguishes_workers() {
 }
 
 #[tokio::test]
-async fn whoami_fails_without_peer_id() {
+async fn whoami_module_fails_without_a_peer_id() {
     let want = "PEER_ID is not set: the worker does not say who it is";
     assert_eq!(refusal("whoami", &[], "", "").await, want);
     let want = "the number of buckets must be from 1 to 1000000";

@@ -77,7 +77,7 @@ async fn guest_writes_files_in_its_directory() {
 }
 
 #[tokio::test]
-async fn paths_do_not_lead_out_of_directory() {
+async fn guest_paths_do_not_lead_out_of_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
     fs::create_dir(&folder).unwrap();
@@ -109,7 +109,7 @@ async fn paths_do_not_lead_out_of_directory() {
 }
 
 #[tokio::test]
-async fn links_do_not_lead_out_of_directory() {
+async fn guest_links_do_not_lead_out_of_its_directory() {
     // Creates the link "l" to "../.." and exits with the error of opening "l/etc".
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../..l/etc")
@@ -134,7 +134,7 @@ async fn guest_that_creates_endless_files_is_stopped() {
 }
 
 #[tokio::test]
-async fn guest_that_writes_endless_file_is_stopped() {
+async fn guest_that_writes_an_endless_file_is_stopped() {
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 65536))
         (local.set $n (call $create (i32.const 0)))
@@ -171,7 +171,7 @@ async fn guest_cannot_open_a_65th_file() {
 }
 
 #[tokio::test]
-async fn component_that_opens_too_many_files_continues() {
+async fn component_continues_after_it_failed_to_open_too_many_files() {
     let closes = OPENS_ALL.replace(
         "(call $exit (local.get $n))",
         "(call $exit (i32.ne (local.get $n) (i32.const 63)))",
@@ -201,13 +201,13 @@ async fn guest_that_nests_endless_directories_is_stopped() {
 }
 
 #[tokio::test]
-async fn component_has_same_directory() {
+async fn component_can_use_the_directory_like_a_module() {
     let program = component(&opener("missing"));
     assert_eq!(check(&program, RunEnd::Exited).await.exit_code, 1);
 }
 
 #[tokio::test]
-async fn guest_without_imports_of_files_has_no_directory() {
+async fn no_directory_is_created_for_a_guest_that_imports_no_file_functions() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
     let program = Program::new(
@@ -220,7 +220,7 @@ async fn guest_without_imports_of_files_has_no_directory() {
 }
 
 #[tokio::test]
-async fn trap_in_host_call_names_the_call() {
+async fn error_of_a_trap_in_a_host_call_names_the_call() {
     let trapped = RunEnd::Trapped(None);
     let program = module(
         r#"(func (export "_start")

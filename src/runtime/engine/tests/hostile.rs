@@ -41,7 +41,7 @@ async fn check_trap(fields: &str, trap: Trap, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn endless_loop_is_stopped_at_deadline() {
+async fn endless_loop_is_stopped_at_the_deadline() {
     let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
     assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
@@ -50,7 +50,7 @@ async fn endless_loop_is_stopped_at_deadline() {
 
 /// The clock of the caller is paused, that of the guest is not.
 #[tokio::test(start_paused = true)]
-async fn long_sleep_is_stopped_at_deadline() {
+async fn long_sleep_is_stopped_at_the_deadline() {
     // A subscription of 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), nanoseconds
     // at 24, and flags at 40 (0, relative).
     let sleep = "(i32.store (i32.const 16) (i32.const 1))
@@ -69,7 +69,7 @@ async fn guest_without_fuel_is_stopped() {
 }
 
 #[tokio::test]
-async fn sufficient_fuel_has_no_effect() {
+async fn sufficient_fuel_does_not_change_the_result() {
     let limits = Limits { fuel: Some(100_000_000), ..LIMITS };
     let runtime = runtime(1);
     let with = runtime.execute(&demo("hello"), bare(limits)).await.unwrap();
@@ -96,7 +96,7 @@ async fn growth_of_tables_is_limited() {
 }
 
 #[tokio::test]
-async fn busy_guest_reports_processor_time() {
+async fn processor_time_of_a_busy_guest_is_reported() {
     let busy = finished(&command("(loop $on (br $on))"), TIGHT).await;
     // On a busy machine the guest has a processor for only a part of its time.
     assert!(
@@ -109,7 +109,7 @@ async fn busy_guest_reports_processor_time() {
 }
 
 #[tokio::test]
-async fn guest_that_fails_after_denied_growth_is_out_of_memory() {
+async fn guest_that_fails_after_denied_growth_ends_as_out_of_memory() {
     let finished = finished(&command(&format!("{BOMB} unreachable")), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     assert_eq!(text(&finished.stderr), "runtime: memory limit of 262144 bytes reached\n");
@@ -117,7 +117,7 @@ async fn guest_that_fails_after_denied_growth_is_out_of_memory() {
 }
 
 #[tokio::test]
-async fn guest_that_exits_after_denied_growth_keeps_its_code() {
+async fn guest_that_exits_after_denied_growth_ends_with_its_exit_code() {
     let finished = finished(&command(&format!("{BOMB} (call $exit (i32.const 9))")), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 9));
 }
@@ -138,7 +138,7 @@ async fn module_with_too_large_memory_does_not_start() {
 }
 
 #[tokio::test]
-async fn output_is_truncated_at_limit() {
+async fn guest_output_is_truncated_at_its_limit() {
     // Writes a vector of 7 bytes to `fd` forever.
     let flood = |fd| {
         command(&format!(
@@ -188,7 +188,7 @@ async fn exit_code_is_truncated_to_eight_bits() {
 }
 
 #[tokio::test]
-async fn excessive_host_call_returns_an_error_number() {
+async fn host_call_with_excessive_sizes_returns_an_error_number() {
     const INVALID: i32 = 28;
     let poll = "(call $exit (call $poll (i32.const 0) (i32.const 64) (i32.const 1000000)
         (i32.const 128)))";
@@ -217,7 +217,7 @@ async fn guest_waits_for_many_events_at_once() {
 }
 
 #[tokio::test]
-async fn too_deep_calls_only_exhaust_the_stack() {
+async fn too_deep_recursion_only_exhausts_the_stack_of_the_guest() {
     let recursion = r#"(func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#;
@@ -225,7 +225,7 @@ async fn too_deep_calls_only_exhaust_the_stack() {
 }
 
 #[tokio::test]
-async fn traps_have_exit_codes() {
+async fn each_kind_of_trap_has_an_exit_code() {
     let body = |body: &str| {
         format!(
             "(memory (export \"memory\") 1) (table 2 2 funcref) (elem (i32.const 0) $other)
@@ -273,7 +273,7 @@ async fn too_large_module_is_not_compiled() {
 }
 
 #[tokio::test]
-async fn exception_is_caught_or_stops_the_guest() {
+async fn uncaught_exception_stops_the_guest_and_a_caught_one_does_not() {
     let tag = r#"(memory (export "memory") 1) (tag $error (param i32))"#;
     let catches = format!(
         r#"{tag} (func (export "_start")
@@ -310,7 +310,7 @@ const OBJECTS: &str = r#"(memory (export "memory") 1)
     (type $list (struct (field (ref $bytes)) (field (ref null $list))))"#;
 
 #[tokio::test]
-async fn objects_are_garbage_collected() {
+async fn unused_gc_objects_are_collected() {
     // Allocates 64 MiB in total of objects that are never referenced.
     let program = module(&format!(
         r#"{OBJECTS} (func (export "_start") (local $n i32)
@@ -327,7 +327,7 @@ async fn objects_are_garbage_collected() {
 }
 
 #[tokio::test]
-async fn objects_count_as_memory() {
+async fn gc_objects_are_counted_as_memory() {
     let program = module(&format!(
         r#"{OBJECTS} (func (export "_start") (local $all (ref null $list))
             (loop $on

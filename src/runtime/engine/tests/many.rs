@@ -16,7 +16,7 @@ const HOUR: Limits = Limits { wall: Duration::from_hours(1), ..LIMITS };
 const SOON: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn waiting_guests_all_run() {
+async fn all_waiting_guests_are_executed() {
     let (runtime, hello) = (runtime(2), demo("hello"));
     let mut runs = JoinSet::new();
     for run_idx in 0..12 {
@@ -32,7 +32,7 @@ async fn waiting_guests_all_run() {
 }
 
 #[tokio::test]
-async fn guest_does_not_see_memory_of_previous_one() {
+async fn guest_does_not_see_the_memory_of_the_previous_one() {
     // Writes to an address and exits with the value that the address had before.
     let program = command(
         "(local $found i32) (local.set $found (i32.load8_u (i32.const 5000)))
@@ -68,7 +68,7 @@ async fn busy_guest_does_not_block_others() {
 }
 
 #[tokio::test]
-async fn short_guest_runs_on_thread_of_caller() {
+async fn guest_that_is_usually_short_runs_on_the_thread_of_its_caller() {
     // With this limit every run is short. A run might still take longer than a tick.
     let options = RuntimeOptions {
         short_cpu: SOON,
@@ -90,7 +90,7 @@ async fn short_guest_runs_on_thread_of_caller() {
 }
 
 #[tokio::test]
-async fn guest_that_was_short_can_take_longer() {
+async fn guest_that_was_short_before_can_take_longer() {
     // Computes forever if it has one argument, and sleeps for an hour if it has two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"
@@ -129,7 +129,7 @@ async fn guest_that_was_short_can_take_longer() {
 }
 
 #[tokio::test]
-async fn program_stays_compiled() {
+async fn repeated_runs_compile_a_program_once() {
     let (runtime, hello) = (runtime(1), demo("hello"));
     for _ in 0..3 {
         runtime.execute(&hello, bare(LIMITS)).await.unwrap();
@@ -138,7 +138,7 @@ async fn program_stays_compiled() {
 }
 
 #[tokio::test]
-async fn dropped_runtime_stops_its_thread() {
+async fn dropping_a_runtime_stops_its_thread() {
     let runtime = runtime(1);
     let shared = Arc::downgrade(&runtime.0);
     runtime.execute(&demo("whoami"), bare(LIMITS)).await.unwrap();

@@ -42,7 +42,7 @@ async fn check_both(program: &Program, ended: RunEnd) {
 
 /// The quota in this test is 64 times 64 KiB.
 #[tokio::test]
-async fn unlinked_file_counts_while_open() {
+async fn unlinked_file_is_counted_while_it_is_open() {
     let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
     let endless = format!("{opened} (loop $on (call $fill (local.get $file)) (br $on))");
     check_both(&writer(&endless), RunEnd::FilesFull).await;
@@ -55,7 +55,7 @@ async fn unlinked_file_counts_while_open() {
 }
 
 #[tokio::test]
-async fn replaced_file_counts_while_open() {
+async fn replaced_file_is_counted_while_it_is_open() {
     // Two names in memory: 0 is "aaaa" and 1 is "baaa". Renaming needs both, the second one at address
     // 8.
     let body = repeat(
@@ -72,7 +72,7 @@ async fn replaced_file_counts_while_open() {
 }
 
 #[tokio::test]
-async fn overwritten_bytes_count_once() {
+async fn overwritten_bytes_are_counted_once() {
     let again = "(if (call $seek (local.get $file) (i64.const 0) (i32.const 0) (i32.const 1000))
         (then unreachable))";
     let body = format!("{} {again}", "(call $fill (local.get $file))".repeat(48));
@@ -82,7 +82,7 @@ async fn overwritten_bytes_count_once() {
 }
 
 #[tokio::test]
-async fn sparse_bytes_count_as_their_blocks() {
+async fn sparse_file_is_counted_by_its_allocated_blocks() {
     // Writes one byte in every fourth cluster. 4 MiB have 1024 clusters.
     let put = "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 1))
         (if (call $put (local.get $file) (i32.const 500) (i32.const 1)
@@ -96,7 +96,7 @@ async fn sparse_bytes_count_as_their_blocks() {
 }
 
 #[tokio::test]
-async fn hole_does_not_count_until_filled() {
+async fn hole_in_a_file_is_not_counted_until_it_is_filled() {
     let sparse = "(local.set $file (call $create (i32.const 0)))
         (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))
         (if (call $resize (local.get $file) (i64.const 0)) (then unreachable))
@@ -107,14 +107,14 @@ async fn hole_does_not_count_until_filled() {
 }
 
 #[tokio::test]
-async fn removed_files_and_directories_do_not_count() {
+async fn removed_files_and_directories_are_not_counted() {
     let body = "(drop (call $close (call $create (i32.const 0)))) (call $remove (i32.const 0))";
     check_both(&writer(&repeat(1000, body)), RunEnd::Exited).await;
 }
 
 /// The limit is exceeded by at most one write, which has at most 1 MiB.
 #[tokio::test]
-async fn large_write_exceeds_limit_by_at_most_a_mebibyte() {
+async fn large_write_exceeds_the_disk_limit_by_at_most_a_mebibyte() {
     let program = module(&format!(
         "(memory (export \"memory\") 192) {CREATE}
         (func (export \"_start\") (local $file i32)
@@ -145,7 +145,7 @@ async fn large_write_exceeds_limit_by_at_most_a_mebibyte() {
 }
 
 #[tokio::test]
-async fn writes_to_streams_are_not_charged() {
+async fn writes_to_standard_output_do_not_count_as_disk_usage() {
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 100))
         (drop (call $close (call $create (i32.const 0))))
