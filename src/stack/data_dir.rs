@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn directory_is_claimed_once_at_a_time() {
+    async fn data_directory_can_be_claimed_by_one_stack_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let error = StackClaim::acquire(Some(folder.path().to_owned())).unwrap_err().to_string();

@@ -120,7 +120,7 @@ mod tests {
     use crate::data_dir::lock_folder;
 
     #[test]
-    fn running_node_is_found_and_record_of_exited_node_is_removed() {
+    fn running_detached_node_is_found_and_the_record_of_an_exited_one_removed() {
         let stack = tempfile::tempdir().unwrap();
         let folder = free_folder(stack.path(), "worker-4");
         fs::create_dir_all(&folder).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn record_round_trips() {
+    fn record_of_a_detached_node_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let record = json!({
             "name": "head-2", "pid": 7, "peer_id": "12D3", "role": "head", "subgroup": null,

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_round_trip() {
+    fn fields_of_a_log_line_round_trip() {
         check(&[]);
         check(&[("", "")]);
         check(&[("peer", "12D3"), ("exit", ""), ("größe", "3 µs")]);

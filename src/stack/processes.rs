@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn json_line_is_parsed() {
+    fn json_log_line_of_a_process_is_parsed() {
         check(
             r#"{"level":"warn","port":":80","n":3,"time":"2026-07-30T21:57:00Z","message":"x"}"#,
             Level::Warn,
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn node_with_remote_boot_nodes_listens_on_all_interfaces() {
+    fn local_node_with_remote_boot_nodes_listens_on_all_interfaces() {
         let address = |boot_node: &str| {
             let boot_nodes = vec![boot_node.to_owned()];
             let options =
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_is_not_json_is_a_warning() {
+    fn log_line_that_is_not_json_is_a_warning() {
         check("thread panicked", Level::Warn, "thread panicked", &[]);
     }
 }

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn loading_program_keeps_running_and_its_late_response_is_dropped() {
+    async fn program_that_loads_too_long_is_not_stopped_but_its_late_response_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let loaded = folder.path().join("loaded");
         let echo = "while read -r line; do echo \"got $line\"; done";
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_must_respond_in_time_after_first_response() {
+    async fn program_must_respond_in_time_after_its_first_response() {
         let mut program = program("read -r line; echo \"$line\"; read -r line; sleep 600");
         assert_eq!(program.request("first\n", LONG).await.unwrap().as_deref(), Some("first\n"));
         let error = program.request("second\n", SHORT).await.unwrap_err();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_of_loading_program_is_described() {
+    async fn error_for_an_exit_while_loading_contains_the_reason() {
         let mut program = program("read -r line; echo no such model >&2; exit 3");
         let error = program.request("first\n", LONG).await.unwrap_err().to_string();
         let want = "the program exited with code 3; its last error line: no such model";

@@ -129,7 +129,7 @@ mod tests {
     use crate::data_dir::StackClaim;
 
     #[tokio::test]
-    async fn record_is_valid_while_stack_runs() {
+    async fn record_of_a_running_stack_is_valid_until_it_stops() {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let addresses = Addresses {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn starting_stack_is_awaited() {
+    async fn addresses_of_a_starting_stack_are_awaited() {
         let folder = tempfile::tempdir().unwrap();
         let _claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         assert_eq!(wait_for_running(Some(folder.path()), Duration::ZERO).await, None, "no record");

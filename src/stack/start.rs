@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn slow_start_reports_pending_condition() {
+    async fn slow_start_reports_the_pending_condition() {
         let awaited = Awaited::default();
         let reports = Mutex::new(Vec::new());
         let work = async {

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn running_process_is_measured_and_missing_one_is_omitted() {
+    fn usage_is_measured_for_running_processes_and_omitted_for_missing_ones() {
         let mut meter = Meter::default();
         let processes = [("me".to_owned(), std::process::id()), ("none".to_owned(), u32::MAX)];
         let first = meter.measure(&processes);

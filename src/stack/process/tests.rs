@@ -17,7 +17,7 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
 }
 
 #[tokio::test]
-async fn addresses_are_read_from_log() {
+async fn addresses_of_a_service_are_read_from_its_log() {
     let (group, running, _lines) = shell(
         r#"echo '{"message":"created host","id":"12D3","addresses":["/ip4/127.0.0.1/tcp/1/p2p/12D3"]}'
            echo '{"message":"Node API starting","address":"127.0.0.1:80"}'; cat"#,
@@ -29,7 +29,7 @@ async fn addresses_are_read_from_log() {
 }
 
 #[tokio::test]
-async fn error_of_early_exit_contains_cause() {
+async fn error_for_an_early_exit_contains_its_cause() {
     let (_group, running, _lines) =
         shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
     let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
@@ -37,7 +37,7 @@ async fn error_of_early_exit_contains_cause() {
 }
 
 #[tokio::test]
-async fn last_line_is_read_before_exit_is_reported() {
+async fn last_log_line_is_read_before_the_exit_is_reported() {
     // The process that writes is not a child of this one, and runs until the shell has been reaped.
     let (_group, running, _lines) = shell(
         r#"(while kill -0 $$ 2>/dev/null; do :; done
@@ -48,7 +48,7 @@ async fn last_line_is_read_before_exit_is_reported() {
 }
 
 #[tokio::test]
-async fn stopped_group_closes_pipe_and_waits_for_exit() {
+async fn stopping_the_group_closes_the_pipe_and_waits_for_the_exit() {
     let (group, running, mut lines) = shell("cat; echo drained");
     group.shutdown().await;
     assert_eq!(running.wait_for_exit().await.text, "exit status: 0");
@@ -56,14 +56,14 @@ async fn stopped_group_closes_pipe_and_waits_for_exit() {
 }
 
 #[tokio::test]
-async fn process_that_does_not_drain_is_killed() {
+async fn process_that_does_not_exit_after_a_stop_is_killed() {
     let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
     group.shutdown().await;
     assert!(running.wait_for_exit().await.text.contains("signal: 9"));
 }
 
 #[tokio::test]
-async fn stopped_process_restarts_on_same_ports() {
+async fn stopped_process_restarts_on_the_same_ports() {
     let (group, running, _lines) = shell("cat");
     assert!(!running.has_exited());
     assert_eq!(running.stop().await.code, Some(0));
@@ -77,7 +77,7 @@ async fn stopped_process_restarts_on_same_ports() {
 }
 
 #[tokio::test]
-async fn detached_process_outlives_group_and_logs_to_file() {
+async fn detached_process_outlives_its_group_and_logs_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let group = Group::default();
     let (lines, mut received) = mpsc::channel(16);
@@ -101,7 +101,7 @@ async fn detached_process_outlives_group_and_logs_to_file() {
 }
 
 #[tokio::test]
-async fn process_with_log_outlives_group_only_if_detached() {
+async fn process_with_a_log_file_outlives_its_group_only_if_detached() {
     for is_detached in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let group = Group::default();
