@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_maximum_and_restart_after_reset() {
+    fn waits_double_up_to_the_maximum_and_restart_after_a_reset() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
         for whole in [1, 2, 4, 8, 8, 8] {
             let wait = backoff.next_wait();
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_does_not_overflow_after_thousand_tries() {
+    fn wait_does_not_overflow_after_a_thousand_tries() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         for _ in 0..1000 {
             assert!(backoff.next_wait() <= Duration::from_mins(1));

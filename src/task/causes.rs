@@ -28,13 +28,13 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn chain_contains_all_sources() {
+    fn error_chain_contains_all_sources() {
         let error = Outer(std::io::Error::other("disk is full"));
         assert_eq!(chain(&error), "store is unavailable: disk is full");
     }
 
     #[test]
-    fn chain_omits_source_with_same_text() {
+    fn error_chain_omits_a_source_with_the_same_text() {
         let error = Outer(std::io::Error::other("store is unavailable"));
         assert_eq!(chain(&error), "store is unavailable");
     }

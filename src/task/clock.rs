@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_share_manual_clock() {
+    fn clones_of_a_manual_clock_show_the_same_time() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let other = clock.clone();
         clock.advance(Duration::from_secs(5));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn correcting_date_does_not_change_elapsed_time() {
+    fn correcting_the_date_does_not_change_elapsed_time() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let stopwatch = clock.stopwatch();
         clock.advance(Duration::from_secs(5));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn write_replaces_file_and_leaves_no_temporary_file() {
+    fn writing_replaces_the_file_and_leaves_no_temporary_file() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("state");
         write_atomic(&path, b"a longer first", FileMode::Private).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn private_file_is_private_from_the_start() {
+    fn private_file_is_created_with_its_final_permissions() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("key");
         fs::write(&path, "old").unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_or_failed_write_leaves_old_file() {
+    fn dropped_or_failed_write_leaves_the_old_file() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("state");
         fs::write(&path, "old").unwrap();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn racing_writers_do_not_mix_contents() {
+    fn concurrent_writers_do_not_mix_their_contents() {
         const N_WRITERS: u8 = 16;
         let base = tempfile::tempdir().unwrap();
         let (new, shared) = (base.path().join("new"), base.path().join("shared"));
@@ -335,7 +335,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn no_space_includes_quota_and_file_size_limit() {
+    fn errors_for_quota_and_file_size_limit_are_no_space_errors() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
         // These are ENOSPC, EDQUOT and EFBIG, but not EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_lock_is_free_while_copy_of_descriptor_is_open() {
+    fn dropped_lock_is_free_even_if_a_copy_of_its_descriptor_is_open() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("lock");
         let held = try_lock(&path).unwrap().unwrap();

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_times_exist_for_running_processes_only() {
+    fn thread_times_are_returned_only_for_running_processes() {
         assert!(thread_times(std::process::id()).is_some_and(|times| times.ran > Duration::ZERO));
         assert_eq!(thread_times(u32::MAX), None);
         assert!(own_program().unwrap().exists());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn date_follows_clock_without_jumps() {
+    fn steady_date_equals_a_clock_without_jumps() {
         let (clock, mut date) = steady();
         assert_eq!(pass(&clock, &mut date, 300), clock.now());
         clock.set(clock.now() + Duration::from_secs(2));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn date_ignores_brief_jump() {
+    fn steady_date_ignores_a_brief_jump_of_the_clock() {
         let (clock, mut date) = steady();
         pass(&clock, &mut date, 5);
         clock.set(clock.now() + LEAP);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn date_follows_lasting_jump_after_hold_and_step_back_immediately() {
+    fn steady_date_follows_a_lasting_jump_after_a_while_and_a_step_back_immediately() {
         let (clock, mut date) = steady();
         clock.set(clock.now() + LEAP);
         assert_eq!(pass(&clock, &mut date, 61), clock.now());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn second_jump_restarts_hold() {
+    fn second_jump_restarts_the_time_until_the_date_follows() {
         let (clock, mut date) = steady();
         clock.set(clock.now() + Duration::from_hours(8));
         pass(&clock, &mut date, 50);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn date_starts_no_later_than_clock() {
+    fn steady_date_starts_no_later_than_the_clock() {
         let clock = Clock::manual(START);
         let mut date = SteadyDate::new(clock.clone(), START + LEAP, HOLD);
         assert_eq!(date.read(), START);

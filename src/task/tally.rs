@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_counts_are_released() {
+    fn dropping_a_count_subtracts_it_from_the_tally() {
         let tally = Tally::default();
         let held: Vec<_> = (0..3).map(|_| tally.add(&"a", |_, _| true).unwrap()).collect();
         let other = tally.add(&"b", |n_own, n_others| (n_own, n_others) == (0, 3)).unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn count_grows_if_allowed_and_shrinks() {
+    fn count_grows_only_if_allowed_and_can_shrink() {
         let tally = Tally::default();
         let mut held = tally.zero("a");
         let other = tally.add(&"a", |_, _| true).unwrap();

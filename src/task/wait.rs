@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn until_repeats_check_until_ok() {
+    async fn check_is_repeated_until_it_succeeds() {
         let mut n_checks = 0;
         let check = || {
             n_checks += 1;
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn timeout_contains_last_error() {
+    async fn timeout_error_contains_the_last_error_of_the_check() {
         let error = until(Duration::from_secs(1), || async { Err::<(), _>("still dark") });
         assert!(error.await.unwrap_err().last_seen.contains("still dark"));
     }

@@ -30,17 +30,17 @@ fn least_recently_used_value_is_evicted_first() {
 }
 
 #[test]
-fn large_value_evicts_several() {
+fn large_value_evicts_several_smaller_ones() {
     check(&[('a', 40), ('b', 40), ('c', 70), ('a', 1), ('c', 1), ('b', 1)], "abcab");
 }
 
 #[test]
-fn value_larger_than_cache_is_not_cached() {
+fn value_larger_than_the_cache_is_not_stored() {
     check(&[('a', 101), ('a', 101)], "aa");
 }
 
 #[test]
-fn removed_value_frees_its_space() {
+fn removing_a_value_frees_its_space() {
     let cache = Cache::new(Capacity { n_values_max: 2, bytes_max: 100 });
     cache.put('a', 'a', 60);
     cache.remove(&'a');

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_drops_pending_tasks_and_waits_for_tasks_that_run_to_end() {
+async fn shutdown_drops_pending_tasks_and_waits_for_tasks_marked_to_complete() {
     let group = Group::default();
     let (dropped, was_dropped) = oneshot::channel::<()>();
     group.spawn("pending", async move {
@@ -26,7 +26,7 @@ async fn shutdown_drops_pending_tasks_and_waits_for_tasks_that_run_to_end() {
 }
 
 #[tokio::test]
-async fn child_stops_with_parent_or_separately() {
+async fn child_group_stops_with_its_parent_or_separately() {
     let parent = Group::default();
     let (first, second) = (parent.child(), parent.child());
     first.shutdown().await;
