@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn dataset_of_a_part_is_named_by_its_value() {
+    fn dataset_of_a_split_part_is_named_after_its_value() {
         let name = |path: &str, dataset| {
             let split = Some(("symbol", "A B"));
             let file = describe_file(PathBuf::from(path), dataset, None, split).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn dataset_is_named_by_the_path() {
+    fn dataset_is_named_after_the_path_of_its_file() {
         check("data/btcusd.csv.gz", None, "btcusd");
         check("kit/symbol=ethusd/dt=2026-07-30.parquet", None, "ethusd");
         check("symbol=ethusd/dt=2026-07-30.parquet", Some("kit_{symbol}"), "kit_ethusd");

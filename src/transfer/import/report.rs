@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeated_timestamps_are_found_per_dataset() {
+    fn repeated_timestamps_are_detected_within_each_dataset() {
         let mut repeats = Repeats::default();
         let one = repeats.of_dataset("one");
         let sent = [5, 7, 7, 6, 5, 6, 9].map(|at| one.is_repeated(Timestamp::from_seconds(at)));
