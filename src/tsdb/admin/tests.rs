@@ -65,7 +65,7 @@ fn faults_after(path: &Path, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn unchanged_store_is_sound() {
+async fn verifying_an_unchanged_store_finds_no_faults() {
     let folder = tempdir().unwrap();
     let (path, _) = store_in(&folder).await;
     let report = verified(&path);
@@ -75,7 +75,7 @@ async fn unchanged_store_is_sound() {
 }
 
 #[tokio::test]
-async fn changed_bucket_is_found() {
+async fn verifying_a_store_finds_a_changed_bucket() {
     let folder = tempdir().unwrap();
     let (path, _) = store_in(&folder).await;
     let sql = "UPDATE buckets SET high = 99 WHERE resolution = 300 AND t = 0";
@@ -86,7 +86,7 @@ async fn changed_bucket_is_found() {
 }
 
 #[tokio::test]
-async fn damaged_chunk_is_found_and_does_not_affect_others() {
+async fn verifying_a_store_finds_a_damaged_chunk_among_intact_ones() {
     let folder = tempdir().unwrap();
     let (path, id) = store_in(&folder).await;
     let flipped =

@@ -190,7 +190,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 #[test]
-fn reads_equal_those_of_a_store_without_archive() {
+fn archived_rows_are_read_like_rows_of_a_store_without_archive() {
     check_equal(&open_file, 24);
 }
 
@@ -267,7 +267,7 @@ fn check_lost(folder: &Path, id: DatasetId) {
 }
 
 #[test]
-fn lost_file_only_fails_reads_of_its_month() {
+fn missing_archive_file_fails_only_reads_of_its_month() {
     let (folder, store, id, file) = archived();
     drop(store);
     let kept = fs::read(&file).unwrap();
@@ -278,7 +278,7 @@ fn lost_file_only_fails_reads_of_its_month() {
 }
 
 #[test]
-fn truncated_and_damaged_files_are_never_read() {
+fn truncated_and_damaged_archive_files_are_never_read() {
     let (folder, store, id, file) = archived();
     drop(store);
     let sound = fs::read(&file).unwrap();
@@ -295,7 +295,7 @@ fn truncated_and_damaged_files_are_never_read() {
 }
 
 #[test]
-fn written_but_unrecorded_file_loses_no_rows() {
+fn kill_between_write_and_commit_of_an_archive_file_loses_no_rows() {
     let (folder, store, id, file) = archived();
     append(&store, id, AppendMode::Replace, &[(800, 77)]);
     let want = scanned(&store, id, Span::ALL);
@@ -395,7 +395,7 @@ fn archive_of_another_store_is_not_overwritten() {
 }
 
 #[test]
-fn damaged_month_does_not_stop_others() {
+fn damaged_month_does_not_stop_archiving_of_others() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let ids = [new_pair(&store), {
@@ -416,7 +416,7 @@ fn damaged_month_does_not_stop_others() {
 }
 
 #[test]
-fn object_replaces_only_the_expected_version() {
+fn archive_object_replaces_only_the_expected_version() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
     for objects in [Objects::open(&url.parse().unwrap()).unwrap(), server.open()] {
@@ -474,7 +474,7 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
 }
 
 #[test]
-fn overloaded_s3_is_reported_and_reads_recover() {
+fn reads_fail_while_s3_is_overloaded_and_recover_afterwards() {
     let server = TestServer::start();
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
@@ -494,7 +494,7 @@ fn overloaded_s3_is_reported_and_reads_recover() {
 }
 
 #[test]
-fn bars_need_at_most_30_bytes_per_row() {
+fn archived_bars_need_at_most_30_bytes_per_row() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let mut new = new_dataset("bars");

@@ -111,7 +111,9 @@ fn rows_of(block: &Block) -> Vec<(i64, Row)> {
 
 proptest! {
     #[test]
-    fn any_part_of_a_block_round_trips(block in block(), a in 0..40_usize, b in 0..40_usize) {
+    fn any_range_of_rows_of_a_block_round_trips(
+        block in block(), a in 0..40_usize, b in 0..40_usize,
+    ) {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
@@ -123,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_round_trip(
+    fn blocks_of_any_numbers_round_trip(
         block in number_columns(),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
@@ -150,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_round_trip(
+    fn blocks_of_any_timestamps_round_trip(
         mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
         even in any::<bool>(),
     ) {
@@ -169,7 +171,9 @@ proptest! {
     }
 
     #[test]
-    fn damaged_bytes_are_rejected_without_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
+    fn decoding_damaged_bytes_is_rejected_without_panic(
+        block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>(),
+    ) {
         for mut encoded in forms(&block) {
             let at = cut.index(encoded.body.len());
             let mut decoded = Block::new(&DTYPES);
@@ -189,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_bytes_with_a_correct_checksum_never_panic(
+    fn decoding_invalid_bytes_with_a_correct_checksum_does_not_panic(
         block in prop_oneof![block(), number_columns()],
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -230,7 +234,7 @@ proptest! {
 
 /// A wrong row count must not allocate memory for that number of rows.
 #[test]
-fn row_count_is_limited() {
+fn block_with_an_excessive_row_count_is_rejected() {
     let mut block = Block::new(&[Dtype::Integer]);
     block.times = vec![Timestamp::default(); 3];
     block.columns = vec![Series::Integer(vec![Some(7); 3])];
@@ -245,7 +249,7 @@ fn row_count_is_limited() {
 }
 
 #[test]
-fn packed_bars_need_less_space() {
+fn small_packing_needs_less_space_than_quick_packing() {
     let mut block = Block::new(&[Dtype::Float; 2]);
     let cents = |n: i32| f64::from(6_500_000 + n * 7919 % 401 - n % 37) / 100.0;
     block.times = (0..1024).map(|minute| Timestamp::from_seconds(minute * 60)).collect();
@@ -257,7 +261,7 @@ fn packed_bars_need_less_space() {
 }
 
 #[test]
-fn column_that_was_added_later_has_no_values_in_an_older_block() {
+fn column_added_after_a_block_has_no_values_in_it() {
     let mut older = Block::new(&[Dtype::Float]);
     older.times.push(Timestamp::from_seconds(1));
     older.ids.push(1);

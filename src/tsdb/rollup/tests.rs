@@ -50,7 +50,7 @@ fn check(fold: Fold, rows: &[(i64, &[Option<f64>])], want: &[(i64, [f64; 5], u64
 }
 
 #[test]
-fn bars_need_four_prices_and_may_have_a_volume() {
+fn columns_of_four_prices_are_bars_with_or_without_a_volume() {
     let float = Dtype::Float;
     let bars = columns(&[
         ("open", float),
@@ -72,7 +72,7 @@ fn bars_need_four_prices_and_may_have_a_volume() {
 }
 
 #[test]
-fn datasets_without_bars_fold_their_value_column_or_first_float() {
+fn buckets_without_bars_use_the_value_column_or_the_first_float_column() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
@@ -82,7 +82,7 @@ fn datasets_without_bars_fold_their_value_column_or_first_float() {
 }
 
 #[test]
-fn bars_fold_to_first_highest_lowest_last_and_sum() {
+fn buckets_of_bars_have_first_highest_lowest_and_last_price_and_the_volume() {
     let fold = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
     let bar = |prices: [f64; 5]| prices.map(Some);
     check(
@@ -97,7 +97,7 @@ fn bars_fold_to_first_highest_lowest_last_and_sum() {
 }
 
 #[test]
-fn value_column_folds_without_volume_and_skips_missing_values() {
+fn buckets_of_a_value_column_have_no_volume_and_skip_missing_values() {
     let fold = Fold::of_value(0, None);
     check(
         fold,
@@ -108,13 +108,13 @@ fn value_column_folds_without_volume_and_skips_missing_values() {
 }
 
 #[test]
-fn missing_price_is_replaced_by_the_nearest() {
+fn missing_price_of_a_bar_is_replaced_by_its_nearest_price() {
     let fold = Fold { prices: [0, 1, 2, 3], volume: None };
     check(fold, &[(0, &[Some(5.0), None, None, Some(4.0)])], &[(0, [5.0, 5.0, 4.0, 4.0, 0.0], 1)]);
 }
 
 #[test]
-fn continuing_a_bucket_equals_folding_all_rows() {
+fn adding_rows_to_a_bucket_equals_computing_it_from_all_rows() {
     let fold = Fold::of_value(0, Some(1));
     let rows: Vec<[Option<f64>; 2]> =
         (0..10).map(|i| [Some(0.1 * f64::from(i)), Some(0.3)]).collect();
@@ -140,7 +140,7 @@ fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
 }
 
 #[test]
-fn rows_of_a_bucket_fold_the_same_together_and_one_by_one() {
+fn bucket_is_the_same_if_rows_are_added_together_or_one_by_one() {
     let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
     // Each of the 2^5 combinations of missing values is in the first, a middle, or the last row of its
     // bucket.
@@ -165,7 +165,7 @@ fn rows_of_a_bucket_fold_the_same_together_and_one_by_one() {
 }
 
 #[test]
-fn replaced_rows_are_not_folded() {
+fn replaced_rows_are_not_included_in_buckets() {
     let fold = Fold::of_value(0, Some(1));
     let row = |value: f64| [Some(value), Some(0.1 * value)];
     let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
@@ -191,7 +191,7 @@ fn replaced_rows_are_not_folded() {
 }
 
 #[test]
-fn hour_is_folded_from_its_shorter_buckets() {
+fn hourly_bucket_is_computed_from_shorter_buckets() {
     let fold = Fold::of_value(0, None);
     let five = fold.buckets(
         &block(&[(0, &[Some(1.0)]), (300, &[Some(3.0)])]),

@@ -215,7 +215,7 @@ mod tests {
     use crate::store::tests::{append, block, create, new_dataset};
 
     #[tokio::test]
-    async fn computed_buckets_are_bounded_by_the_rows_they_need() {
+    async fn page_of_computed_buckets_reads_a_limited_number_of_rows() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("rows.sqlite")).unwrap();
         let store: &dyn Store = &store;

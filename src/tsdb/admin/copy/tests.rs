@@ -207,7 +207,7 @@ fn copy_equals_its_source() {
 }
 
 #[test]
-fn stopped_copy_resumes_and_complete_copy_adds_new_rows() {
+fn stopped_copy_resumes_and_a_complete_one_adds_only_new_rows() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -245,7 +245,7 @@ fn changes_of_the_source_are_copied_by_the_next_run() {
 }
 
 #[test]
-fn dataset_with_the_same_id_is_not_written() {
+fn target_dataset_with_the_same_id_is_not_overwritten() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
@@ -308,7 +308,7 @@ fn changed_copy_is_not_written() {
 }
 
 #[test]
-fn copy_is_not_replaced_while_its_source_is_written() {
+fn repeated_copy_does_not_start_over_while_its_source_is_written() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);

@@ -32,26 +32,26 @@ async fn store_passes_the_common_tests() {
 }
 
 #[test]
-fn random_writes_equal_a_plain_computation() {
+fn random_writes_lead_to_the_rows_and_buckets_of_a_plain_computation() {
     let Some(url) = new_database() else { return };
     contract::random::check(&|| open_any(&url), 32);
 }
 
 #[test]
-fn random_sharing_shows_each_key_only_its_visible_datasets() {
+fn each_key_sees_only_datasets_shared_with_it_after_random_changes() {
     let Some(url) = new_database() else { return };
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }
 
 #[tokio::test]
-async fn writes_over_archived_rows_update_the_records() {
+async fn writes_to_archived_months_update_the_archive_records() {
     let Some(url) = new_database() else { return };
     contract::archived::check(&open(&url)).await;
     contract::archived::check_newest_after_removals(&open(&url)).await;
 }
 
 #[test]
-fn reads_with_an_archive_equal_reads_without() {
+fn rows_are_read_alike_with_and_without_an_archive() {
     if new_database().is_none() {
         return;
     }
@@ -168,7 +168,7 @@ async fn page_ends_early_if_its_text_is_too_long() {
 }
 
 #[tokio::test]
-async fn merged_rows_keep_missing_values() {
+async fn merged_row_does_not_change_values_that_it_lacks() {
     let Some(url) = new_database() else { return };
     let (store, id, mut want) = store_of_every_type(&url).await;
     let mut rows = want.part(100..2000).empty_like();
@@ -200,7 +200,7 @@ async fn latest_rows_that_fit_in_a_number_of_bytes_are_found() {
 }
 
 #[test]
-fn every_table_has_a_primary_key() {
+fn every_postgres_table_has_a_primary_key() {
     let Some(url) = new_database() else { return };
     drop(open(&url));
     let sql = "SELECT coalesce(string_agg(relname, ' '), '') FROM pg_class c
@@ -228,7 +228,7 @@ async fn table_of_rows_can_be_partitioned() {
 }
 
 #[tokio::test]
-async fn deleted_dataset_leaves_no_records() {
+async fn deleting_a_dataset_leaves_no_records_of_it() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("doomed")).await;
@@ -244,7 +244,7 @@ async fn deleted_dataset_leaves_no_records() {
 }
 
 #[tokio::test]
-async fn batches_are_forgotten_after_a_time_or_beyond_a_maximum() {
+async fn records_of_old_or_too_many_batches_are_deleted() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     run(
@@ -266,7 +266,7 @@ async fn batches_are_forgotten_after_a_time_or_beyond_a_maximum() {
 }
 
 #[tokio::test]
-async fn old_commits_are_forgotten() {
+async fn records_of_old_commits_are_deleted() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("old")).await;

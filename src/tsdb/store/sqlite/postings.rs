@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn block_round_trips(
+        fn block_of_postings_round_trips(
             block in 0..5_000_u32,
             dense in (0..16_000_u32, 1..3_000_u32, 1..3_u32),
             sparse in prop::collection::btree_set(0..1_u32 << BLOCK_BITS, 0..50),

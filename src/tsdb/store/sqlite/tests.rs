@@ -14,7 +14,7 @@ use super::*;
 use crate::store::{AppendMode, tests as contract};
 
 #[tokio::test]
-async fn writes_over_archived_rows_update_the_records() {
+async fn writes_to_archived_months_update_the_archive_records() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     contract::archived::check(&store).await;
@@ -30,14 +30,14 @@ async fn store_passes_the_common_tests() {
 }
 
 #[test]
-fn random_writes_equal_a_plain_computation() {
+fn random_writes_lead_to_the_rows_and_buckets_of_a_plain_computation() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     contract::random::check(&|| Box::new(SqliteStore::open(&path).unwrap()), 32);
 }
 
 #[test]
-fn random_sharing_shows_each_key_only_its_visible_datasets() {
+fn each_key_sees_only_datasets_shared_with_it_after_random_changes() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };
@@ -54,7 +54,7 @@ fn store_of_another_format_is_rejected() {
 }
 
 #[test]
-fn deleted_dataset_leaves_no_records() {
+fn deleting_a_dataset_leaves_no_records_of_it() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let mut connection = Connection::open(&path).unwrap();
@@ -89,7 +89,7 @@ fn deleted_dataset_leaves_no_records() {
 }
 
 #[tokio::test]
-async fn many_new_buckets_become_a_chunk_that_later_joins_a_longer_chunk() {
+async fn many_new_buckets_are_sealed_in_a_chunk_that_is_merged_later() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -172,7 +172,7 @@ async fn full_disk_is_reported_and_loses_no_rows() {
 }
 
 #[tokio::test]
-async fn store_is_locked_and_not_used_after_its_file_is_replaced() {
+async fn store_locks_its_file_and_fails_after_the_file_is_replaced() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -194,7 +194,7 @@ async fn store_is_locked_and_not_used_after_its_file_is_replaced() {
 }
 
 #[tokio::test]
-async fn first_reader_after_the_file_is_deleted_fails() {
+async fn first_read_after_the_file_is_deleted_fails() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let id = contract::create(&store, contract::new_dataset("gone")).await;
@@ -204,7 +204,7 @@ async fn first_reader_after_the_file_is_deleted_fails() {
 }
 
 #[tokio::test]
-async fn batches_are_forgotten_by_age_and_by_number() {
+async fn records_of_old_or_too_many_batches_are_deleted() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let fill = |connection: &Connection| {
@@ -277,7 +277,7 @@ async fn damaged_file_causes_errors_and_no_wrong_rows() {
 }
 
 #[tokio::test]
-async fn stored_file_is_read_and_written() {
+async fn file_in_an_old_format_is_read_and_written() {
     let folder = tempdir().unwrap();
     let stored = |version: i64| {
         let file = format!("store/sqlite/tests/format_{version}.sqlite.zst");

@@ -10,7 +10,7 @@ fn array_of(columns: &[Series], array: Array, row_idx: usize) -> Vec<u8> {
 }
 
 #[test]
-fn sparse_arrays_round_trip() {
+fn arrays_with_missing_values_round_trip() {
     let columns = vec![
         Series::Float(vec![None, Some(-0.5), None, Some(f64::MAX)]),
         Series::Integer(vec![Some(i64::MIN), None, None, Some(1)]),
@@ -35,7 +35,7 @@ fn sparse_arrays_round_trip() {
 }
 
 #[test]
-fn missing_values_at_the_ends_need_no_space() {
+fn missing_values_at_the_ends_of_an_array_need_no_space() {
     let mut columns = vec![Series::Float(vec![None]); 1000];
     assert_eq!(array_of(&columns, Array::Numbers, 0), NULL);
     columns[500] = Series::Float(vec![Some(1.0)]);

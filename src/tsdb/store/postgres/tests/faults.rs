@@ -28,7 +28,7 @@ pub(super) async fn await_waiting(url: &str, n: i64) {
 }
 
 #[tokio::test]
-async fn append_on_a_cut_connection_is_undone_and_can_be_repeated() {
+async fn append_is_undone_if_the_connection_is_lost_and_can_be_repeated() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("cut")).await;
@@ -49,7 +49,7 @@ async fn append_on_a_cut_connection_is_undone_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn commit_with_a_lost_response_is_found_by_its_key() {
+async fn batch_with_a_lost_commit_response_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
@@ -73,7 +73,7 @@ async fn commit_with_a_lost_response_is_found_by_its_key() {
 }
 
 #[tokio::test]
-async fn database_that_rejects_writes_is_unreachable_for_writers() {
+async fn writes_to_a_read_only_database_fail_as_unreachable() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("read_only")).await;
@@ -138,7 +138,7 @@ async fn slow_scan_holds_no_open_transaction() {
 
 #[test]
 #[ignore = "takes as long as a caller waits for a connection"]
-fn missing_server_is_unreachable() {
+fn connecting_to_a_missing_server_fails_as_unreachable() {
     let error = PostgresStore::open(&"postgres://127.0.0.1:1/x".parse().unwrap()).unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
 }

@@ -54,7 +54,7 @@ async fn batch_that_several_services_store_concurrently_is_stored_once() {
 }
 
 #[tokio::test]
-async fn append_sees_changes_of_other_services() {
+async fn append_includes_changes_of_other_services() {
     let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url)];
     let [mine, other] = &stores;
@@ -92,7 +92,7 @@ async fn append_sees_changes_of_other_services() {
 }
 
 #[tokio::test]
-async fn column_that_is_added_while_a_writer_waits_is_folded() {
+async fn column_added_while_an_append_waits_is_included_in_buckets() {
     let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let columns = vec![("note".to_owned(), Dtype::String)];
@@ -117,7 +117,7 @@ async fn column_that_is_added_while_a_writer_waits_is_folded() {
 }
 
 #[tokio::test]
-async fn commit_is_hinted_to_other_services_only() {
+async fn commit_is_announced_only_to_other_services() {
     let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let listening = "SELECT count(*) FROM pg_stat_activity

@@ -8,7 +8,7 @@ use tempfile::tempdir;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stored_tables_are_read_and_written() {
+async fn tables_in_an_old_format_are_read_and_written() {
     let stored =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("store/postgres/tests/format_10.sql.zst");
     let folder = tempdir().unwrap();

@@ -14,7 +14,7 @@ const READS: [Read; 4] =
     [(0, 5, 0, 99_999), (4000, 5, 0, 99_999), (2500, 9, 700, 7000), (8990, 50, -9, 99_999)];
 
 #[tokio::test]
-async fn writes_of_another_process_are_seen() {
+async fn chunks_written_by_another_process_are_found() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let reader = SqliteStore::open(&path).unwrap();
@@ -60,7 +60,7 @@ async fn writes_of_another_process_are_seen() {
 }
 
 #[tokio::test]
-async fn reader_of_an_earlier_snapshot_sees_that_snapshot() {
+async fn reader_of_an_earlier_snapshot_finds_the_chunks_of_that_snapshot() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();

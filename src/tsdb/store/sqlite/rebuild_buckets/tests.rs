@@ -47,7 +47,7 @@ fn late(offset: i64, value: f64) -> Block {
 }
 
 #[test]
-fn late_rows_leave_the_same_buckets_as_ordered_rows() {
+fn late_rows_result_in_the_same_buckets_as_ordered_rows() {
     let folder = tempdir().unwrap();
     let mut connection = Connection::open(folder.path().join("datasets.sqlite")).unwrap();
     let [mixed, ordered] = months(&mut connection);
@@ -79,7 +79,7 @@ fn late_rows_leave_the_same_buckets_as_ordered_rows() {
 }
 
 #[test]
-fn other_threads_only_fold_datasets_that_the_transaction_has_not_changed() {
+fn datasets_changed_in_the_transaction_are_not_computed_on_other_threads() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let mut connection = Connection::open(&path).unwrap();

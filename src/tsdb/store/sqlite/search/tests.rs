@@ -27,14 +27,14 @@ fn store(texts: &[(String, String)]) -> Connection {
 }
 
 #[test]
-fn grams_are_the_letters_and_pairs_of_a_text() {
+fn search_index_contains_the_letters_and_pairs_of_a_text() {
     assert_eq!(grams(""), " ");
     assert_eq!(grams("aba"), "61 6162 62 6261 ");
     assert_eq!(grams("é_"), "5f c3a9 c3a95f ");
 }
 
 #[test]
-fn lookup_finds_the_same_as_a_plain_search() {
+fn index_lookup_finds_the_same_datasets_as_a_plain_search() {
     let words = ["Tiingo", "btc%usd", "1min", "ÉTÉ", "a\"b", "x_y", "zz", "Köln"];
     let texts: Vec<(String, String)> = (0..64_usize)
         .map(|n| {
@@ -95,7 +95,7 @@ fn lookup_finds_the_same_as_a_plain_search() {
 }
 
 #[test]
-fn very_many_matches_are_not_counted_but_can_be_paged() {
+fn search_with_very_many_results_is_not_counted_but_has_pages() {
     let n = COUNTED_MAX + 300;
     let texts: Vec<_> = (0..n).map(|n| (format!("common_{n:05}"), String::new())).collect();
     let connection = store(&texts);

@@ -82,7 +82,7 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Writes until it is killed, in the process that [`killed_writer_loses_no_acknowledged_rows`]
+/// Writes until it is killed, in the process that [`killed_process_loses_no_acknowledged_rows`]
 /// starts. Has no effect in a normal run of the tests.
 #[tokio::test]
 async fn writer_appends_until_it_is_killed() {
@@ -123,7 +123,7 @@ fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
 }
 
 #[tokio::test]
-async fn killed_writer_loses_no_acknowledged_rows() {
+async fn killed_process_loses_no_acknowledged_rows() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
