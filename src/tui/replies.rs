@@ -1,46 +1,50 @@
 //! Filters the terminal's replies out of the key input.
 //!
-//! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at any
-//! time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back while they can
-//! belong to a reply and are released otherwise. If a reply arrives in parts, the parser reads an escape
-//! at the end of a part as the escape key.
+//! A terminal replies to the query for its background color with
+//! `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at any time. The key parser reads this as the keys
+//! `Alt-]`, letters and `Alt-\`. Keys are held back while they can belong to a reply. Keys that
+//! turn out not to belong to one are released. If a reply arrives in parts, the parser reads an
+//! escape character at the end of a part as the escape key.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// Start of every reply.
 const START: &str = "\x1b]11;rgb:";
 
-/// Maximum length of the rest of an incomplete reply: three numbers of four digits, two slashes and an
-/// escape.
+/// Maximum length of an incomplete reply after [`START`]: three numbers of four digits, two
+/// slashes and an escape character.
 const REST_MAX: usize = 3 * 4 + 2 + 1;
 
-/// Held keys that can be part of a reply.
+/// Keys that are held back, since they can be part of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     held: Vec<TermEvent>,
-    /// Characters that the terminal sent for the held keys, after an escape key that was not held.
+    /// Characters that the terminal sent for the held keys. Can begin with an escape key, which is
+    /// not held.
     text: String,
 }
 
 impl Replies {
-    /// Returns the background if `event` completes a reply, and the events that do not belong to a
-    /// reply.
+    /// Returns the background color if `event` completes a reply, and the events that are not part
+    /// of a reply.
     pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
-        // Other events, such as a resize, can arrive within a reply.
+        // An event that is no key, such as a resize, can arrive within a reply. It is passed on.
         let Some(text) = text_of(&event) else { return (None, vec![event]) };
         if self.held.is_empty() && text == "\x1b" {
-            // Not held, because it is usually a press of the escape key.
+            // The escape key is not held back, because it is usually pressed by the user. It is
+            // only remembered as the possible start of a reply.
             self.text = text;
             return (None, vec![event]);
         }
         if self.held.is_empty() && text.starts_with('\x1b') {
-            // The escape key before it was a press of that key.
+            // The event brings its own escape character, so an earlier escape key was pressed by
+            // the user.
             self.text.clear();
         }
         self.text.push_str(&text);
         self.held.push(event);
         let rest = self.text.strip_prefix(START);
-        // The alternative end is BEL.
+        // Some terminals end the reply with BEL.
         let mut ends = ["\x1b\\", "\x07"].into_iter();
         if let Some(color) = ends.find_map(|end| rest?.strip_suffix(end)) {
             let color = parse_color(color);
@@ -72,7 +76,7 @@ fn text_of(event: &TermEvent) -> Option<String> {
         KeyCode::Char('g') if is_ctrl => Some("\x07".to_owned()),
         KeyCode::Char(letter) if is_alt => Some(format!("\x1b{letter}")),
         KeyCode::Char(letter) if !is_ctrl => Some(letter.to_string()),
-        // No reply contains a NUL.
+        // Stands for all other keys. No reply contains a NUL.
         _ => Some("\0".to_owned()),
     }
 }
@@ -95,7 +99,7 @@ mod tests {
         TermEvent::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
     }
 
-    /// Returns the events of `text`, in which a bar is the escape key and a hash a resize.
+    /// Returns the events that `text` stands for: a bar is the escape key, a hash is a resize.
     fn keys_of(text: &str) -> Vec<TermEvent> {
         let mut is_alt = false;
         let mut events = Vec::new();

@@ -31,63 +31,64 @@ use crate::time_zone::TimeZone;
 use crate::view::{Hits, Mouse};
 use crate::widget::symbols::Symbols;
 
-/// Maximum time to wait for local processes to stop before the program exits.
+/// Maximum wait for local processes to stop before the program exits.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Options for opening the screen.
 pub struct TuiOptions {
-    /// Services to show first.
+    /// Services of which the screen shows data at the start.
     pub start: Start,
-    /// Starts the local stack and further nodes.
+    /// Local stack, which also starts further nodes.
     pub local: Box<dyn LocalStack>,
-    /// Files in the user's configuration directory.
+    /// Paths of the user's files.
     pub files: UserFiles,
     /// Theme to start with.
     pub theme: theme::InitialTheme,
     /// User-defined themes.
     pub custom_themes: Vec<&'static theme::custom::CustomTheme>,
-    /// Errors in other user-defined themes, one for each file.
+    /// Errors in the files of user-defined themes, one for each invalid file.
     pub theme_faults: Vec<String>,
-    /// Bindings of the keys.
+    /// Key bindings.
     pub keys: Keymap,
     /// Symbols for charts and marks.
     pub symbols: Symbols,
-    /// True to query the background of the terminal, which selects the theme.
+    /// True to query the terminal for its background color, which selects the theme.
     pub asks_background: bool,
     /// Store of the profiles, or `None` to hide the profiles.
     pub keeper: Option<Box<dyn ProfileStore>>,
-    /// The known profiles and the current one.
+    /// The known profiles and the one in use.
     pub profiles: Profiles,
-    /// File of the session, or `None` to store no session.
+    /// Path of the session file. `None` to store no session.
     pub session: Option<PathBuf>,
     /// Color depth of the terminal.
     pub depth: Depth,
     /// True to capture the mouse.
     pub has_mouse: bool,
-    /// True if the terminal is on another machine, which lowers the frame rate.
+    /// True if the terminal is on another machine. This lowers the frame rate.
     pub is_far: bool,
     /// Time zone in which times are displayed.
     pub time_zone: TimeZone,
-    /// Wall clock, which stamps events and frames.
+    /// Wall clock for the times of events and frames.
     pub clock: Clock,
-    /// Directory to which the report of a panic is written.
+    /// Directory for reports of panics.
     pub reports: Option<PathBuf>,
-    /// Message of a panic when a key is pressed on the Logs screen. Only in debug builds.
+    /// Message of a panic that the next key on the Logs screen causes. Only in debug builds, for
+    /// tests.
     #[cfg(debug_assertions)]
     pub fault: Option<String>,
 }
 
-/// Failure of the screen to open or to continue.
+/// Reason why the screen could not open or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The input or the output is a file or a pipe.
+    /// Standard input or output is a file or a pipe.
     #[error("standard input and output must be a terminal")]
     NotATerminal,
     /// Reading, writing or setting up the terminal failed.
     #[error("terminal failed")]
     Terminal(#[source] std::io::Error),
-    /// A task panicked. The panic hook has printed the report.
+    /// A task panicked. The panic hook has already printed the report.
     #[error("the screen panicked")]
     Panicked,
     /// The terminal cannot move its cursor.
@@ -95,13 +96,14 @@ pub enum RunError {
     NoCursor,
 }
 
-/// Opens the screen. Returns when it is closed, the terminal is restored, and local processes have
+/// Runs the screen. Returns when it is closed, the terminal is restored, and local processes have
 /// stopped.
 ///
-/// Draws the first frame before it starts anything.
+/// Draws the first frame before it starts anything else.
 ///
 /// # Errors
-/// [`RunError::NotATerminal`] before any change to the terminal, others after it is restored.
+/// [`RunError::NotATerminal`] before any change to the terminal. All others after the terminal is
+/// restored.
 pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
@@ -113,10 +115,9 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
-    // Pending events of services. When the channel is full, senders wait.
+    // Pending events of the services. If the channel is full, its senders wait.
     let (events, inbox) = mpsc::channel(256);
-    // Pending events of local processes. When the channel is full, log lines are dropped by the
-    // sender.
+    // Pending events of local processes. If the channel is full, its senders drop log lines.
     let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
@@ -156,7 +157,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let asks_background = options.asks_background && depth != Depth::None;
     let result = screen.run(start, asks_background).await;
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
-    // The terminal is restored first, so that the prompt appears immediately.
+    // The terminal is restored before anything that takes time, so that the shell's prompt appears
+    // immediately.
     drop(terminal);
     if let Some(path) = &options.session
         && let Err(error) = write_private(path, &session::text(&state))
@@ -164,7 +166,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!(%error, "failed to write the session to {}", path.display());
     }
     runner.shutdown().await;
-    // A process that reports its exit must not wait for a reader.
+    // Nobody receives events any more. A process that reports its exit must not wait for that.
     local_inbox.close();
     if timeout(STOP_WITHIN, local.stop()).await.is_err() {
         tracing::warn!("local processes did not exit within {STOP_WITHIN:?}");
@@ -185,18 +187,19 @@ struct Loop {
     replies: Replies,
     #[cfg(debug_assertions)]
     fault: Option<String>,
-    /// True while a pager has the terminal.
+    /// True while a pager uses the terminal.
     is_paging: bool,
     mouse: Mouse,
-    /// A stop signal before this time counts as the signal that this program sent to its own job.
+    /// A stop signal that arrives before this time was sent by this program itself, to its whole
+    /// job.
     stop_echo_until: Option<Instant>,
-    /// True if the program is to exit.
+    /// True once the loop must end.
     is_over: bool,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
-/// Anything that wakes the loop.
+/// Reason why the loop woke up.
 enum Next {
     Signal(Signal),
     Term(Option<std::io::Result<TermEvent>>),
@@ -212,7 +215,7 @@ impl Loop {
         if asks_background {
             Tui::query_background().map_err(RunError::Terminal)?;
         }
-        // Leaves the processors to the terminal, which shows the first frame.
+        // Gives the terminal time to show the first frame before other work needs the processors.
         sleep(Duration::from_millis(20)).await;
         self.perform(effects)?;
         while !self.is_over {
@@ -222,13 +225,15 @@ impl Loop {
             }
             self.state.now = self.clock.now();
             next.map_or(Ok(()), |next| self.handle(next))?;
-            // Handled before the batch below, so that many other events cannot delay timers.
+            // Timers precede the batch below, which would otherwise delay them while many events
+            // arrive.
             let now = Instant::now();
             let due: Vec<_> = self.runner.timers.extract_if(|_, at| *at <= now).collect();
             for (timer, _) in due {
                 self.update(Event::TimerDue(timer))?;
             }
-            // Limits the events handled before a frame. The rest are handled in the next round.
+            // Limits the number of events before a frame. Further events are handled in the next
+            // round.
             for _ in 0..512 {
                 if self.is_over {
                     return Ok(());
@@ -262,8 +267,8 @@ impl Loop {
         self.draw()
     }
 
-    /// Returns true if anything but ages has changed, that is, if a frame drawn with the time of the
-    /// last one would differ from it.
+    /// Returns true if a frame would differ from the last one, apart from ages. For the
+    /// comparison, the frame is drawn with the time of the last one.
     fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
@@ -274,8 +279,8 @@ impl Loop {
         has_changes
     }
 
-    /// Waits for the next event. If several are ready, returns the most urgent one. Without
-    /// `is_waiting`, returns `None` if none is ready, and leaves timers and frames to the next round.
+    /// Waits for the next event. If several are ready, returns the most urgent one. If
+    /// `is_waiting` is false, returns `None` if no event is ready, and ignores timers and frames.
     async fn next(&mut self, is_waiting: bool) -> Option<Next> {
         let frame = self.pacer.next().filter(|_| is_waiting && !self.is_paging);
         let timer = self.runner.timers.values().min().copied().filter(|_| is_waiting);
@@ -307,13 +312,13 @@ impl Loop {
             }
             Next::Term(Some(Ok(event))) => self.handle_terminal(event)?,
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
-            // The terminal was closed.
+            // The terminal is closed.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
                 terminal::stop_process().map_err(RunError::Terminal)?;
             }
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
-            // A pager handles an interrupt itself.
+            // During paging, the pager handles an interrupt.
             Next::Signal(Signal::Interrupt) if !self.is_paging => self.update(Event::Terminate)?,
             Next::Signal(Signal::Stop) => {
                 let echo_until = self.stop_echo_until.take();
@@ -330,11 +335,11 @@ impl Loop {
         Ok(())
     }
 
-    /// Handles input: a reply of the terminal, or user input.
+    /// Handles input from the terminal: user input, or the reply to a query.
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // Needed even at the size of the last frame, since a smaller size in between has cut off
-            // content.
+            // The whole screen is redrawn even if the size is that of the last frame: it can have
+            // been smaller in between, so that the terminal has cut off content.
             self.terminal.redraw();
         }
         let (background, inputs) = self.replies.filter(event);
@@ -353,8 +358,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Translates input to an event, according to the last frame. Returns `None` if the input is
-    /// ignored.
+    /// Translates input to an event, using the click targets of the last frame. Returns `None` if
+    /// the input has no meaning.
     fn translate(&mut self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
@@ -383,7 +388,8 @@ impl Loop {
                 }
                 Some(Effect::Page(text)) => {
                     terminal::switch_off();
-                    // Dropping the old stream stops its reads. The new one does not read until polled.
+                    // The pager needs the terminal's input. Dropping the stream stops its reads,
+                    // and a new stream does not read until it is polled.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
@@ -391,7 +397,8 @@ impl Loop {
                 Some(effect) => {
                     self.terminal.perform(&effect).map_err(RunError::Terminal)?;
                     if matches!(effect, Effect::Suspend) {
-                        // The signal sent to the whole job can arrive here, too.
+                        // The program has stopped its whole job by a signal, which it can receive
+                        // itself after it continues.
                         self.stop_echo_until = Some(Instant::now() + Duration::from_secs(1));
                     }
                     self.state.mark_dirty(Dirty::Input);

@@ -42,7 +42,7 @@ pub(crate) mod overview {
 }
 pub(crate) mod update;
 
-/// One of the screens.
+/// A screen: one of the tabs in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Screen {
     /// Nodes, runs, result groups, local processes.
@@ -52,7 +52,7 @@ pub enum Screen {
     Execute,
     /// Datasets and charts.
     Data,
-    /// Topics and their combined values.
+    /// Topics and their latest values.
     Inference,
     /// Log lines of all local processes.
     Logs,
@@ -61,11 +61,11 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// All screens, in the order of their keys.
+    /// All screens, in the order of their number keys.
     pub const ALL: [Self; 6] =
         [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
-    /// Three names of each screen: in the header, in a sentence, and in a narrow header.
+    /// Names of each screen: in the header, within a sentence, and in a narrow header.
     const NAMES: [[&str; 3]; Self::ALL.len()] = [
         ["Cluster", "cluster", "Clus"],
         ["Execute", "execute", "Exec"],
@@ -80,7 +80,7 @@ impl Screen {
         Self::NAMES[self as usize][0]
     }
 
-    /// Returns the name in a sentence.
+    /// Returns the name for use within a sentence.
     pub(crate) const fn title(self) -> &'static str {
         Self::NAMES[self as usize][1]
     }

@@ -1,4 +1,4 @@
-//! Draws the form that starts a node, and the question before a process is stopped.
+//! Draws the form that starts a node, and the question that precedes stopping a process.
 
 use ratatui::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::widget::pane::Pane;
 /// Width of the labels.
 const LABEL_WIDTH: u16 = 11;
 
-/// Maximum width of the form, in which a multiaddress fits.
+/// Maximum width of the form. A multiaddress fits into it.
 const WIDTH_MAX: u16 = 104;
 
 /// Draws the form that starts a node.
@@ -21,7 +21,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
-    // Notes are below each field if there is space.
+    // With enough space, the note of each field is below the field.
     let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
     let is_airy = area.height >= n_fields.saturating_mul(3) + 6;
     let step = 1 + u16::from(is_roomy) + u16::from(is_airy);
@@ -36,7 +36,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         draw_node_field(inside, buf, frame, field, y, is_roomy);
         y = y.saturating_add(step);
     }
-    // Otherwise only the note of the focused field is shown, at the end.
+    // In a small area, only the note of the focused field is shown, below all fields.
     if !is_roomy {
         let (note, style) = note(frame, form.focus);
         paint::text(buf, inside, (LABEL_WIDTH + 2, y), &note, style);
@@ -81,14 +81,14 @@ fn draw_node_field(
     if is_roomy {
         let (note, style) = note(frame, field);
         let room = area.width.saturating_sub(LABEL_WIDTH + 2);
-        // A long note continues in the gap below.
+        // A second line of the note is drawn into the gap below.
         for (y, line) in (y + 1..).zip(wrapped(&note, room).iter().take(2)) {
             paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
         }
     }
 }
 
-/// Returns the hint or error of a field.
+/// Returns the error of a field after an attempt to start, otherwise its hint.
 fn note(frame: Frame<'_>, field: NodeField) -> (String, Style) {
     let form = &frame.state.cluster.node_form;
     match form.trouble(field).filter(|_| form.is_tried) {
@@ -97,7 +97,7 @@ fn note(frame: Frame<'_>, field: NodeField) -> (String, Style) {
     }
 }
 
-/// Draws the question before the selected process is stopped.
+/// Draws the question that precedes stopping the selected process.
 pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let process = state.cluster.selected_process(&state.stack);

@@ -20,47 +20,48 @@ use crate::widget::bars::ShareBar;
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
-/// Height of the details, including their rule.
+/// Height of the details, including the line above them.
 const DETAIL_HEIGHT: u16 = 8;
 
-/// Width of the bar of a node's agreement.
+/// Width of the bar that shows a node's agreement.
 const AGREE_WIDTH: u16 = 10;
 
-/// Width of the groups in the details, before the functions.
+/// Width of a node's groups in the details. The functions follow on the same line.
 const GROUPS_WIDTH: usize = 24;
 
-/// Title of the column of names, which only local nodes have.
+/// Title of the column with the names of local nodes. Other nodes have no name.
 const NAME: &str = "NODE";
 
-/// Title of the column of peer ids.
+/// Title of the column with peer ids.
 const PEER: &str = "PEER";
 
-/// Width of a reason such as `cordoned`.
+/// Width of the longest reason in this column, `cordoned`.
 const STATUS_WIDTH: u16 = 8;
 
 /// Title of the column with the reason why a node gets no work.
 const STATUS: &str = "STATUS";
 
-/// Title of the column with the number of heads that see a node, if there are several.
+/// Title of the column with the number of heads that see a node. Shown if there are several heads.
 const HEADS: &str = "HEADS";
 
-/// Title of the column of free slots.
+/// Title of the column with free slots.
 const SLOTS: &str = "SLOTS";
 
-/// Minimum width of peer ids, which share a prefix and differ at the end.
+/// Minimum width of a peer id. Peer ids share a prefix and differ at the end.
 const PEER_WIDTH_MIN: u16 = 10;
 
-/// Maximum width of peer ids.
+/// Maximum width of a peer id.
 const PEER_WIDTH_MAX: u16 = 19;
 
-/// Maximum width of names.
+/// Maximum width of a node's name.
 const NAME_WIDTH_MAX: u16 = 14;
 
-/// Columns that a narrow table leaves out, in this order. The details contain them, too. Without
-/// STATUS, the reason why a node gets no work replaces its slots.
+/// Columns that a narrow table omits, in this order. The details show their values. If STATUS is
+/// omitted, the reason why a node gets no work replaces its slots.
 const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
 
-/// Like [`LEFT_OUT`], for grouped nodes. PING is left out earlier, since groups have no round trip.
+/// Like [`LEFT_OUT`], for grouped nodes. PING is omitted earlier, since groups have no round-trip
+/// time.
 const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
 
 /// Columns of the table, left to right.
@@ -80,7 +81,7 @@ pub(super) const COLUMNS: [Column; 13] = [
     Column { title: "LAST", width: 6, side: Side::Right },
 ];
 
-/// Returns the height of the pane for `n_nodes`: border, filter, titles, rows, details.
+/// Returns the height of a pane for `n_nodes` nodes: border, filter, titles, rows and details.
 pub(crate) fn height(n_nodes: usize) -> u16 {
     let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
     n_rows.saturating_add(DETAIL_HEIGHT + 5)
@@ -147,7 +148,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Returns the sums of a group.
+/// Returns the sums over the nodes of a group.
 fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
     let NodeGroup { n_connected, n_withheld, n_slots, n_free, n_runs, .. } = *group;
     let mut facts = vec![("nodes", format!("{n_connected} of {} connected", group.n_nodes()))];
@@ -159,7 +160,8 @@ fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns the columns that fit into `width` and the width of the peer ids.
+/// Returns the columns with their widths in a table of this `width`, and the width of the peer
+/// ids.
 fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.len()], usize) {
     let is_grouped = frame.state.cluster.grouped_by.is_some();
     let mut columns = COLUMNS;
@@ -174,14 +176,14 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    // `cordoned`, or with several heads `cordoned 1/2`. The width does not depend on the nodes, so that
-    // the columns do not move when a node is cordoned.
+    // The status is `cordoned`, or `cordoned 1/2` with several heads. The width does not depend on
+    // the nodes, so that the columns do not move when a node is cordoned.
     let has_several_heads = frame.state.services.has_several_heads();
     let status_width = if has_several_heads { STATUS_WIDTH + 4 } else { STATUS_WIDTH };
     set(STATUS, status_width);
     set(HEADS, if has_several_heads { 5 } else { 0 });
     if is_grouped {
-        // Sums have more digits.
+        // Sums over a group have more digits than the slots of a node.
         set(SLOTS, 9);
     }
     let mut room = set(NAME, name_width.map_or(0, |width| width.clamp(8, NAME_WIDTH_MAX)));
@@ -270,7 +272,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
     ]
 }
 
-/// Returns the cells of a group: its sums.
+/// Returns the cells of a group, which contain sums over its nodes.
 fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
@@ -300,7 +302,7 @@ fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Returns the free slots of a node: `8/10`.
+/// Returns the free and all slots of a node, such as `8/10`.
 fn slots(node: &Node, frame: Frame<'_>) -> Cell {
     let theme = frame.theme;
     match node.slots {
@@ -311,7 +313,7 @@ fn slots(node: &Node, frame: Frame<'_>) -> Cell {
     }
 }
 
-/// Returns the round trip: `0.4 ms`, without a fraction from 100 ms on.
+/// Returns the round-trip time, such as `0.4 ms`, from 100 ms on without a fraction.
 fn ping(node: &Node) -> String {
     match node.latency_ms {
         None => NONE.to_owned(),
@@ -320,12 +322,12 @@ fn ping(node: &Node) -> String {
     }
 }
 
-/// Ages of connected nodes below this are all displayed alike. Heads receive messages of their peers
-/// several times per minute, and each displayed change of an age would need a frame.
+/// Ages below this are displayed alike for connected nodes. A head hears from its peers several
+/// times per minute, and each displayed change of an age would need a frame.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
-/// Returns the exit code of a node, `now` for the head that sent the list, or the age of the last
-/// message.
+/// Returns the exit code of a node, the age of its last message, or `now` for a connected node
+/// without messages: the head that sent the list.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(exit) = node.exited {
         return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
@@ -376,7 +378,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
         n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
     };
-    // The functions have a fixed column, so that little is redrawn when the selection changes.
+    // The groups have a fixed width. The functions after them do not move when the selection
+    // changes, so that fewer cells are redrawn.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
     facts.extend(head_facts(node, frame));
@@ -410,7 +413,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     }
 }
 
-/// Returns an address without the peer id at its end.
+/// Returns a multiaddress without its peer id.
 fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
 }
@@ -464,10 +467,11 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// Maximum number of failed heads shown above the nodes.
+/// Maximum number of failing heads that are listed above the nodes.
 const FAILURES_MAX: usize = 3;
 
-/// Draws a line for each failing head, if there are several. Returns the area below.
+/// Draws a line for each failing head, if there are several heads. Returns the area below the
+/// lines.
 pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Rect {
     let Frame { state, theme, .. } = frame;
     if !state.services.has_several_heads() {
@@ -500,18 +504,18 @@ pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> R
     rest
 }
 
-/// Returns the number of heads that see a node: `2/3`.
+/// Returns the number of heads that see a node and the number of all heads, such as `2/3`.
 pub(super) fn seen_by(node: &Node, frame: Frame<'_>) -> Cell {
     let theme = frame.theme;
     let n_seen = node.n_seen_by();
     let n_heads = frame.state.services.heads().len();
-    // A head does not have to be seen by the other heads.
+    // It is no problem if only some heads see a node that is a head itself.
     let is_whole = n_seen == n_heads || (n_seen > 0 && node.is_head());
     let style = if is_whole { theme.muted } else { theme.warn };
     (format!("{n_seen}/{n_heads}"), style)
 }
 
-/// Returns the report of each head on a node, if there are several heads.
+/// Returns a summary of each head's report on a node, if there are several heads.
 fn head_facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, String)> {
     let state = frame.state;
     if !state.services.has_several_heads() {

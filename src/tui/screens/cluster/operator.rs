@@ -1,4 +1,4 @@
-//! Operator decisions on nodes: cordon, approve and refuse a node or all nodes of a group.
+//! An operator's decisions on nodes: cordons, approves and refuses a node or all nodes of a group.
 
 use ratatui::prelude::*;
 use wire::functions::NodeApproval;
@@ -16,7 +16,7 @@ use crate::state::services::HeadId;
 use crate::view::Frame;
 use crate::widget::format::counted;
 
-/// Handles an action on the selected node.
+/// Opens the question that precedes changing the selected nodes.
 pub(crate) fn act(state: &mut State, action: Action) {
     let context = state.cluster_context();
     let table = state.cluster.table(context);
@@ -44,7 +44,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
 }
 
-/// Sends each head the nodes of `change` that it lists.
+/// Sends `change` to the heads. Each head gets only the nodes that it lists.
 pub(crate) fn send(state: &mut State, change: &NodeChange) {
     for head in state.services.heads() {
         let is_listed = |peer_id: &&String| state.nodes.heads_of(peer_id).contains(&head);
@@ -56,8 +56,8 @@ pub(crate) fn send(state: &mut State, change: &NodeChange) {
     }
 }
 
-/// Returns the change that `action` makes to `workers`. The cordon action cordons them, or uncordons
-/// them if all are cordoned.
+/// Returns the change for `action` on `workers`. The cordon action cordons all, or uncordons all
+/// if all are cordoned already.
 fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     let approval = |approval| NodePatch { approval: Some(approval), ..NodePatch::default() };
     match action {
@@ -71,7 +71,7 @@ fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     }
 }
 
-/// Returns true if a head lists `node` and `patch` changes it.
+/// Returns true if `node` is listed by a head and differs from the state that `patch` sets.
 fn is_changed(node: &Node, patch: NodePatch) -> bool {
     let is_listed = node.origin != Origin::Seen;
     is_listed
@@ -82,7 +82,7 @@ fn is_changed(node: &Node, patch: NodePatch) -> bool {
         }
 }
 
-/// Returns the state of nodes after the change.
+/// Describes the state of nodes after the change.
 const fn outcome(patch: NodePatch) -> &'static str {
     match (patch.cordoned, patch.approval) {
         (Some(true), _) => "are cordoned",
@@ -92,7 +92,7 @@ const fn outcome(patch: NodePatch) -> &'static str {
     }
 }
 
-/// Handles the result of changing a node at `head`.
+/// Handles the response of `head` to the change of a node.
 pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Outcome<NodeDetail>) {
     match result {
         Err(failure) => state.notify_failure(&state.services.named(head, failure)),
@@ -114,7 +114,7 @@ pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Outcome<NodeDe
     load_nodes_of(state, head);
 }
 
-/// Handles the result of changing the nodes of a group at `head`.
+/// Handles the responses of `head` to the changes of a group's nodes.
 pub(crate) fn on_group_changed(state: &mut State, head: HeadId, outcome_of: GroupChange) {
     let GroupChange { change, n_changed, failure } = outcome_of;
     let title = change.group.map(|(title, _)| title).unwrap_or_default();
@@ -133,7 +133,7 @@ pub(crate) fn on_group_changed(state: &mut State, head: HeadId, outcome_of: Grou
     load_nodes_of(state, head);
 }
 
-/// Draws the question before nodes are changed.
+/// Draws the question that precedes changing nodes.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, change: &NodeChange) {
     let Frame { state, theme, .. } = frame;
     let nodes = state.nodes.all(&state.stack);
@@ -155,7 +155,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, change: &Node
     Question { title, width: 62, lines: lines.collect(), keys }.draw(area, buf, frame);
 }
 
-/// Title, question and note of a question.
+/// Texts of an overlay: title, question and note.
 type Texts = (&'static str, &'static str, String);
 
 fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
@@ -178,7 +178,7 @@ fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts
     }
 }
 
-/// Like [`node_question`] for the nodes of a group, with a verb in place of the question.
+/// Like [`node_question`], for the nodes of a group. The question consists only of a verb.
 fn group_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
     let note = match (patch.cordoned, patch.approval) {
         (Some(false), _) => "They get work again.",

@@ -1,4 +1,4 @@
-//! Local processes: their table, starting, stopping and restarting them.
+//! Local processes: draws their table, starts, stops and restarts them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::view::{Cell, Column, Frame, Side, Table, draw_empty, spinner, split_r
 use crate::widget::format::{self, NONE};
 use crate::widget::pane;
 
-/// Handles an action on local processes.
+/// Performs an action on local processes.
 pub(crate) fn act(state: &mut State, action: Action) {
     match action {
         Action::AddNode => {
@@ -44,7 +44,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
             }
             Some(process) if process.status.exited.is_some() => {
                 state.stack.forget(&process.name);
-                // A process that is about to be restarted has to be stopped.
+                // A process that has exited can be waiting for its restart, which this cancels.
                 if process.status.is_restarting {
                     state.effects.push(Effect::StopProcess(process.name));
                 }
@@ -61,7 +61,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
 }
 
-/// Handles an action while the node form is open.
+/// Performs an action while the form for a node is open.
 pub(crate) fn in_form(state: &mut State, action: Action) {
     let form = &mut state.cluster.node_form;
     match action {
@@ -73,7 +73,7 @@ pub(crate) fn in_form(state: &mut State, action: Action) {
     }
 }
 
-/// Starts the selected process again.
+/// Restarts the selected process.
 pub(crate) fn restart(state: &mut State) {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only processes of this screen can be restarted".to_owned();
@@ -87,7 +87,7 @@ pub(crate) fn restart(state: &mut State) {
     state.effects.push(Effect::RestartProcess(process.name));
 }
 
-/// Handles the start of a node.
+/// Reports that a node has started. If no head was known, connects to the node if it is a head.
 pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_detached { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
@@ -103,7 +103,8 @@ pub(crate) fn started(state: &mut State, node: LocalNode) {
     }
 }
 
-/// Handles the exit of a process. It is restarted after `restart_in`, or by the user if that is `None`.
+/// Reports that a process has exited. It restarts after `restart_in`. If that is `None`, only the
+/// user can restart it.
 pub(crate) fn ended(
     state: &mut State,
     name: &str,
@@ -140,13 +141,13 @@ pub(super) const COLUMNS: [Column; 7] = [
     Column { title: "STATE", width: 12, side: Side::Left },
 ];
 
-/// Index of the column of the uptime.
+/// Index of the column with the uptime.
 const UP: usize = 5;
 
-/// Minimum width of a table with all columns.
+/// Minimum width of a table that shows all columns.
 const WIDE_FROM: u16 = 58;
 
-/// Minimum number of rows for log lines.
+/// Minimum number of rows for log lines below the table.
 const LOG_ROWS_MIN: u16 = 3;
 
 /// Draws the pane of local processes.
@@ -176,7 +177,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let room = inside.height.saturating_sub(LOG_ROWS_MIN).max(inside.height / 2);
     let [table_area, below] = split_rows(inside, n_rows.min(room));
     let selected = state.cluster.process_idx(&processes);
-    // A narrow pane has no column for the uptime.
+    // A narrow pane omits the uptime.
     let mut columns = COLUMNS;
     if inside.width < WIDE_FROM {
         columns[UP].width = 0;
@@ -188,7 +189,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         ..Table::new(TableName::Processes, &mut columns, &state.hidden_columns, order)
     };
     table.draw(table_area, buf, frame, &processes, |process| cells(process, frame));
-    // If the pane has focus, the log is that of the selected process.
+    // If the pane has focus, only log lines of the selected process are shown.
     let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
     logs::view::draw_tail(
         below,
@@ -200,7 +201,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     frame.hits.add(below, Target::Pane(Pane::Processes.number()));
 }
 
-/// Returns the text of the pane while there are no processes: the state of the local stack, or advice.
+/// Returns the text of a pane without processes: the state of the local stack, or advice.
 pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     match &state.stack.phase {
@@ -228,7 +229,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// Returns the service in the header that corresponds to a process of the local stack.
+/// Returns the service in the header that a process of the local stack provides.
 fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
     match (process.name.as_str(), &process.node) {
         ("datasets", None) => Some(Service::Data),

@@ -1,5 +1,5 @@
-//! The pane Start here: first steps and names to open, in place of runs and results until there is
-//! a run.
+//! The pane Start here: first steps and the names of functions, datasets and topics. It takes the
+//! place of runs and results until there is a run.
 
 use model::dataset::Dataset;
 use model::topic::TopicId;
@@ -20,10 +20,10 @@ use crate::view::{Frame, split_rows, text_cut};
 use crate::widget::format::{self, NONE};
 use crate::widget::{paint, pane};
 
-/// Maximum number of names in each list. The other screens list all of them.
+/// Maximum number of names in each list. The other screens show complete lists.
 pub(crate) const NAMES_MAX: usize = 8;
 
-/// Minimum height of a terminal with space for the lists below the steps.
+/// Minimum height of a terminal in which the lists fit below the steps.
 const HEIGHT_MIN: u16 = 30;
 
 impl State {
@@ -34,18 +34,19 @@ impl State {
     }
 }
 
-/// A list of names.
+/// A list of functions, datasets or topics.
 pub(crate) struct NameList {
     title: String,
     n_names: usize,
-    /// The first names, each with two facts and its target.
+    /// The visible names, each with two facts and the target that it opens.
     rows: Vec<([String; 3], Goal)>,
 }
 
 impl NameList {
-    /// Returns a list of `n_names` names, with its first rows.
+    /// Returns a list of the first of `n_names` names.
     fn new(title: String, n_names: usize, rows: impl Iterator<Item = ([String; 3], Goal)>) -> Self {
-        // Another name needs no more space than the number of hidden names.
+        // The number of hidden names takes a row. If only one name would be hidden, the name is
+        // shown in this row.
         let n_rows = if n_names > NAMES_MAX + 1 { NAMES_MAX } else { n_names };
         Self { title, n_names, rows: rows.take(n_rows).collect() }
     }
@@ -87,19 +88,19 @@ impl NameList {
         Self::new(title, n_names, rows)
     }
 
-    /// Returns the lists of the pane.
+    /// Returns the lists of the pane: functions, datasets and topics.
     pub(crate) fn all(state: &State) -> [Self; 3] {
         [Self::of_functions(state), Self::of_datasets(state), Self::of_topics(state)]
     }
 
-    /// Returns the targets of all lists.
+    /// Returns the targets that the names of all lists open.
     fn goals(state: &State) -> Vec<Goal> {
         let rows = Self::all(state).into_iter().flat_map(|list| list.rows);
         rows.map(|(_, goal)| goal).collect()
     }
 }
 
-/// Handles an action while the pane has focus. Returns false if it was not handled.
+/// Performs an action while the pane has focus. Returns false if the pane does not handle it.
 pub(crate) fn act(state: &mut State, action: Action) -> bool {
     let is_here = matches!(state.cluster.focus, Pane::Runs | Pane::Groups);
     if !is_here || !state.is_start_open() || !state.overlays.is_empty() {
@@ -117,7 +118,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Opens a clicked name. Returns false if the click was elsewhere.
+/// Opens the name that was clicked. Returns false if the click was elsewhere.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
     let Target::Row { pane, row } = target else { return false };
     let is_name = pane == Pane::Groups.number() && state.is_start_open();
@@ -132,7 +133,7 @@ fn open(state: &mut State, row: usize) -> bool {
     true
 }
 
-/// Width of the keys of a step, `e then ^R`, including a gap.
+/// Width of the keys of a step, such as `e then ^R`, including a gap.
 const KEYS_WIDTH: u16 = 14;
 
 /// Width of a name in a list.
@@ -141,10 +142,10 @@ const NAME_WIDTH: usize = 26;
 /// Minimum height of a list: its title and two rows.
 const LIST_HEIGHT_MIN: u16 = 3;
 
-/// Minimum height of the lists if there is a gap between the steps.
+/// Minimum height that remains for the lists below steps with gaps between them.
 const LISTS_HEIGHT: u16 = 16;
 
-/// A first step, with the keys for it.
+/// A first step: the keys to press and its description.
 struct Step {
     keys: Vec<String>,
     words: String,
@@ -160,7 +161,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let of = pane::Pane::new("Start here").focus(is_here);
     let inside = of.draw(area, buf, theme);
     let steps = steps(frame);
-    // There is a gap between the steps if there is space.
+    // Steps have a gap between them if the lists still fit.
     let n_steps = u16::try_from(steps.len()).unwrap_or(u16::MAX);
     let pitch = if inside.height >= n_steps * 2 + LISTS_HEIGHT { 2 } else { 1 };
     let top = u16::from(inside.height > n_steps);
@@ -207,7 +208,7 @@ fn is_nothing_listed(frame: Frame<'_>) -> bool {
         && state.inference.topics.value().is_none()
 }
 
-/// Draws a description of the three services.
+/// Draws a short description of the three services.
 fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let rows = [
@@ -221,7 +222,7 @@ fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Returns the steps, the most useful one first.
+/// Returns the steps that are possible now, the most useful step first.
 fn steps(frame: Frame<'_>) -> Vec<Step> {
     let state = frame.state;
     let key = |layer, action| frame.key(layer, action);
@@ -272,15 +273,16 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
 }
 
 impl NameList {
-    /// Draws the title and as many names as fit, followed by an empty row. Draws nothing without names or
-    /// with too little space. Returns the height and the number of visible names.
+    /// Draws the title and as many names as fit, followed by an empty row. Draws nothing if the
+    /// list has no names or there is too little space. Returns the height and the number of
+    /// visible names.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
         let theme = frame.theme;
         if self.rows.is_empty() || area.height < LIST_HEIGHT_MIN {
             return (0, 0);
         }
         paint::text(buf, area, (0, 0), &self.title, theme.text.add_modifier(Modifier::BOLD));
-        // If not all names fit, the last row shows the number of hidden names.
+        // If not all names fit, the last row contains the number of hidden names.
         let n_fit = usize::from(area.height - 1).min(NAMES_MAX + 1);
         let n_shown = if self.n_names > n_fit { n_fit - 1 } else { self.n_names };
         let width = usize::from(area.width);

@@ -1,4 +1,4 @@
-//! The state of the Cluster screen: the selected node, run and result group.
+//! The state of the Cluster screen: panes, selection and order of its tables.
 
 pub(crate) mod node_form;
 
@@ -31,7 +31,7 @@ pub(crate) enum Pane {
     Processes,
 }
 
-/// Columns by which the nodes are sorted, in the order of the key.
+/// Columns by which the nodes can be sorted. The sort key selects them in this order.
 pub(crate) const NODE_ORDERS: [&str; 9] =
     ["RUNS", "AGREE", "PING", "SLOTS", "ROLE", "GROUP", "STATUS", "NODE", "PEER"];
 
@@ -40,39 +40,40 @@ pub(crate) const NODE_ORDERS: [&str; 9] =
 pub(crate) struct State {
     /// Focused pane.
     pub(crate) focus: Pane,
-    /// Selected node. If it no longer exists, the first one is selected.
+    /// Peer id of the selected node. If the node no longer exists, the first node is selected.
     pub(crate) node: Option<String>,
-    /// Visible run.
+    /// Results of the visible run.
     pub(crate) results: RunView,
-    /// Filter over ids, roles, groups, attributes and statuses.
+    /// Filter over peer ids, roles, groups, attributes and statuses.
     pub(crate) filter: Field,
-    /// Order of the table in each pane. Runs are listed latest first.
+    /// Sort order of the table in each pane. Runs start with the latest.
     pub(crate) orders: [ColumnOrder; Pane::VARIANTS.len()],
-    /// Attribute by which the nodes are grouped.
+    /// Name of the attribute by which the nodes are grouped.
     pub(crate) grouped_by: Option<String>,
     /// Folded groups.
     pub(crate) folds: Folds,
     /// Title of the selected group, or `None` if a node is selected.
     pub(crate) group: Option<String>,
-    /// Selected row of the pane Start here, counted across its lists.
+    /// Index of the selected name in the pane Start here, counted across its lists.
     pub(crate) start_row: usize,
-    /// Name of the selected local process. If it no longer exists, the first one is selected.
+    /// Name of the selected local process. If it no longer exists, the first process is selected.
     pub(crate) process: Option<String>,
     /// Form for a new node.
     pub(crate) node_form: NodeForm,
 }
 
-/// Shared state that the screen reads.
+/// Parts of the whole state that the screen reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterContext<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) stack: &'a Stack,
     pub(crate) runs: &'a Runs,
-    /// Number of rows in a page.
+    /// Number of rows by which a page key moves.
     pub(crate) page: usize,
 }
 
-/// Compares two nodes by a column, so that the most notable node is first.
+/// Compares two nodes by a column. The most notable node is the first: the busiest, the one that
+/// disagrees most, the slowest.
 fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
     let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
     let free = |node: &Node| node.slots.map_or(usize::MAX, |(all, free)| free.unwrap_or(all));
@@ -98,7 +99,7 @@ fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
 }
 
 impl State {
-    /// Returns the nodes that pass the filter, sorted.
+    /// Returns the nodes that match the filter, in the order of their table.
     pub(crate) fn nodes(&self, known: ClusterContext<'_>) -> Vec<Node> {
         let wanted = Pattern::parse(self.filter.value());
         let passes = |node: &Node| {
@@ -113,10 +114,11 @@ impl State {
         };
         let mut nodes = known.nodes.all(known.stack);
         nodes.retain(passes);
-        // A stable sort preserves the head's order of equal nodes.
+        // The sort is stable, so nodes that compare equal are in the order of the head's list.
         self.orders[Pane::Nodes as usize].sort(&mut nodes, compare_nodes);
         if let Some(name) = &self.grouped_by {
-            // Preserves the order of equal nodes. Nodes without the attribute are last.
+            // The sort is stable, so the order within a group is preserved. Nodes without the
+            // attribute are last.
             let value = |node: &Node| node.attributes.get(name).cloned();
             nodes.sort_by_cached_key(|node| (value(node).is_none(), value(node)));
         }
@@ -162,7 +164,7 @@ impl State {
         processes
     }
 
-    /// Returns the table of the nodes that pass the filter.
+    /// Returns the table of the nodes that match the filter.
     pub(crate) fn table(&self, known: ClusterContext<'_>) -> NodeTable {
         let nodes = self.nodes(known);
         let rows = rows(&nodes, self.grouped_by.as_deref(), &self.folds);
@@ -181,7 +183,7 @@ impl State {
         NodeTable { nodes, rows, selected }
     }
 
-    /// Selects node `peer_id` and clears filters that can hide it.
+    /// Selects the node `peer_id`. Clears the filter and the folds, which can hide it.
     pub(crate) fn show_node(&mut self, peer_id: String) {
         self.filter.clear();
         self.folds = Folds::default();
@@ -190,12 +192,12 @@ impl State {
         self.focus = Pane::Nodes;
     }
 
-    /// Returns true if the nodes have focus and a group is selected.
+    /// Returns true if the nodes have focus and a whole group is selected.
     pub(crate) fn is_group_selected(&self, known: ClusterContext<'_>) -> bool {
         self.focus == Pane::Nodes && self.table(known).group().is_some()
     }
 
-    /// Returns the text for the copy action.
+    /// Returns the text that the copy action copies.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
             Pane::Nodes => {
@@ -211,8 +213,8 @@ impl State {
         }
     }
 
-    /// Returns the local process of the selected node if the nodes have focus, otherwise the selected
-    /// local process.
+    /// Returns the selected local process. If the nodes have focus, this is the process of the
+    /// selected node.
     pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
         let processes = self.processes(stack);
         if self.focus == Pane::Nodes && self.group.is_some() {
@@ -236,7 +238,7 @@ impl State {
         sorted.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
-    /// Returns the pane with the table that the keys for sorting change.
+    /// Returns the pane with the table that the sort keys affect.
     pub(crate) const fn sorted_pane(&self) -> Pane {
         match self.focus {
             Pane::Groups => Pane::Nodes,
@@ -251,21 +253,23 @@ impl State {
     }
 }
 
-/// Groups start folded if there are more nodes than this, so that their sums remain visible.
+/// Maximum number of nodes with which groups start unfolded. With more nodes, groups start folded,
+/// so that their sums remain visible.
 const UNFOLDED_NODES_MAX: usize = 50;
 
-/// The table of nodes.
+/// The table of nodes, with a row for each visible node or group.
 #[derive(Debug)]
 pub(crate) struct NodeTable {
-    /// All nodes, also those of folded groups.
+    /// All nodes, including nodes of folded groups.
     pub(crate) nodes: Vec<Node>,
     pub(crate) rows: Vec<NodeRow>,
-    /// Index of the selected row. For a node in a folded group, this is the row of the group.
+    /// Index of the selected row. If the selected node is in a folded group, the row of this
+    /// group.
     pub(crate) selected: usize,
 }
 
 impl NodeTable {
-    /// Returns the selected group, or `None` if a node is selected.
+    /// Returns the selected group, or `None` if the selected row is a node.
     pub(crate) fn group(&self) -> Option<&NodeGroup> {
         match self.rows.get(self.selected) {
             Some(NodeRow::Group(group)) => Some(group),
@@ -273,29 +277,29 @@ impl NodeTable {
         }
     }
 
-    /// Returns the selected node, or `None` if a group is selected.
+    /// Returns the selected node, or `None` if the selected row is a group.
     pub(crate) fn node(&self) -> Option<&Node> {
         self.selected_nodes().first().filter(|_| self.group().is_none())
     }
 
-    /// Returns the selected node, or the nodes of the selected group.
+    /// Returns the nodes of the selected row.
     pub(crate) fn selected_nodes(&self) -> &[Node] {
         let nodes = self.rows.get(self.selected).map_or(0..0, NodeRow::nodes);
         self.nodes.get(nodes).unwrap_or_default()
     }
 }
 
-/// Row of the table of nodes.
+/// A row of the table of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeRow {
-    /// A group, followed by its nodes unless it is folded.
+    /// A group. Its nodes follow unless it is folded.
     Group(NodeGroup),
-    /// A node, by index.
+    /// A node, as an index of the table's nodes.
     Node(usize),
 }
 
 impl NodeRow {
-    /// Returns the indices of the node, or of the nodes of the group.
+    /// Returns the indices of the row's nodes: the node itself, or all nodes of the group.
     pub(crate) fn nodes(&self) -> Range<usize> {
         match self {
             Self::Group(group) => group.nodes.clone(),
@@ -304,12 +308,12 @@ impl NodeRow {
     }
 }
 
-/// A group of nodes and its sums.
+/// A group of nodes with sums over them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct NodeGroup {
-    /// Title of the group: `zone=a`, or `no zone`.
+    /// Title of the group, such as `zone=a` or `no zone`.
     pub(crate) title: String,
-    /// Indices of the nodes of the group.
+    /// Indices of the group's nodes.
     pub(crate) nodes: Range<usize>,
     /// True if the nodes of the group are hidden.
     pub(crate) is_folded: bool,
@@ -325,19 +329,19 @@ pub(crate) struct NodeGroup {
 /// The folded groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Folds {
-    /// True if all groups except the exceptions are folded. False if only the exceptions are folded.
+    /// True if all groups except `exceptions` are folded. False if only `exceptions` are folded.
     are_folded: bool,
-    /// Titles of the groups that are exceptions to `are_folded`.
+    /// Titles of the groups for which the opposite of `are_folded` holds.
     exceptions: BTreeSet<String>,
 }
 
 impl Folds {
-    /// Returns the initial folds of `n_nodes` nodes.
+    /// Returns the initial folds of a table with `n_nodes` nodes.
     pub(crate) fn of_nodes(n_nodes: usize) -> Self {
         Self { are_folded: n_nodes > UNFOLDED_NODES_MAX, exceptions: BTreeSet::new() }
     }
 
-    /// Folds or unfolds the group with this title.
+    /// Folds the group with this title, or unfolds it.
     pub(crate) fn toggle(&mut self, title: &str) {
         if !self.exceptions.remove(title) {
             self.exceptions.insert(title.to_owned());
@@ -366,7 +370,7 @@ impl NodeGroup {
         self.n_withheld += usize::from(node.withheld_by.is_some());
         if let Some((n_slots, n_free)) = node.slots {
             self.n_slots += n_slots;
-            // Free slots of a node that gets no work are not available.
+            // The free slots of a node that gets no work cannot be used, so they do not count.
             self.n_free += if node.withheld_by.is_some() { 0 } else { n_free.unwrap_or(n_slots) };
         }
         self.n_runs = self.n_runs.saturating_add(node.n_runs);
@@ -374,7 +378,8 @@ impl NodeGroup {
     }
 }
 
-/// Returns the rows of `nodes`, with a group for each value of attribute `name`, if given.
+/// Returns the rows of a table. If `name` is given, the nodes are sorted by this attribute, and
+/// each of its values has a group.
 fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     let Some(name) = name else { return (0..nodes.len()).map(NodeRow::Node).collect() };
     let mut rows = Vec::new();
@@ -395,7 +400,8 @@ fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     rows
 }
 
-/// Splits `nodes` into parts with equal values, each with its start index.
+/// Splits `nodes` into runs of neighbors with equal values. Returns each run and the index of its
+/// first node.
 fn starts<V: PartialEq>(
     nodes: &[Node],
     value: impl Fn(&Node) -> V,
@@ -408,7 +414,8 @@ fn starts<V: PartialEq>(
     })
 }
 
-/// Returns the declared attribute after `now`, or `None` after the last one.
+/// Returns the name of the attribute that follows `now` in the alphabet, among all attributes of
+/// `nodes`. `None` after the last one.
 pub(crate) fn next_attribute(nodes: &[Node], now: Option<&str>) -> Option<String> {
     let names = nodes.iter().flat_map(|node| node.attributes.keys());
     names.filter(|name| now.is_none_or(|now| name.as_str() > now)).min().cloned()

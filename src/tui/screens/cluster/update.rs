@@ -1,4 +1,4 @@
-//! Updates of the Cluster screen: keys, clicks, lists of nodes, events of local processes.
+//! Updates of the Cluster screen: keys, clicks, node lists, and events of the local stack.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Goes back one step. Returns true if there was one.
+    /// Closes the comparison or clears the filter. Returns false if there was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
         std::mem::take(&mut self.results.look.is_diff) || self.filter.clear()
     }
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Sorts the table of `pane` by its `column`.
+    /// Sorts the table of pane `pane` by column `column`, or reverses its order.
     fn sort_column(&mut self, pane: usize, column: usize) {
         let Some(pane) = Pane::numbered(pane) else { return };
         let Some(column) = super::view::columns(pane).get(column) else { return };
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Returns the selected row of the table with focus, and the number of its rows.
+    /// Returns the index of the selected row and the number of rows of the table with focus.
     fn selected_row(&self, known: ClusterContext<'_>) -> (usize, usize) {
         match self.focus {
             Pane::Nodes => {
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Selects a row of the table with focus.
+    /// Selects row `row` of the table with focus.
     fn select(&mut self, row: usize, known: ClusterContext<'_>) {
         match self.focus {
             Pane::Nodes => {
@@ -123,7 +123,7 @@ impl State {
                     NodeRow::Group(group) => Some(group.title.clone()),
                     NodeRow::Node(_) => None,
                 };
-                // The node selected if the group no longer exists.
+                // If the group disappears, its first node is selected.
                 self.node = table.nodes.get(row.nodes().start).map(|node| node.peer_id.clone());
             }
             Pane::Runs => {
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Folds or unfolds the selected group or the group of the selected node, and selects that group.
+    /// Folds or unfolds the selected group, or the group of the selected node. Selects the group.
     fn fold(&mut self, known: ClusterContext<'_>) {
         let NodeTable { rows, selected, .. } = self.table(known);
         let upto = rows.iter().enumerate().take(selected + 1).rev();
@@ -157,10 +157,10 @@ impl State {
 /// Poll interval of the nodes while they are in view.
 pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
 
-/// Poll interval of the nodes otherwise, for the header.
+/// Poll interval of the nodes while they are out of view. The header needs them.
 pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
-/// Records the list of nodes of `head` and sets the timer for the next one.
+/// Records the node list of `head` and sets the timer for the next request.
 pub(crate) fn on_nodes(
     state: &mut Whole,
     head: HeadId,
@@ -178,17 +178,17 @@ pub(crate) fn on_nodes(
     }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
-    // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
+    // The interval grows exponentially while the head is down, at most to `NODES_HIDDEN_EVERY`.
     let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.listed.n_failures());
     let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
     state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
-    // Another head with other functions can have started at the address.
+    // The head was restarted, perhaps with other functions.
     if was_down && is_listed && state.nodes.run_head == Some(head) {
         state.effects.push(Effect::LoadFunctions(head));
     }
 }
 
-/// Converts a function of the local stack to an entry of the head's list.
+/// Converts a function of the local stack to an entry of a head's function list.
 fn function(function: &LocalFunction) -> FunctionBody {
     let LocalFunction { name, function_id, method } = function.clone();
     FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }

@@ -33,7 +33,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         && focus == Pane::Nodes
         && is_fresh(frame)
     {
-        // The nodes get as many rows as they need. The first steps get the rest.
+        // The nodes get the rows that they need, the first steps the rest.
         let n_nodes = frame.state.cluster.nodes(frame.state.cluster_context()).len();
         let needed = u16::try_from(n_nodes).unwrap_or(u16::MAX).saturating_add(4);
         let [top, bottom] = split_rows(area, needed.clamp(area.height / 2, area.height * 2 / 3));
@@ -85,7 +85,8 @@ pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
     }
 }
 
-/// Returns the columns by which the table in `pane` can be sorted, in the order of the key.
+/// Returns the columns by which the table in `pane` can be sorted. The sort key selects them in
+/// this order.
 pub(crate) fn sorted_by(pane: Pane) -> Vec<&'static str> {
     if pane == Pane::Nodes {
         return NODE_ORDERS.to_vec();
@@ -94,7 +95,8 @@ pub(crate) fn sorted_by(pane: Pane) -> Vec<&'static str> {
     titles.filter(|title| !title.is_empty()).collect()
 }
 
-/// Draws the activity pane between the nodes and the processes. Returns the areas of these two.
+/// Draws the activity pane, and returns the areas above and below it for the nodes and the
+/// processes.
 fn draw_left(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let state = frame.state;
     let nodes = state.cluster.nodes(state.cluster_context());
@@ -102,7 +104,7 @@ fn draw_left(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let nodes_max = if is_remote(frame) { left.height * 2 / 3 } else { left.height / 2 };
     let nodes_height = nodes::height(nodes.len()).min(nodes_max);
     let [top, rest] = frame.split(Divider::LeftRows, left, nodes_height);
-    // An empty pane of processes needs space only for its text.
+    // Without local processes, their pane needs space only for a text.
     let bottom_height = if is_remote(frame) { EMPTY_HEIGHT } else { rest.height / 2 };
     let room = rest.height.saturating_sub(bottom_height);
     let [middle, bottom] = if is_remote(frame) {
@@ -114,15 +116,15 @@ fn draw_left(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     [top, bottom]
 }
 
-/// Height of a pane without processes: its border and text.
+/// Height of the pane of local processes if there are none: its border and its text.
 const EMPTY_HEIGHT: u16 = 5;
 
-/// Returns true if the services run elsewhere, so that there are no local processes.
+/// Returns true if there are no local processes, because the services run elsewhere.
 fn is_remote(frame: Frame<'_>) -> bool {
     frame.state.stack.phase == stack::Phase::Absent && !frame.state.stack.has_processes()
 }
 
-/// Returns true if there was no run yet.
+/// Returns true if this screen has started no run yet.
 fn is_fresh(frame: Frame<'_>) -> bool {
     frame.state.runs.newest().is_none()
 }
@@ -173,14 +175,15 @@ const RUN_COLUMNS: [Column; 8] = [
     Column { title: "   TOOK", width: 8, side: Side::Left },
 ];
 
-/// Minimum width of a table with all columns. A narrower table leaves out the function, whose name
-/// resembles the method.
+/// Minimum width of a table with all columns. A narrower table omits the function, which has a
+/// name similar to the method's.
 const WIDE_FROM: u16 = 66;
 
-/// Width of a duration. Durations are right-aligned, reasons of failures start at the left.
+/// Width of a duration. Durations are right-aligned within it. Reasons of failures replace them
+/// and start at its left edge.
 const TOOK_WIDTH: usize = 7;
 
-/// Index of the column of the function.
+/// Index of the column with the function.
 const FUNCTION: usize = 2;
 
 fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -205,7 +208,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     table.draw(inside, buf, frame, &runs, |run| run_cells(run, frame));
 }
 
-/// Formats a frequency so that the points of all frequencies are aligned.
+/// Formats a frequency. The decimal points of all frequencies are aligned.
 fn frequency(percent: f64) -> String {
     let text = results::frequency(percent);
     if text.contains('.') { text } else { format!("{text}  ") }
@@ -216,7 +219,7 @@ fn run_cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let bad_exit = run.bad_exit();
     let (glyph, glyph_style) = results::mark(run, frame);
     let response = run.response();
-    // The reason of a failure replaces the result.
+    // Placeholder for the result. A failed run shows its reason there.
     let absent = match run.phase {
         Phase::Waiting => "…",
         Phase::Failed(_) => "",
@@ -250,21 +253,21 @@ fn run_cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Height of the bars of a worker.
+/// Number of rows for the bars of a worker.
 const BAR_ROWS: u16 = 2;
 
-/// Width of the peer id or the group, including a gap.
+/// Width of a worker's name or group, including a gap.
 const NAME_WIDTH: u16 = 21;
 
-/// Width of a gap and the number after the bars.
+/// Width of the number after the bars, including a gap.
 const COUNT_WIDTH: u16 = 9;
 
-/// Returns the height of the pane for `n_workers`, including its border.
+/// Returns the height of the pane for `n_workers` workers, including its border.
 fn activity_height(n_workers: usize) -> u16 {
     u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(BAR_ROWS).saturating_add(2)
 }
 
-/// Draws as many workers among `nodes` as fit.
+/// Draws the activity of the workers among `nodes`, as many as fit.
 fn draw_activity(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
@@ -283,7 +286,7 @@ fn draw_activity(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node])
     }
     let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
     let bars = |node: &Node| state.nodes.last_periods(&node.peer_id, width.into(), state.now);
-    // All workers have one scale, with a gap above the highest bar.
+    // The bars of all workers have the same scale. The highest bar does not reach the top.
     let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
     let highest = all.iter().flatten().flatten().fold(1.0, |high: f64, n| high.max(*n)) * 1.1;
     for (node, values) in workers.iter().zip(&all).take(n_fit) {
@@ -302,7 +305,7 @@ fn draw_activity(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node])
         let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
         Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
         let a_minute = state.nodes.a_minute(&node.peer_id, state.now);
-        // The rate is unknown in the first minute.
+        // During the first minute, the rate is unknown and the total is shown.
         let text = a_minute.map_or_else(
             || format!("{} in all", format::count(node.n_runs)),
             |n| format!("{}/min", format::count(n)),
@@ -312,7 +315,7 @@ fn draw_activity(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node])
     }
 }
 
-/// Returns true if a node is a worker, as far as known.
+/// Returns true if a node is known to be a worker.
 fn is_worker(node: &Node) -> bool {
     node.role.as_deref() == Some("worker")
 }

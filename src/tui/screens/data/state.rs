@@ -1,8 +1,9 @@
 //! The state of the Data screen: the list of datasets and the charted dataset.
 //!
-//! The columns, the rows at a resolution and the stream of the selected dataset are loaded. The latest
-//! rows of the others are read in turn for their sparklines. The crosshair is a time and not a column,
-//! so that live rows do not move it. While paused, streamed rows are held back.
+//! Columns, rows and the stream are loaded only for the selected dataset. For the sparklines, the
+//! latest rows of the other datasets are read in turn. The crosshair is a time and not a column of
+//! the screen, so that live rows do not move it. While the screen is paused, streamed rows are
+//! held back.
 
 pub(crate) mod chart;
 pub(crate) mod live;
@@ -27,21 +28,22 @@ use crate::state::field::Field;
 use crate::state::navigation::{ColumnOrder, cycled};
 use crate::state::resource::Resource;
 
-/// The panes, in the order of `Tab`.
+/// The panes, in the order in which `Tab` selects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     #[default]
     List,
-    /// The chart, or the rows as a table.
+    /// The chart, or the table of rows in its place.
     Chart,
-    /// The tape: the latest rows.
+    /// The tape, which lists the latest rows.
     Tape,
 }
 
-/// Title of the column of latest values. Without a stream, they are up to this old.
+/// Title of the column with the latest values. Values of a dataset without a stream are at most
+/// this old.
 pub(crate) const LAST: &str = "LAST ≤10s";
 
-/// Columns by which the list of datasets is sorted, in the order of the key.
+/// Columns by which the list of datasets can be sorted. The sort key selects them in this order.
 pub(crate) const LIST_ORDERS: [&str; 4] = ["NAME", "SOURCE", "FREQ", LAST];
 
 /// The state of the Data screen.
@@ -50,55 +52,58 @@ pub(crate) const LIST_ORDERS: [&str; 4] = ["NAME", "SOURCE", "FREQ", LAST];
 pub(crate) struct State {
     /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
-    /// The datasets found.
+    /// The listed datasets.
     pub(crate) datasets: Resource<DatasetsPage>,
     /// The order of the list.
     pub(crate) order: ColumnOrder,
-    /// Rows by which the list is scrolled down from the position that shows the selected dataset.
+    /// Number of rows by which the list is scrolled down, compared with the position that shows
+    /// the selected dataset.
     pub(crate) n_list_scrolled: isize,
-    /// All visible datasets in the last list without a search: id, name, description.
+    /// Id, name and description of all datasets that the last list without a search contained.
     pub(crate) all: Vec<(DatasetId, String, String)>,
-    /// Dataset to select once it is listed.
+    /// Dataset that is selected as soon as it is listed.
     pub(crate) wanted: Option<DatasetId>,
-    /// The search field over names and descriptions.
+    /// Text field of the search in names and descriptions.
     pub(crate) search: Field,
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// True if the latest values are in view on the Overview screen.
+    /// True if the Overview screen is in view, which shows latest values.
     pub(crate) is_in_overview: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
     pub(crate) columns: Resource<Vec<Column>>,
-    /// Loaded columns by dataset, so that all views show the same column of a dataset.
+    /// Columns of each dataset, once loaded. All views choose the column to show from them.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
-    /// Columns that occurred in rows but were not in the list of columns. The list is requested again
-    /// once for each.
+    /// Names of columns that occurred in rows but not in the list of columns. For each name, the
+    /// list is requested again once.
     pub(crate) new_columns: BTreeSet<String>,
-    /// Charted column of each dataset, if chosen by the user.
+    /// Column that the user chose to chart, for each dataset.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
-    /// State of loading the rows of the charted dataset.
+    /// Loading of the rows of the charted dataset.
     pub(crate) rows: Resource<()>,
     pub(crate) chart: Chart,
-    /// Visible part of the chart.
+    /// Resolution and density of the chart.
     pub(crate) zoom: Zoom,
     /// The kind of chart.
     pub(crate) kind: ChartKind,
-    /// Indicators drawn with candles or a line.
+    /// Indicators that are drawn over candles or a line.
     pub(crate) indicators: Indicators,
-    /// True if rows are shown as a table in place of the chart.
+    /// True if the table of rows replaces the chart.
     pub(crate) is_table: bool,
-    /// Candle under the crosshair, or `None` while the latest is followed.
+    /// Start of the candle under the crosshair. `None` while the crosshair follows the latest
+    /// candle.
     pub(crate) crosshair: Option<Timestamp>,
     pub(crate) live: LiveStream,
-    /// Latest rows, latest first.
+    /// Rows of the tape, latest first.
     pub(crate) tape: VecDeque<NamedRow>,
-    /// First visible row of the tape, or `None` for the latest.
+    /// Timestamp of the first visible row of the tape. `None` while the tape follows the latest
+    /// row.
     pub(crate) tape_top: Option<Timestamp>,
-    /// Latest values of datasets in the list.
+    /// Latest values of the listed datasets.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
-    /// Outcome of acquiring a tag.
+    /// Acquisition of a tag and its outcome.
     pub(crate) tag: Resource<Acquired>,
     /// Tags of the charted dataset.
     pub(crate) tags: Resource<Vec<String>>,
@@ -106,28 +111,29 @@ pub(crate) struct State {
     pub(crate) filter: Filter,
     /// The pinned datasets.
     pub(crate) pins: Vec<Pin>,
-    /// The rows as a table.
+    /// Table of rows.
     pub(crate) table: Table,
-    /// Writing rows to a file.
+    /// Export of rows to a file.
     pub(crate) export: Export,
-    /// True if only documented resolutions are offered, because the service refused another one.
+    /// True if only documented resolutions can be selected, because the service refused another
+    /// one.
     pub(crate) is_documented_only: bool,
-    /// True if the services' addresses are known.
+    /// True if the addresses of the services are known.
     pub(crate) is_connected: bool,
-    /// True if the list still shows a search that was cleared.
+    /// True if the list still contains the result of a search that was cleared.
     pub(crate) is_list_old: bool,
     /// Pending query for rows of the chart or of a sparkline.
     pub(crate) asked: Option<RowsQuery>,
-    /// Knowledge about rows older than the oldest loaded one.
+    /// Existence of rows before the oldest loaded row.
     pub(crate) older: OlderRows,
-    /// End of the service's rate limit.
+    /// End of the wait that the service's rate limit demands.
     pub(crate) limited_until: Option<Timestamp>,
-    /// Time at which failed requests are retried.
+    /// Time at which failed requests are repeated.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
 impl State {
-    /// Returns the focused text field.
+    /// Returns the text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
         fields.into_iter().find(|field| field.is_edited())
@@ -138,7 +144,7 @@ impl State {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
-    /// Returns the text for the copy action, or `None` without a selection.
+    /// Returns the text that the copy action copies, or `None` if no dataset is selected.
     pub(crate) fn selection(&self) -> Option<String> {
         let name = &self.dataset()?.name;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
@@ -153,7 +159,7 @@ impl State {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
-    /// Returns true if a countdown to a retry is visible.
+    /// Returns true if a countdown to an attempt or to the end of a rate limit is visible.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
@@ -164,16 +170,17 @@ impl State {
         self.datasets.value().map_or(&[], |page| &page.datasets)
     }
 
-    /// Returns the number of rows of the tape above the visible rows.
+    /// Returns the number of rows that are scrolled out above the visible part of the tape.
     pub(crate) fn n_tape_above(&self) -> usize {
         let Some(top) = self.tape_top else { return 0 };
         let last = self.tape.len().saturating_sub(1);
         self.tape.iter().position(|row| row.timestamp <= top).unwrap_or(last)
     }
 
-    /// Sorts the list. Later changes of values do not move a dataset.
+    /// Sorts the list by the values known now. Values that change later do not move a dataset.
     pub(crate) fn sort_list(&mut self) {
-        /// Returns the first known fact. Datasets without it are last.
+        /// Returns the value of the first of `names` that the metadata contains. Datasets without
+        /// such metadata are sorted last.
         fn fact<'a>(dataset: &'a Dataset, names: &[&str]) -> (bool, Option<&'a String>) {
             let fact = names.iter().find_map(|name| dataset.metadata.get(*name));
             (fact.is_none(), fact)
@@ -191,36 +198,37 @@ impl State {
         });
     }
 
-    /// Returns the charted dataset, if it is in the list.
+    /// Returns the charted dataset, if it is listed.
     pub(crate) fn dataset(&self) -> Option<&Dataset> {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// Returns true if the chart is a line: by choice, or because raw rows with a single value have no
-    /// candles.
+    /// Returns true if the chart is a line: because the user chose it, or because raw rows with a
+    /// single value cannot be drawn as candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
-    /// Returns the query for the latest `n` rows or buckets of the chart.
+    /// Returns a query for the latest `n` rows or buckets of the charted dataset.
     pub(crate) fn newest_rows(&self, n: usize) -> Option<RowsQuery> {
         Some(RowsQuery::newest(self.selected?, self.chart.resolution(), Limit::clamp(n)))
     }
 
-    /// Returns the candle at `time`.
+    /// Returns the candle that starts at `time`.
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Bucket> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
 }
 
 impl State {
-    /// Returns the chosen column of the charted dataset, or `None` for its default column.
+    /// Returns the column that the user chose for the charted dataset, or `None` for the default
+    /// column.
     pub(crate) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
     }
 
-    /// Returns the unit of the charted values from the metadata. Empty if unknown.
+    /// Returns the unit of the charted values. Empty if the metadata does not contain it.
     pub(crate) fn unit(&self) -> &str {
         let Some(dataset) = self.dataset() else { return "" };
         match self.chosen_column() {
@@ -232,8 +240,8 @@ impl State {
         }
     }
 
-    /// Returns the available resolutions. The service has buckets only for the default column and never
-    /// for integers.
+    /// Returns the resolutions at which the charted column is available. The service has buckets
+    /// only for its default column, which is never an integer column.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         let has_buckets = match (self.dataset(), self.columns.value()) {
             _ if self.chosen_column().is_some() => false,
@@ -247,8 +255,9 @@ impl State {
         }
     }
 
-    /// Returns the shape of a dataset for all views: by the chosen column, by its columns, or by a
-    /// `row` while its columns are unknown.
+    /// Returns the shape in which all views show a dataset. It is determined by the column that
+    /// the user chose, otherwise by the columns of the dataset, or by `row` while these are
+    /// unknown.
     pub(crate) fn shape_for(
         &self,
         dataset: DatasetId,
@@ -264,7 +273,7 @@ impl State {
         }
     }
 
-    /// Returns the column of the dataset's displayed value, if it has several numeric columns.
+    /// Returns the name of the displayed column if the dataset has several numeric columns.
     pub(crate) fn shown_column(
         &self,
         dataset: DatasetId,
@@ -276,19 +285,19 @@ impl State {
         shape.value_column().map(str::to_owned)
     }
 
-    /// Returns the shape of the charted dataset, if known.
+    /// Returns the shape of the charted dataset, if it is known.
     pub(crate) fn shape(&self) -> Option<Shape> {
         self.shape_of(None)
     }
 
-    /// Like [`Self::shape`]. Without loaded rows, `row` serves to guess the shape.
+    /// Like [`Self::shape`]. If no row is loaded, the shape can be determined by `row`.
     pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
         let dataset = self.dataset()?;
         self.shape_for(dataset.id, &dataset.metadata, self.tape.front().or(row))
     }
 }
 
-/// Maximum number of pairs shown below the typed text.
+/// Maximum number of pairs that are listed below the typed text.
 const CHOICES_MAX: usize = 8;
 
 /// The metadata filter.
@@ -296,16 +305,17 @@ const CHOICES_MAX: usize = 8;
 pub(crate) struct Filter {
     /// Typed text `field=value`.
     pub(crate) text: Field,
-    /// Field and value of the active filter.
+    /// Field and value by which the list is filtered.
     chosen: Option<(String, String)>,
-    /// Pairs of all datasets seen so far.
+    /// Pairs `field=value` in the metadata of all datasets that were listed so far.
     known: BTreeSet<String>,
-    /// Text that was typed before a known pair was selected. The pairs are still matched against it.
+    /// Text that the user typed before selecting a known pair. The known pairs are still filtered
+    /// by this text.
     typed: Option<String>,
 }
 
 impl Filter {
-    /// Returns the active field and value.
+    /// Returns the field and the value by which the list is filtered.
     pub(crate) const fn active(&self) -> Option<&(String, String)> {
         self.chosen.as_ref()
     }
@@ -319,19 +329,19 @@ impl Filter {
 
     pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
-            // Enough for a few hundred datasets.
+            // Limits the memory. This is enough for a few hundred datasets.
             if self.known.len() < 500 {
                 self.known.insert(format!("{field}={value}"));
             }
         }
     }
 
-    /// Handles an edit of the filter text.
+    /// Handles a change of the typed text.
     pub(crate) fn edited(&mut self) {
         self.typed = None;
     }
 
-    /// Selects the known pair `n` after the current one.
+    /// Selects the known pair `n` places after the current one.
     pub(crate) fn choose(&mut self, n: isize) {
         let choices = self.choices();
         let here = choices.iter().position(|choice| *choice == self.text.value());
@@ -345,8 +355,8 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter. Returns true if it changed. The field remains focused if the text is
-    /// not a pair.
+    /// Applies the typed filter. Returns true if it differs from the last one. A text that is not
+    /// a pair removes the filter and remains in the field, which keeps the focus.
     pub(crate) fn apply(&mut self) -> bool {
         let (field, value) = self.text.value().split_once('=').unwrap_or_default();
         let (field, value) = (field.trim().to_owned(), value.trim().to_owned());

@@ -17,14 +17,14 @@ use crate::screens::data::state::{LIST_ORDERS, Pane, State, chart};
 use crate::state::navigation::{Steps as _, rows_down};
 use crate::state::resource::Resource;
 
-/// Number of raw rows of the first page: an hour with one row per second. More are loaded on
-/// scrolling.
+/// Number of raw rows on the first page: an hour with one row per second. Scrolling loads more.
 const RAW_ROWS: usize = 3_600;
 
-/// Number of buckets of the first page, more than fit on the widest screen.
+/// Number of buckets on the first page, more than the widest screen shows.
 const BUCKETS: usize = 1_000;
 
-/// Number of buckets read again when a bucket closes, to replace the folded buckets by the service's.
+/// Number of buckets that are read again when a bucket closes. They replace buckets folded from
+/// live rows.
 const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
@@ -33,12 +33,12 @@ const TAPE_ROWS: usize = 200;
 /// Maximum number of sparklines.
 const SPARKS_MAX: usize = 32;
 
-/// Poll interval of the latest rows of each dataset without a stream. A response is parsed as a whole
-/// for a few new values, which costs more than a stream.
+/// Poll interval of the latest rows of a dataset without a stream. A response contains few new
+/// values but is parsed as a whole, so polling costs more than a stream.
 const ROWS_EVERY: Duration = Duration::from_secs(10);
 
-/// Minimum wait between the reads of two datasets. Two per second are little load, even for a remote
-/// service.
+/// Minimum wait between the reads of two datasets. Two reads per second are little load, even for
+/// a remote service.
 const ROWS_APART: Duration = Duration::from_millis(500);
 
 /// Poll interval of a list of up to [`DATASETS_OFTEN`] datasets.

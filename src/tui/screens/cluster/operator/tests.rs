@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::harness::{self, Harness};
 use crate::screens::cluster::state::NodeRow;
 
-/// Returns a screen with many nodes and no pending effects.
+/// Returns a screen that lists many nodes.
 fn many(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::ZERO));

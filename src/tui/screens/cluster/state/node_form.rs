@@ -12,7 +12,7 @@ use crate::state::nodes::Node;
 /// Default number of slots.
 const N_SLOTS_FIRST: &str = "10";
 
-/// Field of the form. The names are the labels.
+/// Field of the form. The serialized names are the labels.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr, VariantArray,
 )]
@@ -21,21 +21,21 @@ pub(crate) enum NodeField {
     /// Role: head or worker.
     #[default]
     Role,
-    /// Port on which other nodes connect to the node.
+    /// Port at which the node accepts connections of other nodes.
     Port,
     /// Port of a head's REST API.
     #[strum(serialize = "REST port")]
     RestPort,
-    /// Nodes to stay connected to.
+    /// Addresses of nodes to stay connected to.
     #[strum(serialize = "boot node")]
     BootNodes,
-    /// Groups other than the general one.
+    /// Groups of the node in addition to the general group.
     Subgroups,
     /// Number of executions that the node runs concurrently.
     Slots,
     /// Attributes of a worker.
     Attributes,
-    /// Directory of an external runtime.
+    /// Directory of an external runtime, if the node does not use the built-in one.
     Runtime,
     /// True if the node continues to run when the screen closes.
     #[strum(serialize = "when I quit")]
@@ -51,14 +51,14 @@ pub(crate) struct NodeForm {
     /// True if the node continues to run when the screen closes.
     pub(crate) is_detached: bool,
     texts: [Field; NodeField::VARIANTS.len()],
-    /// True after an attempt to start, when errors are shown.
+    /// True after an attempt to start the node. From then on, errors of fields are shown.
     pub(crate) is_tried: bool,
-    /// Address of the head that was filled in, which happens only once.
+    /// Head's address that was filled in. Only one address is ever filled in.
     filled_in: Option<String>,
 }
 
 impl NodeField {
-    /// Returns the hint of a valid field.
+    /// Returns the hint that a field shows while it has no error.
     pub(crate) const fn note(self) -> &'static str {
         match self {
             Self::Role => "↑↓ worker or head",
@@ -73,14 +73,14 @@ impl NodeField {
         }
     }
 
-    /// Returns true if the field is a choice and not a text.
+    /// Returns true if the field is a choice, false if it is a text.
     const fn is_choice(self) -> bool {
         matches!(self, Self::Role | Self::Kept)
     }
 }
 
 impl NodeForm {
-    /// Returns a form with the address of a head among `nodes` filled in.
+    /// Returns a form with default values, and with the address of a head if `nodes` contains one.
     pub(crate) fn new(nodes: &[Node]) -> Self {
         let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
         form.set(NodeField::Slots, N_SLOTS_FIRST);
@@ -88,14 +88,14 @@ impl NodeForm {
         form
     }
 
-    /// Fills in the address of a head among `nodes`, once and only into an empty field. The head
-    /// can become known after the form is opened.
+    /// Fills in the address of a head among `nodes`, which can become known after the form is
+    /// opened. Does so only once, and only into an empty field.
     pub(crate) fn learn(&mut self, nodes: &[Node]) {
         if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
             return;
         }
         let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
-        // The loopback address is reachable by all local nodes.
+        // A local node can always reach the loopback address, so it is preferred.
         let address = head.and_then(|head| {
             let is_loopback = |address: &&String| address.contains("/127.0.0.1/");
             head.addresses.iter().find(is_loopback).or(head.addresses.first())
@@ -106,7 +106,7 @@ impl NodeForm {
         }
     }
 
-    /// Returns the fields of the role, in order.
+    /// Returns the fields for the chosen role, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = NodeField> {
         let is_head = self.is_head;
         NodeField::VARIANTS.iter().copied().filter(move |field| match field {
@@ -118,7 +118,7 @@ impl NodeForm {
 
     /// Returns the text of a field.
     pub(crate) fn text(&self, field: NodeField) -> &Field {
-        // The array has a text for each field.
+        // Cannot fail, since the array has a text for each field.
         self.texts.get(field as usize).unwrap_or(&self.texts[0])
     }
 
@@ -128,14 +128,14 @@ impl NodeForm {
         self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
     }
 
-    /// Moves the focus by `by` fields, wrapping around.
+    /// Moves the focus by `by` fields. The last field is followed by the first.
     pub(crate) fn move_focus(&mut self, by: isize) {
         let fields: Vec<NodeField> = self.fields().collect();
         let idx = fields.iter().position(|field| *field == self.focus);
         self.focus = fields.get(cycled(idx, by, fields.len())).copied().unwrap_or_default();
     }
 
-    /// Selects the next value of a choice, or moves to the next field.
+    /// Moves a choice by `by` values. If a text has focus, moves the focus by `by` fields.
     pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
             NodeField::Role => self.is_head = !self.is_head,
@@ -144,7 +144,7 @@ impl NodeForm {
         }
     }
 
-    /// Returns the error of a field, or `None` if it is valid.
+    /// Returns the error of a field, or `None` if the field is valid.
     pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
@@ -171,7 +171,8 @@ impl NodeForm {
         }
     }
 
-    /// Returns the node of the form, or focuses the first invalid field.
+    /// Returns the options of the node to start. If a field is invalid, returns `None` and moves
+    /// the focus to this field.
     pub(crate) fn options(&mut self) -> Option<NodeOptions> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());
@@ -201,12 +202,13 @@ impl NodeForm {
     }
 }
 
-/// Parses a port. An empty text is port 0.
+/// Parses a port. Returns 0 for an empty text and `None` for an invalid one.
 fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
 }
 
-/// Returns true if `text` is `NAME=VALUE`, so that a selector of the same text matches it.
+/// Returns true if `text` has the form `NAME=VALUE` and is also valid as a selector, so that a
+/// request can select the attribute.
 fn is_attribute(text: &str) -> bool {
     let is_same = |selector: Selector| selector.to_string() == text;
     text.contains('=') && !text.contains("!=") && text.parse().is_ok_and(is_same)

@@ -1,9 +1,9 @@
-//! The candles of one dataset at one resolution, from the service's buckets and live rows.
+//! The candles of one dataset at one resolution, from the service's buckets and from live rows.
 //!
-//! The service's buckets and the rows of the stream overlap, and it is unknown which rows are in a
-//! bucket. So the latest rows are stored and folded into a bucket, which replaces the service's
-//! bucket once it has at least as many rows. Until then it changes only the close and the extremes
-//! of the service's bucket. Corrections replace stored rows.
+//! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
+//! a bucket already contains. The latest rows are therefore stored and folded into a bucket of our
+//! own. It replaces the service's bucket once it has at least as many rows. Until then, only its
+//! close and its extremes are adopted. Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +14,29 @@ use model::timestamp::Timestamp;
 
 use crate::event::NamedRow;
 
-/// Maximum number of rows for folding: half an hour with one row per second. Older buckets come from the
-/// service.
+/// Maximum number of rows that are stored for folding: half an hour with one row per second. Older
+/// buckets are those of the service.
 const ROWS_MAX: usize = 2_000;
 
-/// Maximum number of candles. Older candles are dropped. Scrolling to them loads them again.
+/// Maximum number of candles. The oldest candles are dropped, and loaded again when the user
+/// scrolls to them.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// Number of candles dropped together. With 1000 rows per second, this moves the rest once per
-/// second.
+/// Number of candles that are dropped together. Dropping moves all other candles, with 1000 rows
+/// per second once per second.
 const CANDLES_STEP: usize = 1_000;
 
-/// The candles of a chart.
+/// The candles of a chart, with the buckets and rows from which they are made.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     resolution: Resolution,
-    /// Candles of the service.
+    /// Buckets of the service.
     given: BTreeMap<Timestamp, Bucket>,
     /// Latest rows, each as a candle.
     rows: BTreeMap<Timestamp, Bucket>,
-    /// Merged candles, oldest first.
+    /// Candles merged from both, oldest first.
     candles: Vec<Bucket>,
-    /// Number of candles appended since the last response of the service.
+    /// Number of candles appended since the service's buckets were last added.
     n_added: usize,
 }
 
@@ -67,8 +68,9 @@ impl Chart {
         &self.candles
     }
 
-    /// Returns the number of free slots after the latest candle of a chart that moves by `step`
-    /// slots at a time. Each move redraws the whole chart, a candle in between only one column.
+    /// Returns the number of free slots at the right edge. The chart moves by `step` slots when no
+    /// slot is free. A move redraws the whole chart. Between moves, a new candle redraws only one
+    /// column.
     pub(crate) const fn n_free(&self, step: usize) -> usize {
         match self.n_added.checked_rem(step) {
             None | Some(0) => 0,
@@ -76,25 +78,26 @@ impl Chart {
         }
     }
 
-    /// Returns the index of the candle at `time`, counted from the latest.
+    /// Returns the distance of the candle at `time` from the latest candle.
     pub(crate) fn index_from_newest(&self, time: Timestamp) -> Option<usize> {
         let idx = self.candles.binary_search_by_key(&time, |candle| candle.timestamp).ok()?;
         Some(self.candles.len() - 1 - idx)
     }
 
-    /// Returns candle `n`, counted from the latest, or the oldest one.
+    /// Returns the candle at distance `n` from the latest, or the oldest candle if there are
+    /// fewer.
     pub(crate) fn nth_newest(&self, n: usize) -> Option<&Bucket> {
         self.candles.iter().rev().nth(n).or_else(|| self.candles.first())
     }
 
-    /// Changes the resolution. Live rows stay, since they have no resolution.
+    /// Changes the resolution. Drops the service's buckets and retains the live rows.
     pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
         self.rebuild();
     }
 
-    /// Adds candles of the service, in any order. They replace candles with the same timestamp.
+    /// Adds buckets of the service, in any order. They replace buckets with the same timestamp.
     pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Bucket>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.timestamp, candle)));
         self.rebuild();
@@ -122,7 +125,8 @@ impl Chart {
         self.put(self.rows.keys().map(|time| self.resolution.bucket_start(*time)).collect());
     }
 
-    /// Returns the bucket that starts at `start`, from the service's candle and the live rows.
+    /// Returns the candle that starts at `start`, merged from the service's bucket and the live
+    /// rows.
     fn merged(&self, start: Timestamp) -> Option<Bucket> {
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
@@ -141,7 +145,7 @@ impl Chart {
         }
     }
 
-    /// Inserts or replaces the buckets that start at `starts`.
+    /// Updates the candles that start at `starts`.
     fn put(&mut self, starts: BTreeSet<Timestamp>) {
         for candle in starts.into_iter().filter_map(|start| self.merged(start)).collect::<Vec<_>>()
         {
@@ -153,7 +157,7 @@ impl Chart {
                     self.candles.insert(idx, candle);
                 }
             }
-            // Dropped in larger steps, since each moves all other candles.
+            // Many candles are dropped together, since this moves all others.
             if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
                 self.candles.drain(..CANDLES_STEP);
             }
@@ -161,7 +165,8 @@ impl Chart {
     }
 }
 
-/// Folds candles into one that starts at `start`. Returns `None` without candles.
+/// Folds candles into a single candle that starts at `start`. Returns `None` if there are no
+/// candles.
 fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucket> {
     let whole = candles.reduce(|earlier, later| Bucket {
         timestamp: earlier.timestamp,
@@ -175,8 +180,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns Heikin-Ashi candles: each opens in the middle of the previous one and closes at its own
-/// mean, so that a trend has one color.
+/// Returns Heikin-Ashi candles. Each opens in the middle of the previous one and closes at the
+/// mean of its prices, so that the candles of a trend have the same color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {
@@ -191,49 +196,49 @@ pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     candles.iter().map(smooth).collect()
 }
 
-/// Columns of a bar.
+/// Columns of a row with four prices.
 const PRICES: [&str; 4] = ["open", "high", "low", "close"];
 
-/// Column of the volumes below a chart.
+/// Column with the volumes, which are drawn below a chart.
 const VOLUME: &str = "volume";
 
-/// Charted columns of a dataset.
+/// Columns of a dataset that a chart shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// `open`, `high`, `low` and `close`: rows are bars.
+    /// Four columns `open`, `high`, `low` and `close`: each row is a candle.
     Bars,
-    /// The column with this name.
+    /// The column with this name: each row is a single value.
     Value(String),
     /// No column, since none is numeric.
     Nothing,
 }
 
 impl Shape {
-    /// Returns the shape of a dataset with this metadata and these columns. Of several numeric columns,
-    /// the first float is charted, or the first integer if there is no float.
+    /// Returns the shape of a dataset with this metadata and these columns. Without a column named
+    /// by the metadata, the first float column is charted, otherwise the first integer column.
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let first = first_of(columns, Dtype::Float).or_else(|| first_of(columns, Dtype::Integer));
         Self::choose(metadata, has_number(columns), first.map(|column| &column.name))
     }
 
-    /// Returns true if a service has buckets of a dataset with this metadata and these columns. The
-    /// service chooses the column by the same rule, but never one of integers.
+    /// Returns true if the service has buckets of a dataset with this metadata and these columns.
+    /// The service uses the same rule, but ignores integer columns.
     pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
         let first = first_of(columns, Dtype::Float).map(|column| &column.name);
         Self::choose(metadata, has_number(columns), first) != Self::Nothing
     }
 
-    /// Guesses the shape from a row while the columns are unknown. Of several numbers, the first by name
-    /// is charted.
+    /// Guesses the shape from a row while the columns are unknown. If the row has several numbers,
+    /// the first by name is charted.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
-        // A float that is a whole number reads as an integer.
+        // A float without a fraction looks like an integer, so the types are not distinguished.
         let first = row.values.iter().find(|(_, value)| value.as_f64().is_some());
         Self::choose(metadata, has, first.map(|(name, _)| name))
     }
 
-    /// Returns bars if the dataset `has` all prices, or the column named by its metadata, or
-    /// `first`.
+    /// Returns bars if `has` is true for all four prices, otherwise the column named by the
+    /// metadata, otherwise the column `first`.
     fn choose(
         metadata: &BTreeMap<String, String>,
         has: impl Fn(&str) -> bool,
@@ -246,7 +251,7 @@ impl Shape {
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 
-    /// Converts a row to a candle. Returns `None` if it has no number to chart.
+    /// Converts a row to a candle. Returns `None` if the row has no number in the charted columns.
     pub(crate) fn sample(&self, row: &NamedRow) -> Option<Bucket> {
         let timestamp = row.timestamp;
         let volume = number(row, VOLUME).unwrap_or(0.0);
@@ -269,7 +274,7 @@ impl Shape {
         }
     }
 
-    /// Returns the column for the single value of a row.
+    /// Returns the column of a single value, or `None` for bars.
     pub(crate) fn value_column(&self) -> Option<&str> {
         match self {
             Self::Bars => Some("close"),
@@ -279,12 +284,12 @@ impl Shape {
     }
 }
 
-/// Returns the first column of this type that is not deleted.
+/// Returns the first column of type `dtype` that is not deleted. Deleted columns have no name.
 fn first_of(columns: &[Column], dtype: Dtype) -> Option<&Column> {
     columns.iter().find(|column| column.dtype == dtype && !column.name.is_empty())
 }
 
-/// Returns a predicate for names of numeric columns.
+/// Returns a function that is true for the names of numeric columns.
 fn has_number(columns: &[Column]) -> impl Fn(&str) -> bool {
     move |name| columns.iter().any(|column| is_number(column) && column.name == name)
 }
@@ -294,7 +299,7 @@ pub(crate) const fn is_number(column: &Column) -> bool {
     matches!(column.dtype, Dtype::Float | Dtype::Integer)
 }
 
-/// Returns the number in column `name`, if there is one.
+/// Returns the number in column `name`, or `None` if there is no number.
 fn number(row: &NamedRow, name: &str) -> Option<f64> {
     row.values.get(name).and_then(Value::as_f64)
 }

@@ -1,4 +1,4 @@
-//! Long-lived state: streams, pinned datasets and exports.
+//! State that outlives the selection of a dataset: streams, pinned datasets and exports.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,14 +15,16 @@ use crate::state::resource::{Failure, Resource};
 use crate::state::runs::span;
 use crate::widget::format;
 
-/// Maximum number of rows held back while paused. Further rows are dropped and loaded again on resume.
+/// Maximum number of rows held back while paused. Further rows are dropped, and loaded when the
+/// screen resumes.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
-/// Age from which the latest row counts as historic, even with one row per day.
+/// Age from which the latest row counts as historic. Datasets with one row per day are still
+/// current.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
-/// A measurement of the pace is replaced by a newer one after this time. Otherwise, the pace of a
-/// source that is up to date would include the time in which it caught up.
+/// Age at which a measurement of the pace is replaced by a more recent one. Otherwise the pace of
+/// a source that has caught up would still include the time in which it was catching up.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
 /// Status of a stream.
@@ -32,33 +34,33 @@ pub(crate) enum Status {
     Closed,
     Opening,
     Up,
-    /// Lost. The next attempt to reconnect is at this time.
+    /// Lost. The next attempt to connect is at this time.
     Lost(Timestamp),
 }
 
-/// A stream and the rows held back while paused.
+/// A stream, and the rows that are held back while the screen is paused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveStream {
     pub(crate) status: Status,
-    /// Time of the last event of the stream.
+    /// Time of the last event.
     heard_at: Option<Timestamp>,
     /// Time at which rows last arrived.
     pub(crate) rows_at: Option<Timestamp>,
-    /// Time at which rows last arrived that are not part of the replay.
+    /// Time at which rows last arrived, without rows of the replay.
     new_rows_at: Option<Timestamp>,
-    /// Time at which the stream was last opened.
+    /// Time at which the stream was last connected.
     opened_at: Option<Timestamp>,
-    /// Timestamp of the latest row of the stream.
+    /// Timestamp of the latest row.
     newest_row: Option<Timestamp>,
-    /// Arrival and timestamp of the row from which the pace is measured.
+    /// Start of the current measurement of the pace: arrival of a row and its timestamp.
     pace_from: Option<(Timestamp, Timestamp)>,
-    /// Arrival and timestamp of a later row, from which the pace is measured after [`PACE_WINDOW`].
+    /// Start of the next measurement, which replaces the current one after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
-    /// Number of attempts to reconnect since the connection was lost.
+    /// Number of attempts to connect since the stream was lost.
     n_tries: u32,
-    /// True if the stream was lost since rows were last read.
+    /// True if the stream was lost after rows were last requested, so that rows can be missing.
     pub(crate) was_lost: bool,
-    /// Rows that arrived while paused, or `None` if not paused.
+    /// Rows that are held back while paused. `None` if not paused.
     pub(crate) held: Option<HeldRows>,
 }
 
@@ -70,14 +72,14 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// Returns true if rows are held back.
+    /// Returns true if the screen is paused, so that rows are held back.
     pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Returns true if rows still arrive: a connected stream can be silent.
+    /// Returns true if rows have arrived recently. A stream can be connected and silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        // Rows can arrive once per minute, so somewhat more than a minute is allowed.
+        // Many datasets have one row per minute. A row can be late by half a minute.
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
@@ -86,14 +88,15 @@ impl LiveStream {
         matches!(self.status, Status::Up)
     }
 
-    /// Returns true if the note of the stream changes every second.
+    /// Returns true if the note contains a countdown, which changes every second.
     pub(crate) const fn is_counting(&self) -> bool {
-        // Later attempts are far apart, without a countdown.
+        // After five attempts, the waits are long and the note contains no countdown.
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
-    /// Returns the time at which the latest row was added: its timestamp, or its arrival if the row is
-    /// historic. `None` for historic rows of the replay, which can have been added long before.
+    /// Returns the time at which the latest row was added to the dataset: its timestamp, or its
+    /// arrival if the row is historic. `None` if historic rows have only arrived in the replay,
+    /// since they can have been added long before.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
             Some(row) if !is_past(row, now) => Some(row.min(now)),
@@ -101,9 +104,8 @@ impl LiveStream {
         }
     }
 
-    /// Returns a short note with the age of the latest row: `live · 2s ago`, `replay 60× ·
-    /// 2025-11-03`,
-    /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
+    /// Describes the state of the stream and the age of the latest row: `live · 2s ago`,
+    /// `replay 60× · 2025-11-03`, `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
             let new = format!("paused · {} new", format::count(held.n_rows as u64));
@@ -112,7 +114,7 @@ impl LiveStream {
         self.line(now)
     }
 
-    /// Like [`Self::note`], without the held rows.
+    /// Like [`Self::note`], without a mention of held rows.
     fn line(&self, now: Timestamp) -> String {
         match (self.status, self.newest_row, self.heard_at) {
             (Status::Closed, ..) => "not followed".to_owned(),
@@ -135,13 +137,15 @@ impl LiveStream {
         }
     }
 
-    /// Describes historic rows that arrive now by their day, and by their pace if measured.
+    /// Describes a stream of historic rows by the day of the latest row, and by the pace if it is
+    /// known.
     fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
             let took = rows_at.since(at);
             let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-            // The pace is shown after 2 s. Slower rows are late and not a replay.
+            // The pace is shown after 2 s. Below 1.5, the source is not replaying old rows but is
+            // late.
             if took >= Duration::from_secs(2) && pace >= 1.5 && self.is_flowing(now) {
                 return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
             }
@@ -152,17 +156,17 @@ impl LiveStream {
         }
     }
 
-    /// Records the latest timestamp of `rows` and its pace.
+    /// Records the latest timestamp of `rows`, and the pace at which timestamps advance.
     fn measure(&mut self, rows: &[NamedRow], now: Timestamp) {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return };
-        // The pace of a replay that starts over is measured again.
+        // The source has started again at an earlier time. The pace is measured anew.
         if self.newest_row.is_some_and(|row| row.since(newest) > PAST_FROM) {
             self.newest_row = None;
             (self.pace_from, self.pace_next) = (None, None);
         }
         let newest = self.newest_row.map_or(newest, |row| row.max(newest));
         self.newest_row = Some(newest);
-        // A stream starts with a replay, which does not indicate the pace.
+        // A stream begins with a replay of stored rows, from which no pace can be measured.
         let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < Duration::from_secs(2));
         if is_repeated {
             return;
@@ -212,29 +216,30 @@ impl State {
     }
 }
 
-/// Returns true if the latest row is historic, even if it arrives now.
+/// Returns true if a latest row with this timestamp is historic, even if it has just arrived.
 pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
     now.since(newest_row) > PAST_FROM
 }
 
-/// Returns the age of the last row up to which a dataset of this frequency counts as fresh.
+/// Returns the maximum age of the latest row with which a dataset of this frequency counts as
+/// fresh.
 pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
     // `minute` means `1 minute`.
     let apart = frequency.and_then(|text| span(text).or_else(|| span(&format!("1{text}"))));
-    // A row can be late by three intervals.
+    // A row can be late by two further intervals.
     apart.map_or(Duration::from_mins(3), |apart| apart.saturating_mul(3))
 }
 
-/// Maximum number of pinned datasets. Each has a stream, and a service limits the streams per key.
+/// Maximum number of pinned datasets. Each has a stream, and services limit the streams of a key.
 pub(crate) const PINS_MAX: usize = 6;
 
-/// Maximum number of unpinned datasets on the Overview, more than fit on most screens.
+/// Maximum number of unpinned datasets on the Overview screen. Most screens have space for fewer.
 pub(crate) const OTHERS_MAX: usize = 12;
 
 /// Number of values of a pinned dataset: two for each column of the widest sparkline.
 pub(crate) const PIN_VALUES: usize = 240;
 
-/// Statuses for a dataset that is deleted or not visible.
+/// HTTP statuses for a dataset that is deleted or not visible.
 const GONE: [u16; 2] = [404, 410];
 
 /// A pinned dataset.
@@ -246,14 +251,14 @@ pub(crate) struct Pin {
     pub(crate) live: LiveStream,
     /// Latest values.
     pub(crate) spark: RecentValues,
-    /// Loading of the details of the dataset, which are missing for a pin of an earlier session.
+    /// Loading of the dataset's details, which are unknown for a pin restored from a session.
     pub(crate) details: Resource<()>,
-    /// The metadata, which names the charted column.
+    /// Metadata of the dataset. It can name the column to chart.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl Pin {
-    /// Returns a pin of which only id and name are known.
+    /// Returns a pin of a dataset with known id and name.
     pub(crate) fn new(dataset: DatasetId, name: String) -> Self {
         let spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
         let (live, metadata) = (LiveStream::default(), BTreeMap::new());
@@ -261,31 +266,32 @@ impl Pin {
     }
 }
 
-/// A dataset on the Overview.
+/// A dataset on the Overview screen.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
     /// The display name.
     pub(crate) name: &'a str,
-    /// Column of the values, if the dataset has several.
+    /// Name of the displayed column, if the dataset has several numeric columns.
     pub(crate) column: Option<String>,
-    /// Latest values, once loaded.
+    /// Latest values. `None` until they are loaded.
     pub(crate) spark: Option<&'a RecentValues>,
-    /// Unit of the dataset's values. Can be empty.
+    /// Unit of the values. Empty if unknown.
     pub(crate) unit: &'a str,
-    /// The pin, if it is pinned.
+    /// Pin of the dataset, if it is pinned.
     pub(crate) pin: Option<&'a Pin>,
 }
 
-/// The unit of shares.
+/// Short form of the unit `percent`.
 pub(crate) const PERCENT: &str = "%";
 
-/// Returns the unit of a dataset's values by its metadata, abbreviated where common.
+/// Returns the unit that the metadata contains, abbreviated if it is a common one. Empty if
+/// unknown.
 pub(crate) fn unit(metadata: &BTreeMap<String, String>) -> &str {
     unit_in_short(metadata.get("unit").map_or("", String::as_str))
 }
 
-/// Abbreviates a common unit.
+/// Abbreviates a unit if it is a common one.
 pub(crate) fn unit_in_short(unit: &str) -> &str {
     match unit {
         "percent" => PERCENT,
@@ -296,13 +302,13 @@ pub(crate) fn unit_in_short(unit: &str) -> &str {
     }
 }
 
-/// Returns true if a dataset is deleted or not visible.
+/// Returns true if a request failed because the dataset is deleted or not visible.
 pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }
 
 impl State {
-    /// Returns the pinned datasets, then others in the order of the list.
+    /// Returns the pinned datasets, followed by others in the order of the list.
     pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
         let pinned = self.pins.iter().map(|pin| WatchedDataset {
             dataset: pin.dataset,
@@ -337,28 +343,29 @@ pub(crate) enum Range {
     #[default]
     #[strum(serialize = "the charted range")]
     Loaded,
-    /// A day up to the latest row.
+    /// The last day before the latest row.
     #[strum(serialize = "24 hours")]
     Day,
-    /// A week up to the latest row.
+    /// The last week before the latest row.
     #[strum(serialize = "7 days")]
     Week,
     #[strum(serialize = "everything")]
     All,
 }
 
-/// The form and the running export.
+/// The form of an export and the export in progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Export {
-    /// The path, as typed.
+    /// Path as typed.
     pub(crate) path: Field,
     pub(crate) range: Range,
-    /// Progress of the running export, if any.
+    /// Progress of the export. `None` if no export is in progress.
     pub(crate) progress: Option<ExportSize>,
 }
 
 impl Export {
-    /// Returns the format of the path's extension, by default CSV, which every service supports.
+    /// Returns the format that the extension of the path names. The default is CSV, which every
+    /// service supports.
     pub(crate) fn format(&self) -> &'static str {
         let path = self.path.value().to_lowercase();
         let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -394,7 +401,7 @@ mod tests {
             live.note(timestamp(year + second))
         };
         hear(StreamEvent::Connected, 0);
-        // A month in a few seconds, then a minute each second.
+        // A month passes in a few seconds, then a minute each second.
         let row = |second: i64| {
             let values = BTreeMap::new();
             StreamEvent::Item(vec![NamedRow { timestamp: timestamp(second), values }])

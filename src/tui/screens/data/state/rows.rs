@@ -1,5 +1,5 @@
-//! Rows of datasets: the latest values of each dataset, the table of rows, and reading further into the
-//! past than one query can span.
+//! Rows of datasets: the latest values of each dataset, the table of rows, and the search for
+//! older rows over spans longer than one query permits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,20 +15,22 @@ use crate::screens::data::state::State;
 use crate::screens::data::state::chart::Shape;
 use crate::state::resource::{Failure, Outcome};
 
-/// Number of values of each dataset, somewhat more than a sparkline has columns.
+/// Number of stored values of each dataset, somewhat more than the number of a sparkline's
+/// columns.
 pub(crate) const SPARK_VALUES: usize = 64;
 
 /// Latest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
     values: BTreeMap<Timestamp, f64>,
-    /// Column of the values, or `None` without rows or a numeric column.
+    /// Name of the column. `None` if there are no rows or no numeric column.
     column: Option<String>,
-    /// Timestamp and first value of the latest row, if the dataset has no numeric column.
+    /// Timestamp and first value of the latest row. Only if the dataset has no numeric column.
     text: Option<(Timestamp, String)>,
     /// Time at which the values were last read.
     pub(crate) at: Timestamp,
-    /// Arrival of the latest value, or its timestamp if it was loaded.
+    /// Time at which the latest value arrived. If it was among the first values loaded, its
+    /// timestamp.
     came_at: Timestamp,
     /// Maximum number of values.
     n_max: usize,
@@ -46,7 +48,8 @@ impl RecentValues {
         self.column.as_deref()
     }
 
-    /// Returns timestamp and first value of the latest row of a dataset without a numeric column.
+    /// Returns the timestamp and the first value of the latest row of a dataset without a numeric
+    /// column.
     pub(crate) fn text(&self) -> Option<(Timestamp, &str)> {
         self.text.as_ref().map(|(time, text)| (*time, text.as_str()))
     }
@@ -56,13 +59,13 @@ impl RecentValues {
         self.values.values().copied()
     }
 
-    /// Returns the time from the oldest value to the latest.
+    /// Returns the time between the oldest and the latest value.
     pub(crate) fn length(&self) -> Duration {
         let ends = self.values.keys().next().zip(self.values.keys().next_back());
         ends.map_or(Duration::ZERO, |(first, last)| last.since(*first))
     }
 
-    /// Returns the latest timestamp and value.
+    /// Returns the latest value and its timestamp, timestamp first.
     pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
         self.values.last_key_value().map(|(time, value)| (*time, *value))
     }
@@ -72,7 +75,7 @@ impl RecentValues {
         now.since(self.came_at)
     }
 
-    /// Adds rows of a dataset of this shape, in any order.
+    /// Adds rows of a dataset with this shape, in any order.
     pub(crate) fn take_rows<'a>(
         &mut self,
         shape: Option<&Shape>,
@@ -91,7 +94,8 @@ impl RecentValues {
         self.take(shape.and_then(Shape::value_column), samples, now);
     }
 
-    /// Adds values of `column`. Each replaces an older one with the same timestamp.
+    /// Adds values of `column`. Each replaces the value with the same timestamp. If the column has
+    /// changed, the earlier values are dropped.
     pub(crate) fn take(
         &mut self,
         column: Option<&str>,
@@ -119,8 +123,8 @@ impl RecentValues {
 }
 
 impl State {
-    /// Returns the latest known values of a dataset. The stream of a pinned one can be ahead of the
-    /// list.
+    /// Returns the latest known values of a dataset. For a pinned dataset, values from its stream
+    /// can be more recent than those read for the list.
     pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&RecentValues> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparklines.get(&dataset);
@@ -137,8 +141,8 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Inserts a row into `rows`, which are sorted latest first with distinct timestamps. Drops rows beyond
-/// `n_max`.
+/// Inserts `row` into `rows`, which are sorted latest first and have distinct timestamps. Drops
+/// the oldest rows if there are more than `n_max`.
 pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {
@@ -151,36 +155,38 @@ pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: us
     }
 }
 
-/// The smallest step between timestamps.
+/// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Knowledge about rows older than the oldest loaded one.
+/// Existence of rows before the oldest loaded row.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum OlderRows {
     /// There can be older rows.
     #[default]
     Unknown,
-    /// There are no older rows in the span of this query. Days before it are being searched.
+    /// The span of this query has no older rows. The days before it are being searched.
     Probing(RowsQuery),
     /// There are no older rows.
     Nothing,
 }
 
 impl OlderRows {
-    /// Records that the span of `searched` has no rows. Returns the query that searches before it.
+    /// Records that the span of `searched` has no rows. Returns a query for the latest day with
+    /// rows before this span.
     pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
         let probe = probe_query(&searched);
         *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
         probe
     }
 
-    /// Returns the query that found no rows, if `query` searches before it.
+    /// Returns the query that found no rows, if `query` is the search before its span.
     pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
         let Self::Probing(searched) = self else { return None };
         (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
     }
 
-    /// Records the result of a search. If rows were found, returns the query that continues there.
+    /// Records the result of searching before the span of `searched`. If rows were found, returns
+    /// the query that reads them.
     pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
         let next = next_query(searched, rows);
         *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
@@ -188,28 +194,31 @@ impl OlderRows {
     }
 }
 
-/// Returns `query` for the latest rows before `time`, as far back as the resolution allows.
+/// Returns `query` changed to read the latest rows before `time`, over the longest span that the
+/// resolution permits.
 pub(crate) fn query_before(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let end = time - STEP;
     let start = query.resolution.span_max().map(|span| end - span);
     RowsQuery { start, end: Some(end), order: Order::Descending, ..query }
 }
 
-/// Returns `query` for the oldest rows after `time`.
+/// Returns `query` changed to read the oldest rows after `time`.
 pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let start = time + STEP;
     let end = query.resolution.span_max().map(|span| start + span);
     RowsQuery { start: Some(start), end, order: Order::Ascending, ..query }
 }
 
-/// Returns the query for the last day before the span of `searched`, or `None` if the span has no start.
+/// Returns a query for the latest day with rows before the span of `searched`, or `None` if this
+/// span has no start.
 fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
-/// Returns the query that continues at the day found by [`probe_query`], or `None` if no day was found.
+/// Returns `searched` changed to read the rows of the day in `found`, or `None` if no day was
+/// found.
 fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
@@ -217,33 +226,34 @@ fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     Some(query_before(*searched, time))
 }
 
-/// Number of rows of a page, several screens.
+/// Number of rows of a page, enough for several screens.
 pub(crate) const PAGE_ROWS: usize = 500;
 
-/// Maximum number of rows, a few megabytes with ten columns.
+/// Maximum number of loaded rows. With ten columns, they take a few megabytes.
 const ROWS_KEPT_MAX: usize = 4_000;
 
-/// The next page is loaded when the selection is within this many rows of the oldest one.
+/// Maximum distance of the selection from the first or last loaded row at which a further page is
+/// loaded.
 const ROWS_AHEAD: usize = 150;
 
-/// Columns of a bucket.
+/// Columns of a table of buckets.
 const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     /// Loaded rows, latest first.
     pub(crate) rows: VecDeque<NamedRow>,
-    /// Timestamp of the selected row, or `None` while the latest is followed.
+    /// Timestamp of the selected row. `None` while the selection follows the latest row.
     pub(crate) chosen: Option<Timestamp>,
-    /// True if newer rows were dropped.
+    /// True if newer rows were dropped, so that live rows cannot be added.
     pub(crate) has_newer: bool,
-    /// Knowledge about rows older than the oldest loaded one.
+    /// Existence of rows before the oldest loaded row.
     pub(crate) older: OlderRows,
-    /// Pending query for a page of the table.
+    /// Query for a page, if pending.
     pub(crate) asked: Option<RowsQuery>,
-    /// Number of columns scrolled out on the left.
+    /// Number of columns that are scrolled out on the left.
     pub(crate) n_hidden: usize,
-    /// Failure of the last query.
+    /// Failure of the last query. `None` if it succeeded.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -262,13 +272,13 @@ impl Table {
         was_asked.then_some(Effect::DropTable)
     }
 
-    /// Adds rows of the stream.
+    /// Adds rows of the stream, unless newer rows were dropped.
     pub(crate) fn add_live_rows(&mut self, rows: &[NamedRow]) {
         if self.has_newer {
             return;
         }
         for row in rows {
-            // A row before the oldest one would leave a gap.
+            // A row that is older than all others is not added, since rows between can be missing.
             let n_kept = self.rows.len();
             put_newest(&mut self.rows, row.clone(), n_kept);
         }
@@ -282,8 +292,8 @@ impl Table {
         }
     }
 
-    /// Moves the selection by `n` rows. Returns the query for the next page if needed. `newest` is the
-    /// query for the first page, from which that one is derived.
+    /// Moves the selection by `n` rows. Returns the query for a further page if one is needed,
+    /// derived from `newest`, the query for the first page.
     pub(crate) fn move_by(&mut self, n: isize, newest: RowsQuery) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.selected_idx().saturating_add_signed(n).min(last);
@@ -302,7 +312,7 @@ impl Table {
         self.asked
     }
 
-    /// Records a page. Returns the next query, if any.
+    /// Handles a page that was read. Returns the next query, if one is needed.
     pub(crate) fn take(
         &mut self,
         query: RowsQuery,
@@ -338,7 +348,7 @@ impl Table {
             return end.map(|end| query_after(query, end));
         }
         if query.end.is_none() {
-            // The latest page of a dataset without recent rows is empty, too.
+            // An empty first page does not mean an empty dataset: it only spans recent times.
             self.rows = rows.into();
             self.has_newer = false;
             let searched = query_before(query, now);
@@ -353,8 +363,8 @@ impl Table {
 }
 
 impl State {
-    /// Returns the columns of the table: the columns of a bucket, of the dataset, or of the latest row
-    /// while the columns are unknown.
+    /// Returns the columns of the table: the columns of a bucket or of the dataset, or the columns
+    /// of the latest row while those are unknown.
     pub(crate) fn table_columns(&self) -> Vec<&str> {
         match self.columns.value() {
             _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
@@ -367,7 +377,7 @@ impl State {
     }
 }
 
-/// Converts a bucket to a row of [`BUCKET_COLUMNS`].
+/// Converts a bucket to a row with the columns [`BUCKET_COLUMNS`].
 fn named(bucket: Bucket) -> NamedRow {
     let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
     let numbers = [open, high, low, close, volume].map(Value::Float);

@@ -1,7 +1,7 @@
-//! The kind of chart, its indicators and its zoom.
+//! The kind of a chart, its indicators and its zoom.
 //!
-//! Zooming steps through resolutions and densities, so that every requested span is supported by its
-//! resolution.
+//! The zoom has steps, each a resolution and a density. The span of every step is permitted for
+//! its resolution.
 
 use model::resolution::Resolution;
 use strum::VariantArray;
@@ -13,7 +13,7 @@ use crate::widget::candles::Density;
 pub(crate) enum ChartKind {
     #[default]
     Candles,
-    /// A line through the closes.
+    /// A line through the closing values.
     Line,
     /// Heikin-Ashi candles.
     Heikin,
@@ -22,12 +22,12 @@ pub(crate) enum ChartKind {
 /// Indicators of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Indicators {
-    /// Means over 20 and 50 candles and the volume-weighted mean.
+    /// Mean over 20 candles, mean over 50 candles, and volume-weighted mean.
     #[default]
     Averages,
     /// Exponential means over 12 and 26 candles.
     Exponential,
-    /// Mean over 20 candles with two deviations above and below.
+    /// Mean over 20 candles, with bands two standard deviations above and below.
     Bands,
     Off,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Zoom {
 }
 
 impl Density {
-    /// Returns the number of points of a line in `width` columns.
+    /// Returns the number of points of a line that is `width` columns wide.
     pub(crate) fn n_points(self, width: u16) -> usize {
         let width = usize::from(width);
         match self {
@@ -51,7 +51,8 @@ impl Density {
         }
     }
 
-    /// Returns the number of points by which the crosshair of a line moves, about one column.
+    /// Returns the number of points by which a key moves the crosshair of a line, about one
+    /// column.
     pub(crate) const fn stride(self) -> usize {
         match self {
             Self::Wide | Self::Narrow => 1,
@@ -71,36 +72,36 @@ impl Zoom {
     /// Initial zoom of a dataset: raw values, so that each new row is visible.
     pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
-    /// Returns all steps through the resolutions `served`, closest first.
+    /// Returns all steps through the resolutions `served`, from the closest to the farthest.
     fn steps(
         served: &'static [Resolution],
         is_line: bool,
     ) -> impl DoubleEndedIterator<Item = Self> {
         let densities = Density::VARIANTS.iter().copied();
-        // Candles are never packed.
+        // Several candles do not fit into a column, so the densest step is only for lines.
         let densities = densities.filter(move |one| is_line || *one < Density::Packed);
         served.iter().flat_map(move |resolution| {
             densities.clone().map(|density| Self { resolution: *resolution, density })
         })
     }
 
-    /// Returns the next step that shows a longer period, of a line or of candles.
+    /// Returns the next step with a longer period.
     pub(crate) fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).find(|step| *step > self).unwrap_or(self)
     }
 
-    /// Returns the next step that shows a shorter period, of a line or of candles.
+    /// Returns the next step with a shorter period.
     pub(crate) fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).rfind(|step| *step < self).unwrap_or(self)
     }
 
-    /// Returns the next coarser resolution of `served`, with this density.
+    /// Returns the next coarser resolution of `served`, with the same density.
     pub(crate) fn coarser(self, served: &[Resolution]) -> Self {
         let coarser = served.iter().find(|other| **other > self.resolution);
         Self { resolution: coarser.copied().unwrap_or(self.resolution), ..self }
     }
 
-    /// Returns the next finer resolution of `served`, with this density.
+    /// Returns the next finer resolution of `served`, with the same density.
     pub(crate) fn finer(self, served: &[Resolution]) -> Self {
         let finer = served.iter().rfind(|other| **other < self.resolution);
         Self { resolution: finer.copied().unwrap_or(self.resolution), ..self }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns a row at second `second` with this value.
+/// Returns a row at second `second` with a single value.
 fn row(second: i64, value: f64) -> Bucket {
     let time = Timestamp::from_seconds(second);
     Bucket {
@@ -46,7 +46,7 @@ fn chart_scrolls_in_steps_when_columns_run_out() {
     let mut free = vec![chart.n_free(3)];
     for second in 10..=14 {
         chart.add_live_rows([candle(second)]);
-        // A correction does not add a candle.
+        // A correction adds no candle, so no slot is used.
         chart.add_live_rows([candle(second)]);
         free.push(chart.n_free(3));
     }
@@ -68,7 +68,7 @@ fn live_rows_open_buckets_and_fold_into_them() {
 fn replayed_row_is_not_counted_twice() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
-    // The latest two of the bucket's four rows arrive again, followed by a fifth.
+    // Repeat the latest two of the bucket's four rows, followed by a fifth row.
     chart.add_live_rows([row(420, 4.0), row(480, 5.0)]);
     check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 4)]);
     chart.add_live_rows([row(540, 9.0)]);

@@ -21,12 +21,12 @@ fn newest() -> RowsQuery {
     RowsQuery::newest(DatasetId::new(1).unwrap(), Resolution::Raw, Limit::clamp(PAGE_ROWS))
 }
 
-/// Returns a table that requested its first page.
+/// Returns a table that has requested its first page, and the query for it.
 fn opened() -> (Table, Option<RowsQuery>) {
     (Table { asked: Some(newest()), ..Table::default() }, Some(newest()))
 }
 
-/// Returns the documented response of a service with rows at these seconds.
+/// Returns the response of a service that has rows at these seconds.
 fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     if query.resolution == Resolution::Day {
         let last =
@@ -61,7 +61,7 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
     RowsPage { rows: Rows::Raw(found), next: None, count: None }
 }
 
-/// Responds until there are no more requests.
+/// Responds to queries of the table until there are no more.
 fn served(table: &mut Table, mut query: Option<RowsQuery>, rows: &[i64], now: Timestamp) {
     while let Some(asked) = query {
         let page = answer(rows, asked, now);
