@@ -44,14 +44,14 @@ const ROWS_APART: Duration = Duration::from_millis(500);
 /// Poll interval of a list of up to [`DATASETS_OFTEN`] datasets.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
-/// Length of a list with two pages. Longer lists are polled less often.
+/// Number of datasets on two pages of the list. Longer lists are polled less often.
 const DATASETS_OFTEN: usize = 500;
 
-/// Wait between the first reads, which fill the list.
+/// Wait between the first reads of latest values, which fill the list quickly.
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 impl State {
-    /// Called when the addresses of the services become known. Pins remain and are loaded again.
+    /// Handles new addresses of the services. The pins remain, and their details are loaded again.
     pub(crate) fn connected(&mut self) {
         let pins = std::mem::take(&mut self.pins);
         *self = Self {
@@ -71,7 +71,7 @@ impl State {
         self.set_timers(self.is_shown || self.is_in_overview);
     }
 
-    /// Sets the timers of this screen, or clears them.
+    /// Sets the timers of this screen if `is_on` is true, otherwise clears them.
     fn set_timers(&mut self, is_on: bool) {
         for (timer, wait) in [(Timer::Datasets, DATASETS_EVERY), (Timer::Rows, ROWS_FIRST)] {
             let set = Effect::SetTimer(timer, wait);
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Called when the screen becomes visible.
+    /// Loads data when the screen comes into view.
     pub(crate) fn show(&mut self) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
@@ -94,7 +94,7 @@ impl State {
         self.open_stream();
     }
 
-    /// Called when the screen is hidden.
+    /// Closes the stream and clears the timers when the screen goes out of view.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.close_stream();
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Returns the poll interval of the list.
+    /// Returns the poll interval of the list. It is longer for a long list.
     fn datasets_every(&self) -> Duration {
         let n = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
         DATASETS_EVERY.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
@@ -191,7 +191,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        // A page of the list has 20 rows.
+        // A page key moves by 20 rows.
         if let Some(n) = rows_down(action, 20) {
             return self.move_by(n, now);
         }
@@ -201,7 +201,7 @@ impl State {
                 self.search.edit();
             }
             Action::MetadataFilter => {
-                // A filter replaces a search.
+                // The list is filtered either by a text or by metadata.
                 self.is_list_old |= self.search.clear();
                 self.filter.text.edit();
                 self.pane = Pane::List;
@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    /// Confirms the text field that is edited.
+    /// Confirms the text field that has focus.
     pub(crate) fn confirm_input(&mut self) {
         if self.export.path.is_edited() {
             self.begin_export();
@@ -273,7 +273,7 @@ impl State {
         }
     }
 
-    /// Moves `n` rows down in the focused field, table or list.
+    /// Moves the selection down by `n` rows, in the field, table or list that has focus.
     pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
         if self.export.path.is_edited() {
             self.export.range = self.export.range.shifted(n.signum());
@@ -288,7 +288,8 @@ impl State {
         }
     }
 
-    /// Goes back one step. Returns true if there was one.
+    /// Undoes one step: closes the export form, clears a filter, or leaves the crosshair, the
+    /// scrolled tape or the table. Returns false if there was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
             return self.export.path.clear();
@@ -304,14 +305,14 @@ impl State {
             || std::mem::take(&mut self.is_table)
     }
 
-    /// Lists all datasets again after a search.
+    /// Lists all datasets again if a search was cleared.
     pub(crate) fn reload_after_search(&mut self) {
         if self.is_list_old {
             self.load_datasets();
         }
     }
 
-    /// Handles an edit of a text field.
+    /// Handles a change of the text field that has focus.
     pub(crate) fn edited(&mut self) {
         if self.search.is_edited() {
             self.is_list_old |= self.filter.clear();
@@ -349,7 +350,8 @@ impl State {
         }
     }
 
-    /// Handles the wheel over `pane`: scrolls a list, zooms a chart. Selects no dataset.
+    /// Handles a turn of the mouse wheel over `pane`: scrolls a list, moves in a table, or zooms
+    /// the chart. Does not select another dataset.
     pub(crate) fn wheel(&mut self, pane: usize, n_rows: i32, now: Timestamp) {
         let by = isize::try_from(n_rows).unwrap_or_default();
         match Pane::numbered(pane) {
@@ -373,7 +375,7 @@ impl State {
 
     fn sort_again(&mut self) {
         if self.order.column.is_none() {
-            // The list is loaded again, since sorting has lost the service's own order.
+            // The service's own order was lost by sorting, so the list is loaded again.
             return self.load_datasets();
         }
         self.sort_list();
@@ -393,7 +395,7 @@ impl State {
         }
     }
 
-    /// Moves the crosshair into the past, or towards the present.
+    /// Moves the crosshair into the past if `is_back` is true, otherwise towards the present.
     fn move_crosshair(&mut self, is_back: bool) {
         let stride = if self.is_line() { self.zoom.density.stride() } else { 1 };
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
@@ -404,8 +406,8 @@ impl State {
         self.crosshair = later.map(|candle| candle.timestamp);
     }
 
-    /// Moves the crosshair to candle `n`, counted from the latest. Loads older rows near the oldest
-    /// one.
+    /// Moves the crosshair to the candle at distance `n` from the latest. Loads older rows if this
+    /// is near the oldest candle.
     fn put_crosshair(&mut self, n: usize) {
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
         if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
@@ -424,7 +426,7 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows, if the table is shown.
+    /// Loads the latest rows for the table, if it is shown.
     pub(crate) fn load_table(&mut self) {
         if let Some(query) = self.newest_rows(PAGE_ROWS).filter(|_| self.is_table) {
             self.table.asked = Some(query);
@@ -432,7 +434,7 @@ impl State {
         }
     }
 
-    /// Drops the rows. Loads the latest ones if the table is shown.
+    /// Drops the rows of the table. Loads the latest rows, if the table is shown.
     pub(crate) fn reload_table(&mut self) {
         self.effects.extend(self.table.clear());
         self.load_table();
@@ -449,7 +451,7 @@ impl State {
         }
     }
 
-    /// Moves the selection of the table by `n` rows. Loads the next page if needed.
+    /// Moves the selection of the table by `n` rows. Loads a further page if needed.
     pub(crate) fn move_table(&mut self, n: isize) {
         let Some(newest) = self.newest_rows(PAGE_ROWS) else { return };
         if n == isize::MIN && self.table.has_newer {

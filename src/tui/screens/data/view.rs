@@ -40,7 +40,7 @@ use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::{self, divider};
 use crate::widget::{format, paint};
 
-/// Places of the panes. Empty for hidden panes.
+/// Areas of the panes. Empty for panes that are not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     list: Rect,
@@ -62,7 +62,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 }
 
 impl Places {
-    /// Divides `area` by its size: all panes, two, or only the focused one.
+    /// Divides `area`, depending on its size: among all panes, among two, or for the focused pane
+    /// only.
     fn new(area: Rect, frame: Frame<'_>) -> Self {
         let state = &frame.state.data;
         let none = Self::default();
@@ -84,7 +85,7 @@ impl Places {
         }
         let at = if area.width < 148 { 40 } else { 58 };
         let [left, chart] = frame.split(Divider::Columns, area, at);
-        // The tape gets the rows that a short list does not need.
+        // A short list leaves rows for the tape.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
         let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
@@ -96,13 +97,14 @@ impl Places {
     }
 }
 
-/// Height of the facts about the selected dataset.
+/// Height of the facts below the list.
 pub(crate) const FACTS_HEIGHT: u16 = 11;
 
 /// Width of a latest value.
 const LAST_WIDTH: usize = 9;
 
-/// Returns the columns for this width. The source is left out if the names need its space.
+/// Returns the columns of a list of this `width`. The source is omitted if the names need its
+/// space.
 pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
         0..24 => (0, 0, 0, 0),
@@ -113,9 +115,9 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     };
     let others = [source, frequency, spark, last].into_iter().filter(|part| *part > 0);
     let name = width.saturating_sub(2 + others.map(|part| part + 1).sum::<u16>());
-    // The sparkline gets the space that the longest name leaves free.
+    // The sparkline gets space that even the longest name does not need.
     let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
-    // Maximum width of a sparkline.
+    // A sparkline has at most 24 columns.
     let free = if spark > 0 { free.min(24 - spark) } else { 0 };
     let left = |title, width| Column { title, width, side: Side::Left };
     [
@@ -128,7 +130,7 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     ]
 }
 
-/// Draws the list and facts about the selected dataset.
+/// Draws the list and, below it, facts about the selected dataset.
 fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     if area.is_empty() {
@@ -165,7 +167,7 @@ fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws the search or the filter, if there is one. Returns its height.
+/// Draws the search or the filter, if one is active. Returns its height.
 fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     let (filter, theme) = (&frame.state.data.filter, frame.theme);
     let fields =
@@ -229,14 +231,15 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Returns the cells of a row, without the sparkline.
+/// Returns the cells of a dataset. The sparkline is drawn separately.
 fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let is_selected = Some(dataset.id) == state.selected;
     let spark = state.sparkline(dataset.id);
     let metadata = |name| dataset.metadata.get(name).map(String::as_str);
     let frequency = metadata("frequency");
-    // Without a stream, each dataset of a short list is read within 30 s.
+    // Values without a stream count as fresh for at least 30 s, within which each dataset of a
+    // short list is read.
     let fresh_for = fresh_for(frequency).max(Duration::from_secs(30));
     let dot = if frame.state.services.health(Service::Data).is_away() {
         ("◌", theme.warn)
@@ -259,7 +262,7 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
             let text = format::short_in(*value, &values, decimals, LAST_WIDTH);
             (text, theme.signed(value - before))
         }
-        // Without a numeric column, the first value of the latest row is shown.
+        // A dataset without a numeric column shows the first value of the latest row.
         ([], Some((_, text))) => (format::fit(text, LAST_WIDTH).into_owned(), theme.muted),
         ([], None) => Cell::default(),
     };
@@ -273,7 +276,7 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Draws facts about a dataset, one per row.
+/// Draws facts about a dataset, each in a row.
 fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let columns = match state.columns.value() {
@@ -293,7 +296,7 @@ fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_
         Some(Shape::Nothing) => "no column of numbers".to_owned(),
         None => String::new(),
     };
-    // The stream has later rows than the list.
+    // The stream can have more recent rows than the list.
     let updated_at =
         state.live.updated_at(now).map_or(dataset.updated_at, |at| at.max(dataset.updated_at));
     let known = ["source", "provider", "ticker", "frequency"];

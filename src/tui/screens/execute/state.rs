@@ -30,7 +30,7 @@ pub(crate) enum Pane {
 pub(crate) struct State {
     /// The focused pane.
     pub(crate) focus: Pane,
-    /// True if keys edit the form's field while the form has focus.
+    /// True if keys edit the form while it has focus. False if they are commands.
     is_editing: bool,
     pub(crate) form: Form,
     /// Visible run.
@@ -39,29 +39,29 @@ pub(crate) struct State {
     pub(crate) presets: Presets,
     /// True while a local module is uploaded to the head.
     pub(crate) is_adding: bool,
-    /// True if that module is executed after the upload.
+    /// True if the uploaded module is to be executed as soon as the upload has finished.
     pub(crate) is_run_next: bool,
 }
 
 impl State {
-    /// Focuses the form. Keys are commands until [`Self::edit_form`].
+    /// Moves the focus to the form. Keys are commands until [`Self::edit_form`] is called.
     pub(crate) const fn focus_form(&mut self) {
         (self.focus, self.is_editing) = (Pane::Form, false);
     }
 
-    /// Focuses the form and edits its field.
+    /// Moves the focus to the form. Keys edit the focused field.
     pub(crate) const fn edit_form(&mut self) {
         (self.focus, self.is_editing) = (Pane::Form, true);
     }
 
-    /// Returns true if the form's field is edited.
+    /// Returns true if keys edit the form.
     pub(crate) const fn is_form_edited(&self) -> bool {
         self.is_editing && matches!(self.focus, Pane::Form)
     }
 }
 
 impl State {
-    /// Handles an action that neither sends a request nor changes a run.
+    /// Handles an action that sends no request and changes no run.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         let is_form = self.focus == Pane::Form;
         match action {
@@ -82,7 +82,8 @@ impl State {
         }
     }
 
-    /// Goes back one step. Returns true if there was one.
+    /// Undoes one step: ends editing, or closes the comparison or the form. Returns false if there
+    /// was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
         if self.is_form_edited() {
             self.form.is_open = false;
@@ -114,7 +115,7 @@ impl State {
         }
     }
 
-    /// Selects the run that was just started.
+    /// Selects a run that was just started.
     pub(crate) fn started(&mut self, id: RunId) {
         self.focus = Pane::Results;
         self.results.show(id);

@@ -1,4 +1,4 @@
-//! Updates of runs, presets and the view of an output.
+//! Updates of runs, of presets and of the visible output.
 
 use wire::executions::ClusterEventKind;
 use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody};
@@ -20,13 +20,14 @@ use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, stack};
 use crate::widget::format::{counted, elapsed};
 
-/// Maximum number of pending runs, which limits the effect of a held key.
+/// Maximum number of pending runs. It bounds the runs that a held key starts.
 const RUNS_WAITING_MAX: usize = 16;
 
-/// Log message of a worker that fetches a function before it reports to a roll call.
+/// Log message of a worker that has to fetch a function before it can report to a roll call.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
-/// Records that the head is unreachable during a run, or reachable again.
+/// Records that the head of a run is unreachable for the reason `trouble`, or reachable again if
+/// it is `None`.
 pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failure>) {
     let line = match &trouble {
         Some(failure) => format!("run {}: the head does not respond: {}", id.0, failure.why),
@@ -37,10 +38,10 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
     }
 }
 
-/// Returns the urgency of a redraw after an event of the head.
+/// Returns how soon a frame must follow an event of a head's stream.
 pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
-        // Heartbeats and similar events have no visible effect.
+        // Only runs in progress make an event visible.
         StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,
@@ -50,7 +51,7 @@ pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     }
 }
 
-/// Handles an event on the stream of a head's cluster.
+/// Handles an event of the stream of a head's cluster.
 pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     let was_live = state.nodes.head(head).is_some_and(|nodes| nodes.is_live);
     let is_live = match news {
@@ -85,7 +86,8 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     }
 }
 
-/// Selects the first responding head for new runs and requests its functions if it changed.
+/// Selects the first head that responds for new runs. Requests its functions if it is another
+/// head.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
     if head != state.nodes.run_head {
@@ -94,7 +96,7 @@ pub(crate) fn choose_head(state: &mut State) {
     }
 }
 
-/// Handles a log line of a local process, which can report progress of a worker.
+/// Handles a log line of a local process. It can report that a worker fetches a function.
 pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
@@ -106,7 +108,7 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     }
 }
 
-/// Executes the request of the form. Uploads a local module first, if the form has one.
+/// Executes the request of the form. If the form names a local module, uploads it first.
 pub(crate) fn run(state: &mut State) {
     run_at(state, state.nodes.run_head);
 }
@@ -131,7 +133,7 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
     send(state, head, request, input);
 }
 
-/// Uploads the local module of the form. Returns true if it has one.
+/// Uploads the local module that the form names. Returns false if it names none.
 pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
@@ -146,7 +148,8 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
     true
 }
 
-/// Handles the result of an upload to `head`. A run that waited for it is sent to the same head.
+/// Handles the result of an upload to `head`. If a run waits for the upload, sends it to the same
+/// head.
 pub(crate) fn on_function_added(state: &mut State, head: HeadId, result: Outcome<FunctionBody>) {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
@@ -169,7 +172,7 @@ pub(crate) fn on_function_added(state: &mut State, head: HeadId, result: Outcome
     }
 }
 
-/// Repeats the request of the selected run at the current head for new runs.
+/// Repeats the request of the selected run, at the head that is selected for new runs.
 pub(crate) fn repeat(state: &mut State) {
     let Some(run) = state.results().selected(&state.runs) else {
         state.notify_refused("no run yet", String::new());
@@ -204,7 +207,7 @@ fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input:
         state.runs.finish(id, Err(failure.clone()), state.now);
         return state.notify_failure_unless_on(RUN_SCREENS, &failure);
     };
-    // A head that lists its nodes also reports progress.
+    // Other implementations of heads neither list nodes nor report progress.
     let is_followed = state.nodes.head(head).is_some_and(|nodes| nodes.listed.value().is_some());
     let order = RunOrder { head, request, input, is_followed };
     state.effects.push(Effect::Execute(id, Box::new(order)));
@@ -222,7 +225,7 @@ fn no_head(state: &State) -> Failure {
     Failure::new("run the function", "no head is known", next)
 }
 
-/// Copies the run or the form as a curl command, without secrets of the profile.
+/// Copies the request of the run or of the form as a curl command, without keys and tokens.
 pub(crate) fn copy_as_curl(state: &mut State) {
     let (form, addresses) = (&state.execute.form, &state.services.addresses);
     let run = state.execute.results.selected(&state.runs);
@@ -238,7 +241,7 @@ pub(crate) fn copy_as_curl(state: &mut State) {
     }
 }
 
-/// Handles an action on presets.
+/// Performs an action on presets.
 pub(crate) fn presets(state: &mut State, action: Action) {
     match action {
         Action::Presets => {
@@ -286,7 +289,7 @@ pub(crate) fn keep_preset(state: &mut State, name: &str) {
     state.effects.push(Effect::SavePresets(state.execute.presets.clone()));
 }
 
-/// Fills the form with the preset of `row`.
+/// Fills in the form from the preset in row `row`.
 pub(crate) fn take_preset(state: &mut State, row: usize) {
     if let Some(preset) = state.execute.presets.values().nth(row) {
         state.execute.form.fill(&preset.request, &preset.input);
@@ -297,7 +300,7 @@ pub(crate) fn take_preset(state: &mut State, row: usize) {
 
 pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<ExecuteResponse>>) {
     let now = state.now;
-    // A failed run does not indicate the health of the head, but the following list of nodes does.
+    // A run can fail at a healthy head. The health then follows from the request for nodes below.
     if let Ok(response) = &result {
         let head = state.runs.get(id).map(|run| run.head.id);
         if let Some(head) = head.filter(|head| state.services.is_current(*head)) {
@@ -325,11 +328,12 @@ pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<Exec
         Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}
     }
-    // Counts of runs and agreement have changed.
+    // The run has changed the counts of the nodes' runs and agreement.
     load_nodes_of(state, head);
 }
 
-/// Records the functions of the head for new runs. The list is empty for other implementations of heads.
+/// Handles the list of functions of a head. The list stays empty if the head is of another
+/// implementation that has no such list.
 pub(crate) fn on_functions(state: &mut State, head: HeadId, result: Outcome<Vec<FunctionBody>>) {
     match result {
         _ if state.nodes.run_head != Some(head) => {}
@@ -342,7 +346,7 @@ pub(crate) fn on_functions(state: &mut State, head: HeadId, result: Outcome<Vec<
     }
 }
 
-/// Handles an action on the visible output. Returns true if it was handled.
+/// Performs an action on the visible output. Returns false if it is not an action on outputs.
 pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
     if !state.is_output_focused() {
         return false;
@@ -380,7 +384,8 @@ fn shift_output(state: &mut State, by: isize) {
     look.n_hidden = results::shifted(look.n_hidden, by);
 }
 
-/// Shows the next search hit. Stays at the current hit unless `is_other` is true.
+/// Scrolls to the next match of the search. If `is_other` is false, the current match is also
+/// considered.
 pub(crate) fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };
@@ -389,13 +394,13 @@ pub(crate) fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     look.found =
         (!wanted.is_empty()).then(|| results::find(&text, &wanted, from, is_forward)).flatten();
     if let Some(line) = look.found {
-        // Shows some lines before the hit.
+        // Leaves two lines above the match.
         look.position = Position::FromTop(line.saturating_sub(2));
     }
 }
 
 impl State {
-    /// Returns true if the output of a result has focus.
+    /// Returns true if the focus is on the output of a run.
     pub(crate) fn is_output_focused(&self) -> bool {
         match self.screen {
             Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
@@ -404,7 +409,7 @@ impl State {
         }
     }
 
-    /// Returns the run shown on the current screen.
+    /// Returns the view of the run on the current screen.
     pub(crate) const fn results(&self) -> RunView {
         match self.screen {
             Screen::Cluster => self.cluster.results,
@@ -420,7 +425,7 @@ impl State {
         }
     }
 
-    /// Returns the visible output with a file name.
+    /// Returns the name of a file for the visible output, and the output.
     pub(crate) fn output(&self) -> Option<(String, String)> {
         let RunView { look, .. } = self.results();
         let run = self.results().selected(&self.runs)?;

@@ -85,7 +85,8 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_durations(below, buf, frame);
 }
 
-/// Draws the progress of each peer, or the failure to poll the head. Returns the area below.
+/// Draws the progress of each peer, above it the failure to reach the head. Returns the area
+/// below.
 fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect {
     let theme = frame.theme;
     let mut rest = area;
@@ -95,7 +96,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
         [_, rest] = split_rows(rest, 2);
     }
     let height = peers_height(run);
-    // Results get the larger part of the space, if needed.
+    // Results get as much space as they need, at most three fifths.
     let results_height = results::height(run).min(rest.height * 3 / 5);
     let room = rest.height.saturating_sub(results_height);
     if height == 0 || room < 5 {
@@ -113,7 +114,7 @@ fn run_info(run: &Run, frame: Frame<'_>) -> String {
     results::info(run, frame, &took, &format!("{how} after {took}"))
 }
 
-/// Draws log lines of local processes since the request was sent.
+/// Draws the log lines that local processes have written since the request was sent.
 fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, 1), "Local log lines since the request", theme.muted);
@@ -123,7 +124,7 @@ fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     logs::view::draw_tail(rest, buf, frame, &lines, true);
 }
 
-/// Draws the phases: `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`.
+/// Draws the phases of a run: `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`.
 fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let done = |name: &str| (format!("✓ {name}"), theme.up);
@@ -162,7 +163,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         });
         spans.collect::<Line<'_>>()
     };
-    // In full if it fits, otherwise short.
+    // The wide separator if it fits, then the narrow one, then short words.
     let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
     let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
     let line = lines.find(|line| line.width() <= area.width.into());
@@ -172,7 +173,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
 fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let done = state.runs.iter().filter(|run| run.response().is_some());
-    // Runs with a visible duration.
+    // The latest 60 runs that returned a result.
     let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
     // A chart needs at least three durations.
     if took.len() < 3 || area.height < 3 {
@@ -181,7 +182,7 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     took.reverse();
     let title = format!("Duration of the last {} runs", took.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
-    // Each bar is two columns wide, so that a few bars can be distinguished.
+    // A bar is two columns wide, so that adjacent bars can be told apart.
     let values: Vec<_> = took.iter().flat_map(|it| [Some(it.as_secs_f64()); 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
     let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
@@ -241,13 +242,14 @@ const PEER_COLUMNS: [Column; 7] = [
     Column { title: "RESULT", width: 20, side: Side::Left },
 ];
 
-/// Minimum width of a table with the memory usage.
+/// Minimum width of a table that shows the memory usage.
 const WIDE_FROM: u16 = 80;
 
-/// Index of the column of the memory usage.
+/// Index of the column with the memory usage.
 const MEMORY: usize = 5;
 
-/// Returns the height of the peers of `run`, including title and gap. The height is 0 without peers.
+/// Returns the height of the table of peers of `run`, including its title and a gap. 0 without
+/// peers.
 pub(crate) fn peers_height(run: &Run) -> u16 {
     match u16::try_from(run.live.parts.len()).unwrap_or(u16::MAX) {
         0 => 0,
@@ -255,7 +257,7 @@ pub(crate) fn peers_height(run: &Run) -> u16 {
     }
 }
 
-/// Draws as many peers of `run` as fit.
+/// Draws the table of peers of `run`, with as many peers as fit.
 pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
@@ -269,13 +271,13 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
         note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);
-    // Below the two title rows. The last peer can use the gap.
+    // Two rows are titles. The last peer can use the gap below the table.
     let n_fit = usize::from(area.height.saturating_sub(2));
     let mut shown: Vec<&Part> = parts.iter().collect();
     if parts.len() > n_fit {
         let more = format!("{} more", parts.len() - n_fit);
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
-        // Working peers are first.
+        // If not all peers fit, peers that have not finished are shown first.
         shown.sort_by_key(|part| part.stage.is_over());
         shown.truncate(n_fit);
     }
@@ -327,7 +329,7 @@ fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Returns symbol, word and style of a peer's stage.
+/// Returns the symbol, the description and the style for the stage of a peer.
 fn stage_words(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
     let (theme, picture) = (frame.theme, spinner(frame.state.now));
     match &part.stage {

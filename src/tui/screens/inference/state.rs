@@ -1,8 +1,10 @@
-//! The state of the Inference screen: the topics with the latest bundle and the history of one of them.
+//! The state of the Inference screen: the topics, and the latest bundle and the history of one
+//! topic.
 //!
-//! The list of topics contains the chain's clock and the nonce of each latest bundle. It is polled
-//! often. The bundle and the history are loaded when the nonce changes, or periodically if the service lists no
-//! topics. A rate limit pauses all requests without clearing the last values.
+//! The list of topics is polled often. It contains the chain's clock and the nonce of each topic's
+//! latest bundle. The bundle and the history are loaded when the nonce changes, or periodically if
+//! the service lists no topics. During a rate limit, nothing is requested and the last values
+//! remain.
 
 pub(crate) mod actors;
 
@@ -20,13 +22,14 @@ use crate::screens::inference::state::actors::Detail;
 use crate::state::navigation::ColumnOrder;
 use crate::state::resource::Resource;
 
-/// Poll interval of visible topics. They are small and contain the clock.
+/// Poll interval of the list of topics while it is in view. The list is small and contains the
+/// chain's clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
-/// Poll interval of the latest bundle if no list of topics announces new bundles.
+/// Poll interval of the latest bundle if the service does not list topics.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
-/// The panes, in the order of `Tab`.
+/// The panes, in the order in which `Tab` selects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     Topics,
@@ -35,7 +38,7 @@ pub(crate) enum Pane {
     /// Distribution of the values.
     Distribution,
     Past,
-    /// The losses of the network's values over time.
+    /// Cumulative losses of the network's values over time.
     Losses,
 }
 
@@ -48,7 +51,7 @@ pub(crate) struct State {
     pub(crate) topics: Resource<TopicList>,
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// True if the services' addresses are known.
+    /// True if the addresses of the services are known.
     pub(crate) is_connected: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
@@ -56,41 +59,41 @@ pub(crate) struct State {
     pub(crate) selected: Option<TopicId>,
     /// Latest bundle of the selected topic.
     pub(crate) latest: Resource<LatestBundle>,
-    /// Past epochs of topics.
+    /// Past epochs of each topic.
     pub(crate) pasts: BTreeMap<TopicId, History>,
-    /// Chosen label, or `None` for the first one.
+    /// Label that the user chose. `None` for the first label.
     pub(crate) label: Option<String>,
-    /// The order of actors.
+    /// Sort order of the actors.
     pub(crate) actor_order: ColumnOrder,
-    /// The order of the topics.
+    /// Sort order of the topics.
     pub(crate) topic_order: ColumnOrder,
     /// The chosen actor.
     pub(crate) actor: Option<Address>,
     /// True if updates are paused.
     pub(crate) is_paused: bool,
-    /// Detail next to each actor's value.
+    /// Numbers shown next to each actor's value.
     pub(crate) detail: Detail,
-    /// True if outliers are excluded from the bundle.
+    /// True if bundles are requested without outliers.
     pub(crate) is_resistant: bool,
-    /// Weights and intervals of the latest bundle, if the service has them.
+    /// Weights and confidence intervals of the latest bundle. `None` until loaded.
     pub(crate) confidence: Option<Box<LatestBody>>,
-    /// True if the service does not provide weights and intervals.
+    /// True if the service has no weights and confidence intervals.
     pub(crate) lacks_confidence: bool,
-    /// Leaderboard of the selected topic, or `None` before the first response.
+    /// Leaderboard of the selected topic. `None` until loaded.
     pub(crate) leaderboard: Option<Leaderboard>,
-    /// True if the service does not provide a leaderboard.
+    /// True if the service has no leaderboard.
     pub(crate) lacks_leaderboard: bool,
-    /// The status of the stream of bundles.
+    /// Status of the stream of bundles.
     pub(crate) feed: Feed,
-    /// The poll interval, if the user chose one.
+    /// Poll interval that the user chose. `None` for the default.
     pub(crate) interval: Option<Duration>,
-    /// The end of the service's rate limit.
+    /// End of the wait that the service's rate limit demands.
     pub(crate) limited_until: Option<Timestamp>,
 }
 
 impl State {
-    /// Returns the text for the copy action: the address of the selected actor, or the combined
-    /// value with all digits.
+    /// Returns the text that the copy action copies: the address of the selected actor, or the
+    /// combined value with all digits if no actor is selected.
     pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
@@ -105,19 +108,19 @@ impl State {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
 
-    /// Returns the list entry of the selected topic.
+    /// Returns the entry of the selected topic in the list of topics.
     pub(crate) fn topic(&self) -> Option<&TopicSummary> {
         let selected = self.selected?.get();
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
-    /// Returns the selected topic if it has no bundle because it has no closed epoch.
+    /// Returns the selected topic if it has no bundle, since none of its epochs has closed yet.
     pub(crate) fn topic_without_bundle(&self) -> Option<&TopicSummary> {
         let is_missing = self.latest.failure().is_some_and(|why| why.status == Some(404));
         self.topic().filter(|topic| is_missing && topic.last_nonce.is_none())
     }
 
-    /// Returns the past of the selected topic.
+    /// Returns the past epochs of the selected topic.
     pub(crate) fn past(&self) -> Option<&History> {
         self.pasts.get(&self.selected?)
     }
@@ -131,15 +134,15 @@ impl State {
         self.topic().into_iter().flat_map(|topic| &topic.labels).map(String::as_str).collect()
     }
 
-    /// Returns the visible label.
+    /// Returns the label for which values are shown.
     pub(crate) fn label(&self) -> &str {
         let labels = self.labels();
         let chosen = self.label.as_deref().filter(|label| labels.contains(label));
         chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
     }
 
-    /// Returns the current height of the chain: as of the last response, plus the blocks since
-    /// then.
+    /// Returns the current height of the chain: the height in the last response, plus the blocks
+    /// that have probably followed.
     pub(crate) fn height(&self, now: Timestamp) -> Option<BlockHeight> {
         let list = self.topics.value()?;
         let age = self.topics.age(now)?.as_millis();
@@ -148,14 +151,15 @@ impl State {
     }
 }
 
-/// Returns the weight of an actor in the combined value, from 0 to 1.
+/// Returns the weight of `worker` in the combined value, from 0 to 1.
 pub(crate) fn weight_of(body: &LatestBody, worker: &Address) -> Option<f64> {
     let WeightsBody { inferers, forecasters } = &body.weights;
     let share = forecasters.get(worker.as_str()).or_else(|| inferers.get(worker.as_str()));
     number(share?)
 }
 
-/// Returns the widest interval of `label`: its coverage in percent and its bounds.
+/// Returns the coverage in percent, the lower and the upper bound of the widest interval of
+/// `label`.
 pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f64, f64)> {
     let interval = body.confidence_intervals.iter().find(|one| one.label_name == label)?;
     let ends = |texts: &[String]| match texts {
@@ -166,16 +170,16 @@ pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f6
     Some((to - from, low, high))
 }
 
-/// The status of the stream of the topic's bundles.
+/// Status of the stream of a topic's bundles.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Feed {
     #[default]
     Closed,
     Opening,
     Up,
-    /// The stream was lost. It reconnects automatically.
+    /// The stream was lost. It is reconnected automatically.
     Lost,
-    /// The service has no such stream.
+    /// The service has no stream of bundles.
     NotServed,
 }
 
@@ -187,26 +191,26 @@ impl State {
     }
 }
 
-/// Number of bundles with stored values of actors: the columns of a narrow sparkline.
+/// Number of bundles of which the values of actors are stored: the columns of a narrow sparkline.
 pub(crate) const VALUES_MAX: usize = 24;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Epoch {
-    /// Time of the start of the epoch, or of the arrival of its bundle.
+    /// Start of the epoch. If unknown, arrival of its bundle.
     pub(crate) time: Timestamp,
     /// Combined value by label.
     pub(crate) combined: BTreeMap<String, f64>,
     /// Naive value by label.
     pub(crate) naive: BTreeMap<String, f64>,
-    /// Ground truth by label. Empty until known.
+    /// Ground truth by label. Empty until it is known.
     pub(crate) truth: BTreeMap<String, f64>,
 }
 
-/// Epochs by their nonce.
+/// Past epochs of a topic, by nonce.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct History {
     epochs: BTreeMap<BlockHeight, Epoch>,
-    /// Values of the actors in the latest bundles.
+    /// Values in the latest bundles: by nonce, actor and label.
     values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
 }
 
@@ -216,14 +220,14 @@ impl History {
         self.epochs.values()
     }
 
-    /// Returns the epochs, oldest first, with `None` for each gap.
+    /// Returns the epochs, oldest first. `None` stands for a gap between two epochs.
     pub(crate) fn epochs_with_gaps(&self) -> Vec<Option<&Epoch>> {
         let epochs = self.epochs.iter().map(|(nonce, epoch)| (*nonce, epoch));
         self.with_gaps(epochs).collect()
     }
 
-    /// Returns the combined values of `label`, oldest first, with `None` for missing values and
-    /// gaps.
+    /// Returns the combined values of `label`, oldest first. `None` stands for a missing value or
+    /// a gap between two epochs.
     pub(crate) fn combined_with_gaps(&self, label: &str) -> Vec<Option<f64>> {
         let epochs = self.epochs_with_gaps().into_iter();
         epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
@@ -234,14 +238,15 @@ impl History {
         self.epochs.len()
     }
 
-    /// Returns the values of `worker` for `label` in the latest bundles, oldest first. A missing value
-    /// is `None`.
+    /// Returns the values of `worker` for `label` in the latest bundles, oldest first. `None`
+    /// stands for a missing value.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let bundles = self.values.values();
         bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
     }
 
-    /// Like [`Self::values_of`], for epochs with known times. Missing values and epochs are NaN.
+    /// Returns the values of `worker` for `label` in the latest bundles with the times of their
+    /// epochs, oldest first. NaN stands for a missing value or a gap between two epochs.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let values = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
@@ -255,7 +260,7 @@ impl History {
         timeline
     }
 
-    /// Records the values of a bundle's actors.
+    /// Records the values of the actors in a bundle.
     pub(crate) fn take_values(&mut self, bundle: &Bundle) {
         let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);
         let actors = actors.map(|actor| (actor.worker.clone(), values(&actor.values)));
@@ -265,7 +270,7 @@ impl History {
         }
     }
 
-    /// Records the history of the service, which replaces known epochs.
+    /// Records the epochs that the service returned. They replace epochs recorded earlier.
     pub(crate) fn take_history(&mut self, history: TopicHistory) {
         for epoch in history.epochs {
             let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;
@@ -276,7 +281,7 @@ impl History {
         self.trim();
     }
 
-    /// Records a bundle that arrived at `now`, unless its epoch is known.
+    /// Records a bundle that arrived at `now`, unless its epoch is already recorded.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle, now: Timestamp) {
         self.epochs.entry(bundle.nonce).or_insert_with(|| Epoch {
             time: now,
@@ -287,7 +292,7 @@ impl History {
         self.trim();
     }
 
-    /// Returns `values` by ascending nonces, with `None` for each gap.
+    /// Returns `values` by ascending nonce. `None` stands for a gap between two nonces.
     fn with_gaps<T>(
         &self,
         values: impl Iterator<Item = (BlockHeight, T)>,
@@ -302,30 +307,31 @@ impl History {
     }
 
     fn trim(&mut self) {
-        // More epochs than a chart has columns of dots.
+        // A chart has fewer columns of dots.
         while self.epochs.len() > 600 {
             self.epochs.pop_first();
         }
     }
 }
 
-/// Returns the maximum number of blocks between two consecutive epochs: 1.5 times the usual number,
-/// since epochs can open a block early or late. Unlimited for fewer than two nonces.
+/// Returns the maximum number of blocks between consecutive epochs. It is 1.5 times the usual
+/// number, since an epoch can open a block early or late. With fewer than two nonces, it is
+/// unlimited.
 fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();
-    // With the lower median, the longer one of two steps counts as a gap.
+    // Of two steps, the shorter one is the usual one, so that the longer one counts as a gap.
     let usual = steps.get(steps.len().saturating_sub(1) / 2);
     usual.map_or(BlockHeight::MAX, |usual| usual.saturating_add(usual / 2))
 }
 
-/// Parses a decimal number.
+/// Parses a finite decimal number.
 pub(crate) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Returns the value of `label` among `values`.
+/// Returns the number for `label` among `values`.
 pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
     let found = values.iter().find(|value| value.label_name == label)?;
     Some(found.value).filter(|value| value.is_finite())

@@ -14,11 +14,11 @@ use crate::screens::inference::view;
 use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down};
 use crate::state::resource::{Failure, Outcome, Resource};
 
-/// Number of rows of a page of the actors.
+/// Number of actors by which a page key moves.
 const PAGE_ROWS: usize = 10;
 
 impl State {
-    /// Called when the services' addresses are known or have changed.
+    /// Handles new addresses of the services.
     pub(crate) fn connected(&mut self, now: Timestamp) {
         *self = Self {
             effects: std::mem::take(&mut self.effects),
@@ -36,7 +36,7 @@ impl State {
         }
     }
 
-    /// Called when the screen becomes visible.
+    /// Loads data when the screen comes into view.
     pub(crate) fn show(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
@@ -45,7 +45,7 @@ impl State {
         self.open_feed();
     }
 
-    /// Called when the screen is hidden.
+    /// Closes the stream when the screen goes out of view.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.effects.push(Effect::ClearTimer(Timer::Topics));
@@ -72,7 +72,8 @@ impl State {
             {
                 self.on_latest(result, now);
             }
-            // The bundle is of another topic, for the Overview screen, or includes outliers.
+            // The bundle is of another topic, for the Overview screen, or it includes outliers
+            // while the screen shows bundles without. It only adds to the history.
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }
@@ -93,7 +94,7 @@ impl State {
             {
                 self.note_limit(&why, now);
             }
-            // A response for a topic that is no longer in view.
+            // The topic of the response is no longer in view.
             _ => {}
         }
     }
@@ -151,7 +152,7 @@ impl State {
         }
     }
 
-    /// Goes back one step. Returns true if there was one.
+    /// Clears the selection of an actor. Returns false if none was selected.
     pub(crate) fn back(&mut self) -> bool {
         self.actor.take().is_some()
     }
@@ -177,7 +178,7 @@ impl State {
         }
     }
 
-    /// Sorts the table of `pane` by its `column`.
+    /// Sorts the table of pane `pane` by column `column`, or reverses its order.
     fn sort_column(&mut self, pane: Option<Pane>, column: usize) {
         match pane {
             Some(Pane::Actors) => {
@@ -213,7 +214,7 @@ impl State {
         });
     }
 
-    /// Loads the topics. If the list of topics is unavailable, also loads the latest bundle.
+    /// Loads the list of topics. If the last attempt has failed, also loads the latest bundle.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
@@ -235,7 +236,7 @@ impl State {
         self.load_accompanying(topic);
     }
 
-    /// Loads the list of topics only.
+    /// Loads the list of topics and nothing else.
     pub(crate) fn reload_list(&mut self, now: Timestamp) {
         if self.is_connected && self.limited_until.is_none_or(|until| until <= now) {
             self.topics.begin();
@@ -257,7 +258,7 @@ impl State {
         }
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
             let first = self.topics.value().and_then(|list| list.topics.first());
-            // A service that does not list topics still has topic 1.
+            // A service that does not list its topics is expected to have topic 1.
             let first = first.map_or(1, |topic| topic.topic_id);
             return self.select_topic(TopicId::new(first));
         }
@@ -269,7 +270,7 @@ impl State {
         }
     }
 
-    /// Sets the timer for the end of the rate limit, while the screen is in view.
+    /// Sets the timer for the end of the rate limit if the screen is in view.
     fn wait_for_limit(&mut self, now: Timestamp) {
         if let Some(until) = self.limited_until.filter(|_| self.is_shown) {
             self.effects.push(Effect::SetTimer(Timer::Topics, until.since(now)));
@@ -301,7 +302,7 @@ impl State {
     }
 
     fn past_mut(&mut self, topic: TopicId) -> &mut History {
-        // Maximum number of topics with a stored past.
+        // The past of at most 16 topics is stored.
         if self.pasts.len() >= 16 && !self.pasts.contains_key(&topic) {
             let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
             self.pasts.retain(|id, _| Some(*id) != other);
@@ -321,14 +322,14 @@ impl State {
         self.confidence = None;
         self.leaderboard = None;
         self.load_latest();
-        // Past bundles show the earlier values of actors.
+        // Past bundles contain earlier values of the actors.
         let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
         self.open_feed();
     }
 
-    /// Returns the topic `n` after the current one, wrapping around. Without a list, returns the next
-    /// id.
+    /// Returns the topic `n` places after the current one. The last topic is followed by the
+    /// first. If topics are not listed, returns the next id.
     fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();
@@ -345,7 +346,7 @@ impl State {
         labels.get(cycled(here, n, labels.len())).map(|label| (*label).to_owned())
     }
 
-    /// Moves the selection of topics or actors, depending on the focus.
+    /// Moves the selection by `n` rows, of topics if these have focus, otherwise of actors.
     pub(crate) fn move_by(&mut self, n: isize) {
         if self.pane == Pane::Topics {
             return self.select_topic(self.topic_by(n.signum()));
@@ -358,7 +359,7 @@ impl State {
     }
 }
 
-/// Poll intervals to choose from, in seconds.
+/// Poll intervals that can be chosen, in seconds.
 const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 impl State {
@@ -376,7 +377,7 @@ impl State {
 
     /// Opens the stream of the selected topic.
     pub(crate) fn open_feed(&mut self) {
-        // A service without the stream of a topic has no streams at all.
+        // A service that lacks the stream of one topic has no streams at all.
         let is_followed = self.is_shown && !self.is_paused && self.feed != Feed::NotServed;
         if let Some(topic) = self.selected.filter(|_| is_followed) {
             self.feed = Feed::Opening;
@@ -392,7 +393,7 @@ impl State {
         }
     }
 
-    /// Handles an event on the stream of the selected topic.
+    /// Handles an event of the stream of the topic `topic`.
     pub(crate) fn on_bundle(&mut self, topic: TopicId, news: BundleEvent, now: Timestamp) {
         match news {
             StreamEvent::Connected => self.feed = Feed::Up,
@@ -410,7 +411,7 @@ impl State {
         }
     }
 
-    /// Requests the data that accompany a bundle.
+    /// Requests further data for a bundle: history, confidence intervals and leaderboard.
     pub(crate) fn load_accompanying(&mut self, topic: TopicId) {
         self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
@@ -418,10 +419,12 @@ impl State {
         self.effects.extend(confidence.into_iter().chain(leaderboard));
     }
 
-    /// Records a refusal. Returns true if the service does not have the requested API path.
+    /// Records the rate limit of a failure. Returns true if the service does not have the
+    /// requested API path.
     fn note_absence(&mut self, why: &Failure, now: Timestamp) -> bool {
         self.note_limit(why, now);
-        // For a topic without a bundle, the path can exist and still return 404.
+        // Status 404 can also mean that the topic has no bundle yet. If a bundle is known, the
+        // path is missing.
         self.latest.value().is_some() && matches!(why.status, Some(404 | 405 | 501))
     }
 }

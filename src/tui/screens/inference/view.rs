@@ -47,7 +47,7 @@ use crate::widget::pane;
 use crate::widget::strip::Strip;
 use crate::widget::{format, paint, stats};
 
-/// Data from which the parts of this screen are drawn.
+/// Data for drawing the panes of this screen.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     frame: Frame<'a>,
@@ -59,7 +59,7 @@ pub(crate) struct Scene<'a> {
     unit: &'a str,
 }
 
-/// Places of the summary and the panes. Empty for hidden panes.
+/// Areas of the summary and the panes. A hidden pane has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
@@ -98,7 +98,7 @@ impl Scene<'_> {
         self.actors.iter().position(|actor| Some(actor.worker) == self.state.actor.as_ref())
     }
 
-    /// Draws the border of a pane. Returns its inner area.
+    /// Draws the border of a pane. Returns the area within.
     fn draw_pane<'a>(
         &self,
         area: Rect,
@@ -111,7 +111,7 @@ impl Scene<'_> {
         frame.draw(area, buf, self.theme)
     }
 
-    /// Returns a legend of symbols.
+    /// Returns a legend of symbols and their meanings.
     fn legend(&self, parts: &[(&'static str, Style, &str)]) -> Line<'static> {
         let spans = parts.iter().enumerate().flat_map(|(idx, (symbol, style, words))| {
             let gap = if idx > 0 { "  " } else { "" };
@@ -121,7 +121,7 @@ impl Scene<'_> {
         spans.collect()
     }
 
-    /// Returns the number of decimals that distinguishes the visible values.
+    /// Returns the number of decimals with which the visible values can be told apart.
     fn decimals(&self) -> usize {
         let label = self.state.label();
         let bundle = self.state.latest.value().map(|latest| &latest.bundle);
@@ -132,12 +132,12 @@ impl Scene<'_> {
         format::decimals_for(actors.chain(named.flatten()))
     }
 
-    /// Returns true if the unit is percent, so that differences are points.
+    /// Returns true if the unit is percent, so that differences are in percentage points.
     fn is_percent(&self) -> bool {
         self.unit == PERCENT
     }
 
-    /// Draws lines, back to front, on the full scale if all values are shares.
+    /// Draws lines, the last one on top. If all values are shares, the scale is from 0 to 100.
     fn draw_lines(
         &self,
         area: Rect,
@@ -150,7 +150,7 @@ impl Scene<'_> {
         Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
     }
 
-    /// Draws the reason for an empty screen in the middle of `area`.
+    /// Describes in the middle of `area` why there is nothing to draw.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
         if let Some(topic) = self.state.topic_without_bundle() {
             let reason = match &topic.problem {
@@ -162,7 +162,7 @@ impl Scene<'_> {
         }
         match self.state.latest.failure() {
             Some(why) => draw_failure(buf, area, why, self.theme),
-            // The list of topics is loaded. The bundle is pending.
+            // Topics are listed, and the bundle of the selected topic is still being loaded.
             None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
                 self.frame.draw_loading(area, buf);
             }
@@ -176,7 +176,8 @@ impl Scene<'_> {
 }
 
 impl Places {
-    /// Divides `area` by its size: all panes, the main panes, or only the focused pane.
+    /// Divides `area`, depending on its size: among all panes, among the main panes, or for the
+    /// focused pane only.
     fn new(area: Rect, scene: Scene<'_>) -> Self {
         let pane = scene.state.pane;
         if scene.frame.state.is_zoomed {
@@ -188,7 +189,7 @@ impl Places {
         if area.height < 20 {
             return Self { summary, panes: vec![(pane, rest)] };
         }
-        // The strip has space for the stacked dots of a dozen inferers.
+        // A dozen inferers have space in the pane, as dots stacked on one another.
         let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
         let [distribution, rest] = split_rows(rest, strip_height);
         if !is_roomy {
@@ -202,9 +203,9 @@ impl Places {
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
         let at = right.height.saturating_sub(topics_height);
         let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
-        // With little space, the focused chart is shown.
+        // If there is no space for two charts, only one is shown, depending on the focus.
         let at = match pane {
-            // There is space for two charts.
+            // Enough space for two charts.
             _ if past.height >= 16 => past.height / 2,
             Pane::Past => past.height,
             _ => 0,
@@ -253,13 +254,13 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     strip.render(body, buf);
 }
 
-/// Width of the bar of an epoch.
+/// Width of the progress bar of an epoch.
 const BAR: u16 = 8;
 
-/// Minimum width of a list with all columns.
+/// Minimum width of a list that shows all columns.
 const WIDE_FROM: u16 = 56;
 
-/// Returns the columns for this width.
+/// Returns the columns of a list of this `width`.
 pub(crate) fn topic_columns(width: u16) -> [Column; 5] {
     let number_width = if width >= WIDE_FROM { 8 } else { 0 };
     let name_width = width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);

@@ -1,9 +1,9 @@
 //! The candles of one dataset at one resolution, from the service's buckets and from live rows.
 //!
 //! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
-//! a bucket already contains. The latest rows are therefore stored and folded into a bucket of our
-//! own. It replaces the service's bucket once it has at least as many rows. Until then, only its
-//! close and its extremes are adopted. Corrections replace stored rows.
+//! a bucket already contains. The latest rows are therefore stored and folded into a second
+//! bucket. It replaces the service's bucket once it has at least as many rows. Until then, only
+//! its close and its extremes are used. Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Requests for the list, the charted dataset and sparklines, with their responses.
+//! Requests for the list of datasets, the charted dataset and sparklines, and their responses.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::screens::data::update::{
 };
 use crate::state::resource::{Failure, Outcome, Resource};
 
-/// Time before a failed request is retried.
+/// Minimum wait before a failed request is repeated.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// Statuses for a resolution that a service does not support.
+/// HTTP statuses of a request at a resolution that the service does not support.
 const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
-    /// Reloads the list of datasets and clears a failure.
+    /// Clears the failure of the list of datasets and loads the list again.
     pub(crate) fn reload_list(&mut self) {
         if self.is_connected {
             self.datasets.clear_error();
@@ -48,7 +48,7 @@ impl State {
     pub(crate) fn on_datasets(&mut self, result: Outcome<DatasetsPage>, now: Timestamp) {
         let is_listed = result.is_ok();
         self.datasets.settle(result, now);
-        // An older list is already sorted and would be reversed again.
+        // After a failure, the earlier list remains. Sorting it again would reverse it.
         if is_listed {
             self.sort_list();
         }
@@ -67,8 +67,8 @@ impl State {
         }
     }
 
-    /// Selects a dataset if the selected one is not listed: the first with a ticker, which has
-    /// candles, else the first.
+    /// Selects another dataset if the selected one is not listed: the first with a ticker, which
+    /// has candles, otherwise the first of the list.
     fn keep_selection(&mut self, now: Timestamp) {
         if self.dataset().is_some() {
             return;
@@ -80,7 +80,8 @@ impl State {
         }
     }
 
-    /// Selects the dataset at the index that `to` returns for the selected one.
+    /// Selects another dataset. `to` converts the index of the selected dataset to that of the
+    /// other.
     pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
@@ -90,7 +91,7 @@ impl State {
         }
     }
 
-    /// Charts a dataset. If a search hides it, the search is cleared first.
+    /// Charts a dataset. If the list does not contain it, clears the search first.
     pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
         self.pane = Pane::List;
         if Some(dataset) == self.selected && self.dataset().is_some() {
@@ -134,7 +135,8 @@ impl State {
         self.load_table();
     }
 
-    /// Records the columns of a dataset. Loads its rows again if another column was guessed before.
+    /// Records the columns of a dataset. Loads its rows again if the charted column was guessed
+    /// wrong.
     pub(crate) fn on_columns(
         &mut self,
         dataset: DatasetId,
@@ -162,7 +164,7 @@ impl State {
         self.reload_table();
     }
 
-    /// Retries failed requests when they are due.
+    /// Repeats failed requests when their wait is over.
     pub(crate) fn load_failed(&mut self, now: Timestamp) {
         if self.retry_at.take_if(|at| *at <= now).is_none() {
             return;
@@ -182,7 +184,7 @@ impl State {
         }
     }
 
-    /// Records the service's rate limit and the time of the next retry.
+    /// Records the service's rate limit and the time at which failed requests are repeated.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
         if let Some(limit) = why.limit(RETRY_AFTER) {
@@ -209,7 +211,7 @@ impl State {
         self.effects.push(Effect::LoadRows(query));
     }
 
-    /// Handles the response to a query of rows of the charted dataset.
+    /// Handles the response to a query for rows of the charted dataset.
     pub(crate) fn on_rows(&mut self, query: RowsQuery, result: Outcome<RowsPage>, now: Timestamp) {
         if let Some(searched) = self.older.searched_before(&query) {
             self.older = OlderRows::Unknown;
@@ -233,7 +235,7 @@ impl State {
         if query.end.is_none() || self.chart.candles().len() > n_before {
             return;
         }
-        // There can be rows before an empty span.
+        // The span of the query is empty, but there can be rows before it.
         if let Some(probe) = self.older.probe(query) {
             self.ask(probe);
         }
@@ -256,21 +258,22 @@ impl State {
         }
     }
 
-    /// Restricts the resolutions to documented ones and selects the next coarser resolution.
+    /// Allows only documented resolutions and selects the next coarser one.
     fn leave_resolution(&mut self) {
         self.is_documented_only = true;
         self.set_zoom(self.zoom.coarser(self.resolutions()));
     }
 }
 
-/// Returns true if `why` is the refusal of a resolution that is not documented.
+/// Returns true if the service refused `resolution`, which is not documented.
 fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
     !Resolution::DOCUMENTED.contains(&resolution)
         && why.status.is_some_and(|status| UNFIT.contains(&status))
 }
 
 impl State {
-    /// Returns true if `rows` have a new column for which the columns were not loaded again yet.
+    /// Returns true if `rows` have a column that is not in the list of columns. Returns true only
+    /// once for each column.
     pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
         let Some(columns) = self.columns.value() else { return false };
         let n_before = self.new_columns.len();
@@ -280,13 +283,13 @@ impl State {
         self.new_columns.len() > n_before
     }
 
-    /// Charts the next numeric column. The default column follows the last one.
+    /// Charts the next numeric column. After the last column, charts the default column again.
     pub(crate) fn next_column(&mut self) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return;
         };
         let usual = Shape::from_columns(&dataset.metadata, columns);
-        // Bars are charted together first, then column by column.
+        // The four prices of a bar are charted together by default, then one after another.
         let mut others = columns
             .iter()
             .filter(|it| is_number(it) && usual != Shape::Value(it.name.clone()))
@@ -308,11 +311,11 @@ impl State {
         self.load_rows();
     }
 
-    /// Records the columns of a dataset. Values of another column than the displayed one are loaded
-    /// again.
+    /// Records the columns of a dataset. If they change the displayed column, its values are
+    /// loaded again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
         self.known_columns.insert(dataset, columns);
-        // Several times the number of datasets that are read in turn.
+        // Limits the memory. This is several times the number of datasets that are read in turn.
         while self.known_columns.len() > 128 {
             let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
             let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };
@@ -329,8 +332,8 @@ impl State {
         }
     }
 
-    /// Drops the latest values of a dataset, because another column is displayed. They are loaded
-    /// again, for a pinned dataset by reopening its stream.
+    /// Drops the latest values of a dataset, since another column is displayed. They are loaded
+    /// again. For a pinned dataset, this is done by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);
         if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
@@ -343,7 +346,7 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows of the dataset with the oldest values.
+    /// Loads the latest rows of the dataset with values that were read the longest time ago.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;
@@ -354,13 +357,13 @@ impl State {
         }
     }
 
-    /// Returns the datasets to read in turn, which are visible and have no stream.
+    /// Returns the datasets with values that are read in turn: visible datasets without a stream.
     fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
-        // On another screen, values of pinned datasets are streamed.
+        // On other screens, the values of pinned datasets are already streamed.
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
         let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
         let list = self.list();
-        // In a long list, the datasets around the selected one are visible.
+        // Of a long list, only the datasets around the selected one are visible.
         let selected = list.iter().position(|dataset| Some(dataset.id) == self.selected);
         let first = selected
             .filter(|_| self.is_shown)
@@ -369,18 +372,18 @@ impl State {
         listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
-    /// Returns true if this dataset is charted and in view.
+    /// Returns true if the dataset `id` is charted and its chart is in view.
     pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
         self.is_shown && Some(id) == self.selected
     }
 
-    /// Returns true if `query` reads only the latest values, while the chart is not in view.
+    /// Returns true if the chart is out of view and `query` reads the values of a sparkline.
     pub(crate) fn is_sparkline_query(&self, query: RowsQuery) -> bool {
         !self.is_shown && query == sparkline_query(query.dataset)
     }
 
-    /// Returns the wait until the next read of a sparkline. It is short while any values are old, as
-    /// after a change of the screen.
+    /// Returns the wait until values of the next dataset are read. The wait is short while any
+    /// values are old, such as after a change of the screen.
     pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
         let is_old =
             |id| self.sparklines.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
@@ -391,12 +394,13 @@ impl State {
         (ROWS_EVERY / n_others).max(ROWS_APART)
     }
 
-    /// Records the latest rows of a dataset that is not charted.
+    /// Records the latest rows of a dataset that is not charted. Requests its columns if it is
+    /// unclear which one to display.
     pub(crate) fn add_sparkline_rows(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
         let listed = self.list().iter().find(|one| one.id == dataset);
         let (Some(listed), Rows::Raw(rows)) = (listed, rows) else { return };
         let shape = self.shape_for(dataset, &listed.metadata, rows.first());
-        // A row with a single number needs no list of columns.
+        // If a row has a single number, the displayed column is clear without a list of columns.
         let n_numbers = rows
             .first()
             .map_or(0, |row| row.values.values().filter(|value| value.as_f64().is_some()).count());
@@ -406,13 +410,14 @@ impl State {
         self.store_sparkline(dataset, shape.as_ref(), rows, now);
     }
 
-    /// Records a failure to read the latest rows of a dataset, so that the next dataset is read.
+    /// Records a failure to read the latest rows of a dataset, so that another dataset is the
+    /// next.
     pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
         let spark = self.sparklines.entry(dataset);
         spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
     }
 
-    /// Records rows of the charted dataset, in ascending or descending order.
+    /// Records rows of the charted dataset, in ascending or descending order, for its sparkline.
     pub(crate) fn update_own_sparkline<'a>(
         &mut self,
         rows: impl IntoIterator<Item = &'a NamedRow>,
@@ -442,7 +447,7 @@ impl State {
     }
 }
 
-/// Returns the query for a sparkline.
+/// Returns the query for the values of a sparkline.
 fn sparkline_query(dataset: DatasetId) -> RowsQuery {
     RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }

@@ -37,14 +37,14 @@ impl State {
     pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
-            // The stream repeats missed rows. Missed buckets have to be loaded.
+            // The stream repeats rows that were missed, but not the service's buckets.
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 if was_lost && self.chart.resolution() != Resolution::Raw {
                     self.load_rows();
                 }
             }
-            // Late rows can have been missed.
+            // The service cannot tell which rows were missed.
             StreamEvent::Reset => self.load_rows(),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
@@ -59,7 +59,8 @@ impl State {
         }
     }
 
-    /// Starts to hold back rows. If paused, resumes and adds the held rows.
+    /// Pauses: holds back rows of the stream. If paused already, resumes and adds the rows that
+    /// were held back.
     pub(crate) fn pause(&mut self, now: Timestamp) {
         let Some(held) = self.live.held.take() else {
             self.live.held = Some(HeldRows::default());
@@ -96,7 +97,7 @@ impl State {
         }
     }
 
-    /// Loads the latest buckets again, unless another request is pending.
+    /// Loads the latest buckets again, unless another query is pending.
     fn load_again(&mut self) {
         if let Some(query) = self.newest_rows(BUCKETS_AGAIN)
             && self.chart.resolution() != Resolution::Raw
@@ -108,7 +109,7 @@ impl State {
 }
 
 impl State {
-    /// Starts or stops reading the latest values for the Overview screen.
+    /// Starts or stops reading latest values for the Overview screen.
     pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) {
         self.is_in_overview = is_in_overview;
         if self.is_connected || !is_in_overview {
@@ -116,7 +117,7 @@ impl State {
         }
     }
 
-    /// Restores the pins of an earlier session, each by id and name.
+    /// Restores the pins of an earlier session. Each has an id and a name.
     pub(crate) fn restore_pins(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
         for (dataset, name) in datasets {
             if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
@@ -125,8 +126,8 @@ impl State {
         }
     }
 
-    /// Loads missing details of pins from the list. If a pin is not listed, requests them from the
-    /// service.
+    /// Completes pins without details: from the list if it contains the dataset, otherwise by a
+    /// request to the service.
     pub(crate) fn load_pins(&mut self, now: Timestamp) {
         let pins = self.pins.iter().filter(|pin| pin.details.value().is_none());
         for dataset in pins.map(|pin| pin.dataset).collect::<Vec<_>>() {
@@ -141,8 +142,8 @@ impl State {
         }
     }
 
-    /// Records the details of a pinned dataset. A deleted or invisible one is unpinned. Other
-    /// failures are retried.
+    /// Handles the details of a pinned dataset. Unpins a dataset that is deleted or not visible.
+    /// Other failures are recorded, and the request is repeated later.
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
@@ -203,7 +204,7 @@ impl State {
         }
     }
 
-    /// Unpins a dataset. The chart in view still needs its stream.
+    /// Unpins a dataset. Closes its stream unless the chart in view needs it.
     fn unpin(&mut self, dataset: DatasetId) {
         self.pins.retain(|pin| pin.dataset != dataset);
         if !self.is_charted(dataset) {
@@ -211,7 +212,7 @@ impl State {
         }
     }
 
-    /// Handles an event on the stream of a dataset that can be pinned.
+    /// Handles an event of the stream of `dataset`, if it is pinned.
     pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &RowsEvent, now: Timestamp) {
         let Some(idx) = self.pins.iter().position(|pin| pin.dataset == dataset) else { return };
         self.pins[idx].live.on_event(news, now);
@@ -222,7 +223,7 @@ impl State {
     }
 }
 
-/// Maximum length of the dataset's name in a file name.
+/// Maximum length of a dataset's name within a file name.
 const NAME_MAX: usize = 48;
 
 impl State {
@@ -241,7 +242,7 @@ impl State {
         self.pane = Pane::Chart;
     }
 
-    /// Starts the export of the form.
+    /// Starts the export that is described by the form.
     pub(crate) fn begin_export(&mut self) {
         let path = self.export.path.value().trim().to_owned();
         let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return };
@@ -265,7 +266,8 @@ impl State {
         let (Some(first), Some(last)) = (candles.first(), candles.last()) else {
             return (None, None);
         };
-        // A bucket has the timestamp of its start, so the range ends one bucket later.
+        // A bucket has the timestamp of its start, so the range ends one bucket after the last
+        // timestamp.
         let end = last.timestamp + self.chart.resolution().bucket().unwrap_or_default();
         let back = |hours| Some(end - Duration::from_hours(hours));
         match self.export.range {

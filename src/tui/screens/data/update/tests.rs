@@ -17,7 +17,7 @@ use crate::state::resource::Failure;
 
 const NOW: i64 = 1_700_000_000;
 
-/// Returns the effects of `act`.
+/// Returns the effects that `act` requests.
 fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
     state.effects.clear();
     act(state);
@@ -55,7 +55,7 @@ fn page(datasets: &[Dataset]) -> DatasetsPage {
     DatasetsPage { n_datasets: None, datasets: datasets.to_vec(), has_more: false }
 }
 
-/// Returns a row of a dataset with one value.
+/// Returns a row with a single value.
 fn row(second: i64, value: f64) -> NamedRow {
     let values = BTreeMap::from([("value".to_owned(), Value::Float(value))]);
     NamedRow { timestamp: at(second), values }
@@ -83,7 +83,7 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
     )
 }
 
-/// Like [`answered`], at second `second` and with a row of that time.
+/// Like [`answered`], at second `second` and with a row of this time.
 fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
     for effect in effects {
         if let Effect::LoadRows(query) = effect {
@@ -99,7 +99,8 @@ fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     take(state, DataEvent::Stream { dataset, news: StreamEvent::Item(rows) }, 0)
 }
 
-/// Returns the visible screen with two datasets and no rows yet, and the effects requested so far.
+/// Returns the Data screen in view with two datasets and no rows yet, and the effects requested so
+/// far.
 fn opened() -> (State, Vec<Effect>) {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, State::show), []);
@@ -435,7 +436,7 @@ fn columns_that_contradict_the_guess_reload_the_rows() {
     assert_eq!(closes(&state), [2.0]);
 }
 
-/// Columns of these types, in the order of the service.
+/// Returns columns with these names and types, in the service's order.
 fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
     let column = |(number, (name, dtype)): (i64, &(&str, Dtype))| Column {
         id: number,
@@ -447,7 +448,7 @@ fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
     (1..).zip(columns).map(column).collect()
 }
 
-/// Returns a row with these values.
+/// Returns a row with these columns and values.
 fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     NamedRow { timestamp: at(second), values: values.collect() }

@@ -24,22 +24,23 @@ use crate::widget::candles::{Candles, Overlay};
 use crate::widget::line::{self, Lines, Point};
 use crate::widget::{format, paint, pane, stats};
 
-/// Width of the charted column's name, before its value.
+/// Width of the name of the charted column, which precedes its value.
 const NAME_WIDTH: usize = 20;
 
-/// Lengths of the plain averages.
+/// Numbers of candles of the simple moving averages.
 const AVERAGES: [usize; 2] = [20, 50];
 
-/// Lengths of the exponential averages.
+/// Numbers of candles of the exponential averages.
 const EXPONENTIAL: [usize; 2] = [12, 26];
 
-/// Length of the mean of Bollinger bands, and their distance from it in deviations.
+/// Number of candles of the mean of Bollinger bands, and distance of the bands from it in standard
+/// deviations.
 const BANDS: (usize, f64) = (20, 2.0);
 
-/// Number of missing rows that interrupts a line.
+/// Number of consecutive missing rows at which a line is interrupted.
 const MISSING: u32 = 6;
 
-/// Rows above a chart: its numbers, the choices, the numbers of the crosshair.
+/// Number of rows above a chart: its numbers, the choices, and the numbers at the crosshair.
 const HEAD_HEIGHT: u16 = 3;
 
 /// Draws the pane of the chart.
@@ -53,9 +54,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let inside = pane::Pane::new("Chart").focus(focus).draw(area, buf, theme);
         return draw_centered(buf, inside, &[("nothing selected", theme.muted)]);
     };
-    // A long name is cut to half of the border.
+    // A long name gets half of the border.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
-    // Leaves space for the corners, the spaces, and some of the border next to both titles.
+    // Space for facts on the border, without corners, spaces, and some of the border next to both
+    // texts.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let pane = pane::Pane::new(title).focus(focus);
     let body = pane.draw(area, buf, theme);
@@ -63,11 +65,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
-/// Draws the content of the pane. Returns the last visible candle if later candles are out of view.
+/// Draws the content of the pane. Returns the last visible candle, or `None` if it is the latest
+/// one.
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
-    // The export form is above the chart.
+    // The form of an export takes three rows above the chart.
     let [form, body] = split_rows(area, if is_exported { 3 } else { 0 });
     if is_exported {
         draw_export(form, buf, frame);
@@ -101,7 +104,7 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     seen.last().copied().filter(|last| last.timestamp < newest)
 }
 
-/// Draws the form of an export: its file and its range.
+/// Draws the form of an export: the path of its file and its range.
 fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (export, theme) = (&frame.state.data.export, frame.theme);
     paint::text(buf, area, (0, 0), "export to", theme.muted);
@@ -123,7 +126,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }
 
-/// Returns the progress of the export.
+/// Describes the progress of the export. `None` if there is none.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
     let n_rows = format::counted(progress.rows, "row");
@@ -133,7 +136,8 @@ fn export_note(export: &Export) -> Option<String> {
     Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }
 
-/// Returns facts for the border: the resolution, the open bucket, the state of the stream.
+/// Returns the facts on the border: resolution, open bucket or end of the visible history, and
+/// state of the stream.
 fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static> {
     let (state, now) = (&frame.state.data, frame.state.now);
     let resolution = state.chart.resolution();
@@ -163,8 +167,8 @@ fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static>
     join_facts(parts, room)
 }
 
-/// Returns the start of the latest bucket, if it is open: by the clock, or because its rows still
-/// arrive.
+/// Returns the start of the latest bucket if it is open: it ends in the future, or rows within it
+/// still arrive.
 fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     let (data, now) = (&frame.state.data, frame.state.now);
     let newest = data.chart.nth_newest(0)?.timestamp;
@@ -175,31 +179,32 @@ fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
 
 /// Visible part of a chart.
 struct Window<'a> {
-    /// Number of candles out of view on the right.
+    /// Number of later candles that are out of view on the right.
     n_newer: usize,
-    /// Number of free slots after the latest candle.
+    /// Number of free slots after the last candle.
     n_free: usize,
     seen: &'a [Bucket],
-    /// The visible candles, preceded by those that the averages need, and followed by all later ones.
+    /// The visible candles, preceded by candles for the averages and followed by all later
+    /// candles.
     extended: &'a [Bucket],
 }
 
 impl<'a> Window<'a> {
-    /// Returns the part of a chart with `n_shown` candles: the latest candles, or an earlier part that
-    /// shows the crosshair, shifted by half charts.
+    /// Returns the part of a chart with `n_shown` candles. These are the latest candles, or an
+    /// earlier part that contains the crosshair. Parts are half a chart apart.
     fn new(state: &'a State, n_shown: usize) -> Self {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
-        // A live chart moves by an eighth of its width at a time, since each move redraws nearly
-        // all of its cells.
+        // A live chart moves by an eighth of its width at a time. A move redraws nearly all of its
+        // cells.
         let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);
         let start = end.saturating_sub(n_shown - n_free);
         let seen = all.get(start..end).unwrap_or(&[]);
-        // Averages need candles before the first visible one: a day of the finest buckets for the
-        // volume-weighted mean.
+        // The averages need candles before the first visible one. The volume-weighted mean needs
+        // the most: a day of five-minute buckets.
         let extended = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
         Self { n_newer, n_free, seen, extended }
     }
@@ -239,13 +244,13 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
     window.seen
 }
 
-/// Returns the full scale of shares, if the unit of the dataset is percent.
+/// Returns a scale from 0 to 100 if all values are shares in percent.
 fn share_scale(frame: Frame<'_>, seen: &[Bucket]) -> Option<Scale> {
     let values = seen.iter().flat_map(|candle| [candle.low, candle.high]);
     rows::share_scale(frame.state.data.unit(), values)
 }
 
-/// Returns the indicators of `candles`, the most important first.
+/// Returns the indicators of `candles`, most important first.
 fn indicators(
     chosen: Indicators,
     resolution: Resolution,
@@ -261,7 +266,8 @@ fn indicators(
         Indicators::Off => Vec::new(),
         Indicators::Averages => {
             let mut lines = AVERAGES.map(mean).to_vec();
-            // The volume-weighted mean starts again each day, so it is not defined for buckets of a day.
+            // The volume-weighted mean starts anew each day, so it has no meaning for daily
+            // buckets.
             if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
                 lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
             }
@@ -277,7 +283,7 @@ fn indicators(
     lines.map(|((name, values), style)| Overlay { name, values, style }).collect()
 }
 
-/// Draws a line through the closes. Returns the visible candles.
+/// Draws a line through the closing values. Returns the visible candles.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
@@ -319,16 +325,16 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
     seen
 }
 
-/// Returns the usual interval of the latest rows.
+/// Returns the usual interval between the latest rows.
 fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
-    /// Number of rows for the usual interval.
+    /// Number of rows from which the interval is determined.
     const ROWS: usize = 512;
     let times =
         candles.iter().skip(candles.len().saturating_sub(ROWS)).map(|candle| candle.timestamp);
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
-/// Draws the latest visible value and its change over the visible candles.
+/// Draws the last visible value and the change since the first visible value.
 fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
@@ -349,7 +355,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     }
     let moved = format!(" {} {}", rows::arrow(change), format::signed(change, decimals));
     spans.push(Span::styled(moved, style));
-    // The change of a percentage is in percentage points.
+    // The difference of two percentages is in percentage points.
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
     } else if percent.is_finite() {
@@ -361,7 +367,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     let price = |(label, value)| labeled(label, number(value), theme);
     let prices = [("   O ", first.open), ("  H ", high), ("  L ", low)].map(price);
     let volume = (volume > 0.0).then(|| labeled("  V ", format::compact(volume), theme));
-    // Parts that do not fit are left out, not cut.
+    // A part that does not fit is omitted as a whole.
     for part in prices.into_iter().chain(volume) {
         let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
         if width > area.width.into() {
@@ -376,15 +382,16 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     }
 }
 
-/// Formats a number after its label.
+/// Returns a label and a number as styled text.
 fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>; 2] {
     [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
 }
 
-/// A word above the chart and its click target.
+/// Styled word above the chart, and the target of a click on it.
 type Choice = (Span<'static>, Option<Target>);
 
-/// Draws the choices and highlights the active ones.
+/// Draws the words that select the kind of chart, the indicators and the resolution. Highlights
+/// the selected ones.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };
@@ -399,7 +406,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         shown.chain([gap("│")]).collect()
     };
     let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
-    // Only the names of the indicators are needed, so one candle is enough.
+    // Only the names of the indicators are needed, for which one candle is enough.
     let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
     let lines = indicators(state.indicators, state.chart.resolution(), newest, theme);
     let name = |line: &Overlay| {
@@ -424,7 +431,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         });
         choices.collect()
     };
-    // With little space, the least important words are left out.
+    // From complete to short: if there is little space, less important words are omitted.
     let choices = [
         [all.clone(), names.clone(), resolutions(true)].concat(),
         [all.clone(), names, resolutions(false)].concat(),
@@ -444,7 +451,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Formats the time of a candle with the precision of its resolution.
+/// Formats the time of a candle as precisely as the resolution requires.
 fn candle_time(time: Timestamp, resolution: Resolution, frame: Frame<'_>) -> String {
     match resolution {
         Resolution::Raw => format::clock_as_of(time, frame.state.now),

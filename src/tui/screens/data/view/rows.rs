@@ -1,4 +1,4 @@
-//! Rows of datasets as text, and cards of pinned datasets.
+//! Draws rows of datasets as text, and cards of pinned datasets.
 
 use std::cmp::Ordering;
 
@@ -31,7 +31,7 @@ const STAMP_WIDTH: u16 = 19;
 /// Minimum gap between two columns.
 const GAP: u16 = 2;
 
-/// A column of texts, with its title and its width.
+/// A column of texts, with a title and a width.
 struct TextColumn {
     title: Line<'static>,
     cells: Vec<Line<'static>>,
@@ -39,7 +39,8 @@ struct TextColumn {
 }
 
 impl TextColumn {
-    /// Returns a column with the width of the widest of `texts`, or of `name` up to `name_max`.
+    /// Returns a column that is as wide as the widest of `texts`. A wider `name` widens it to at
+    /// most `name_max`.
     fn new(name: &str, name_max: usize, texts: Vec<String>) -> Self {
         let widths = texts.iter().map(|text| text.width());
         let width = widths.chain([name.width().min(name_max)]).max().unwrap_or(0);
@@ -52,7 +53,7 @@ impl TextColumn {
     }
 }
 
-/// Returns a table of the columns, with titles.
+/// Returns a table with the titles and cells of `columns`.
 fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static> {
     let widths: Vec<u16> = columns.iter().map(|column| column.width).collect();
     let n_rows = columns.first().map_or(0, |column| column.cells.len());
@@ -76,7 +77,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             None => draw_centered(buf, area, &[("no rows", theme.muted)]),
         };
     }
-    // The last row describes the position.
+    // The last line describes the position of the selection.
     let [body, last] = split_rows(area, area.height - 1);
     let n_shown = usize::from(body.height - 1);
     let chosen = table.selected_idx();
@@ -94,7 +95,8 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     for name in names.into_iter().skip(n_hidden) {
         let cells = || shown.iter().map(|row| row.values.get(name));
         let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
-        // A float that is a whole number is parsed as an integer.
+        // A float without a fraction was parsed as an integer. If the column has other floats, it
+        // is formatted like them.
         let has_floats = cells().flatten().any(|value| matches!(value, Value::Float(_)));
         let texts = cells().map(|value| match value {
             Some(number @ Value::Integer(_)) if has_floats => {
@@ -115,7 +117,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let rows = into_table(columns, theme.text).row_highlight_style(theme.sel);
     StatefulWidget::render(rows, body.intersection(buf.area), buf, &mut selection);
     paint::row_style(buf, body, 0, head_style);
-    // Hints at hidden columns are at both ends.
+    // An ellipsis at either end stands for hidden columns.
     if n_hidden > 0 {
         paint::text(buf, body, (STAMP_WIDTH + 1, 0), "…", head_style);
     }
@@ -125,7 +127,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
-/// Describes the position and further rows that are not loaded.
+/// Describes the position of the selection, and whether further rows can be loaded.
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
@@ -148,10 +150,10 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     }
 }
 
-/// Maximum width of a title that makes a column wider.
+/// Width up to which a title can widen its column.
 const TITLE_MAX: usize = 12;
 
-/// Draws the pane of the latest rows.
+/// Draws the tape, the pane of the latest rows.
 pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
         return;
@@ -172,14 +174,14 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
     let main = column.map(|column| main_column(column, &numbers(&shown, column), theme));
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
-    // In a narrow tape, the title is the date of the latest row.
+    // If a tape is too narrow for a date in each row, its title is the date of the latest row.
     let has_dates = !is_today && body.width >= 44;
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
     let title_width = u16::try_from(title.len()).unwrap_or(u16::MAX);
-    // Width of date and time, or of a time of day.
+    // Width of a date with a time, or of a time only.
     let time_width = if has_dates { 19 } else { title_width.max(8) };
     let time = |row: &&NamedRow| {
         let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
@@ -201,13 +203,13 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         room = left;
         columns.push(other);
     }
-    // Free space is between the columns, so that they span the pane.
+    // Free space is distributed between the columns, so that they fill the pane.
     let rows = into_table(columns, theme.muted).flex(Flex::SpaceBetween);
     Widget::render(rows, body.intersection(buf.area), buf);
     paint::row_style(buf, body, 0, theme.muted.bold());
 }
 
-/// Returns the scroll position of the tape, or the state of the stream.
+/// Returns the scroll position of the tape. If it is not scrolled, the state of the stream.
 fn tape_info(frame: Frame<'_>) -> String {
     let state = &frame.state.data;
     match state.n_tape_above() {
@@ -219,15 +221,15 @@ fn tape_info(frame: Frame<'_>) -> String {
     }
 }
 
-/// Returns the numbers of column `name`.
+/// Returns the numbers in column `name`. `None` for rows without one.
 fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
     rows.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
 }
 
-/// Returns the charted column: each value, with an arrow for its change.
+/// Returns the charted column. An arrow after each value shows the change since the previous row.
 fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
     let mut main = text_column(name, values);
-    // An arrow and the space before it.
+    // Space for the arrow after a value.
     main.width += 2;
     main.title.push_span("  ");
     let value = |y: usize| values.get(y).copied().flatten();
@@ -240,16 +242,16 @@ fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn 
     main
 }
 
-/// Returns a numeric column with common decimals, or with four digits if the numbers are long.
+/// Returns a column of numbers with the same number of decimals. Long numbers are shortened.
 fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
     let decimals = format::decimals_for(values.iter().copied().flatten());
-    // Maximum width of a number in full.
+    // A number of more than 14 characters is shortened.
     let short = |value| format::short(value, decimals, 14);
     let texts = values.iter().map(|value| format::or_none(*value, short)).collect();
     TextColumn::new(name, TITLE_MAX, texts)
 }
 
-/// Returns the symbol of a change.
+/// Returns an arrow for the direction of a change.
 pub(super) fn arrow(change: f64) -> char {
     match change.partial_cmp(&0.0) {
         Some(Ordering::Greater) => '▲',
@@ -258,8 +260,8 @@ pub(super) fn arrow(change: f64) -> char {
     }
 }
 
-/// Returns the other columns of a row, and true for numeric columns. The volume is first, followed by
-/// other numbers by name and the rest by name.
+/// Returns the names of all columns of `row` except `column`, and true for numbers. The volume is
+/// first, followed by other numbers and by the rest, each sorted by name.
 fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
     let values = row.into_iter().flat_map(|row| &row.values);
     let mut names: Vec<_> = values
@@ -273,8 +275,8 @@ fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'
 /// Minimum width and height of a card.
 const CARD: (u16, u16) = (34, 4);
 
-/// Returns the height of the pane for `n_pins` pins in `width` columns, including borders. The height is
-/// 0 without pins.
+/// Returns the height of the pane for `n_pins` pins in `width` columns, including its border. 0
+/// without pins.
 pub(crate) fn pins_height(n_pins: usize, width: u16) -> u16 {
     let n_across = across(n_pins, width);
     let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
@@ -298,8 +300,8 @@ pub(crate) fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_cards(inside, buf, &watched, frame);
 }
 
-/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the places of the drawn
-/// cards.
+/// Draws a card for each of `watched` into `area`, as tall as possible. Returns the index and the
+/// area of each drawn card.
 pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,
@@ -309,7 +311,7 @@ pub(crate) fn draw_cards(
     let n_across = across(watched.len(), area.width.saturating_add(4));
     let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
     let height = (area.height.saturating_add(1) / n_rows).saturating_sub(1);
-    // A taller card would not show more of a line with a few values.
+    // A card has few values, so a line in a taller card would show nothing more.
     let height = height.clamp(CARD.1, 20);
     let pitch = area.width / n_across.max(1);
     let mut places = Vec::new();
@@ -337,7 +339,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         return;
     }
     let theme = frame.theme;
-    // The stream of a pinned dataset has its own note on reconnecting.
+    // The stream of a pinned dataset reports on its own that it reconnects.
     let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
     let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
     let is_up = one.pin.map(|pin| pin.live.is_up());
@@ -366,7 +368,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         paint::text(buf, area, (x + 1, 0), &format::fit(column, room), theme.muted);
     }
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    // A sparkline with the maximum number of values spans the card.
+    // A sparkline with the maximum number of values is as wide as the card.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
     let all = || values.iter().copied();
     if let Some(scale) = share_scale(one.unit, all()).or_else(|| Scale::over(all(), 0.0)) {
@@ -383,7 +385,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
     }
 }
 
-/// Draws the change of a card's values at the right of a row, if it fits into `room` columns.
+/// Draws the change of a card's values at the right end of `row`, if it fits into `room` columns.
 fn draw_move(
     row: Rect,
     buf: &mut Buffer,
@@ -398,7 +400,7 @@ fn draw_move(
     let by = format::signed(change, format::decimals_for(values.iter().copied()));
     let (moved, style) = match arrow(change) {
         _ if change == 0.0 => ("unchanged".to_owned(), theme.muted),
-        // The change of a percentage is in percentage points.
+        // The difference of two percentages is in percentage points.
         arrow if one.unit == PERCENT => (format!("{arrow} {by} points"), theme.signed(change)),
         arrow if percent.is_finite() => {
             (format!("{arrow} {}%", format::percent(percent)), theme.signed(change))
@@ -416,7 +418,7 @@ fn draw_move(
     }
 }
 
-/// Describes the state of a dataset's stream or the age of its values.
+/// Describes the state of a dataset's stream, or the age of its values if it has no stream.
 fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     let text = one.spark.and_then(RecentValues::text);
     if let Some(pin) = one.pin {
@@ -436,25 +438,26 @@ fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     }
 }
 
-/// Returns the full scale of shares, if all `values` are shares.
+/// Returns a scale from 0 to 100 if the unit is percent and all `values` are within it.
 pub(crate) fn share_scale(unit: &str, values: impl IntoIterator<Item = f64>) -> Option<Scale> {
     let mut values = values.into_iter().filter(|value| value.is_finite());
     let is_share = unit == PERCENT && values.all(|value| (0.0..=100.0).contains(&value));
     Scale::between(0.0, 100.0).filter(|_| is_share)
 }
 
-/// The values of a card.
+/// The values of a card and how they are drawn.
 #[derive(Clone, Copy)]
 struct Trace<'a> {
     values: &'a [f64],
-    /// Number of values that span the card.
+    /// Number of values that are as wide as the card.
     n_kept: usize,
     /// Unit of the values.
     unit: &'a str,
     scale: Scale,
 }
 
-/// Draws the ends of the scale at the right of `area`. Returns the remaining area.
+/// Draws the highest and the lowest value of the scale at the right of `area`. Returns the
+/// remaining area.
 fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Rect {
     let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
     if area.height < 2 || (is_flat && trace.unit != PERCENT) {
@@ -463,11 +466,11 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     let values = || trace.values.iter().copied();
     let is_share = share_scale(trace.unit, values()).is_some();
     let decimals = if is_share { 0 } else { format::decimals_for(values()) };
-    // A number at an end of the scale has at most nine columns.
+    // The values have space for nine characters.
     let text = |value| format::short(value, decimals, 9);
     let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
-    // Minimum number of columns for a line next to its scale.
+    // With fewer than 20 columns left for the line, the scale has no values.
     let rest = area.width.checked_sub(width).filter(|rest| *rest >= 20);
     let Some(rest) = rest else { return area };
     paint::text_before(buf, area, (area.width, 0), &high, theme.muted);
@@ -475,7 +478,7 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     Rect { width: rest, ..area }
 }
 
-/// Draws values as a line, the latest at the right end.
+/// Draws values as a line. The latest value is at the right end.
 fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     let Trace { values, n_kept, scale, .. } = *trace;
     let area = draw_ends(area, buf, trace, theme);
@@ -489,7 +492,7 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
         let x = dots(n_dots) - dots(shown.len() - idx) * step;
         value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height })
     }));
-    // The tint below a lower line would look like stairs.
+    // In a lower area, a tint below the line would look like stairs.
     if area.height >= 3 {
         layer.wash(area, buf, theme);
     }

@@ -28,14 +28,14 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-/// Returns the effects of `act`.
+/// Returns the effects that `act` requests.
 fn effects_of(state: &mut state::State, act: impl FnOnce(&mut state::State)) -> Vec<Effect> {
     state.data.effects.clear();
     act(state);
     std::mem::take(&mut state.data.effects)
 }
 
-/// Returns the next of a reproducible sequence of pseudorandom numbers from 0 to 1.
+/// Returns the next number of a reproducible pseudorandom sequence, from 0 to 1.
 fn noise(seed: &mut u64) -> f64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
@@ -57,7 +57,7 @@ fn dataset(number: i64, name: &str, source: &str, frequency: &str) -> Dataset {
     }
 }
 
-/// Returns one-minute bars, oldest first.
+/// Returns bars for consecutive minutes, oldest first.
 fn bars(n: u32, seed: u64, start: f64) -> Vec<NamedRow> {
     let (mut seed, mut price) = (seed, start);
     let first = Resolution::FiveMinutes.bucket_start(now()) - Duration::from_mins(1) * n;
@@ -89,7 +89,7 @@ fn bars(n: u32, seed: u64, start: f64) -> Vec<NamedRow> {
         .collect()
 }
 
-/// Returns a load for each second, oldest first.
+/// Returns load values for consecutive seconds, oldest first.
 fn loads(n: u32, seed: u64) -> Vec<NamedRow> {
     let (mut seed, mut load) = (seed, 30.0_f64);
     (0..n)
@@ -123,7 +123,8 @@ fn newest_first(mut rows: Vec<NamedRow>) -> Rows {
     Rows::Raw(rows)
 }
 
-/// Returns the screen with four datasets. The first one is open with its rows and its stream.
+/// Returns the Data screen with four datasets. The one called `name` is selected, with its rows
+/// and its stream.
 fn opened(name: &str) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();
@@ -171,7 +172,7 @@ fn opened(name: &str) -> state::State {
     state
 }
 
-/// Adds two weeks of buckets, latest first, to `state` at five minutes.
+/// Selects five-minute buckets and adds two weeks of them.
 fn with_buckets(mut state: state::State) -> state::State {
     let effects = effects_of(&mut state, |state| state.data.act(Action::Coarser, now()));
     let fold = |bars: &[NamedRow]| {
@@ -202,7 +203,7 @@ fn with_buckets(mut state: state::State) -> state::State {
     state
 }
 
-/// Shows the rows as a table, some rows down.
+/// Shows the table of rows, with a selection some rows down.
 fn with_table(mut state: state::State) -> state::State {
     let mut asked = effects_of(&mut state, |state| state.data.act(Action::RowsTable, now()));
     let mut rows = bars(1_200, 7, 67_431.0);
@@ -258,7 +259,7 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     state.data.act(Action::NextPane, now());
     let newest = state.data.chart.nth_newest(0).unwrap().close;
     let newest = format::grouped(newest, 2);
-    // Only the chart, because the list still shows the latest values.
+    // Only the chart is compared, because the list still shows the latest values.
     let text = |state: &state::State| {
         let shown = harness::framed_text(&drawn(state, 120, 30, theme::Name::Dark));
         shown
@@ -276,7 +277,8 @@ fn latest_value_is_hidden_while_the_chart_shows_the_past() {
     check("data_history_120x30", &state, 120, 30);
 }
 
-/// Returns the screen with a dataset that has these columns and rows. The latest row is first.
+/// Returns the Data screen with a single dataset that has these columns and rows, latest row
+/// first.
 fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
     let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
     state.data.show();

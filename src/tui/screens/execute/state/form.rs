@@ -1,4 +1,4 @@
-//! The state of the form: its fields, their errors, and its request.
+//! The state of the form: its fields, their errors, and the request that it describes.
 
 mod checks;
 
@@ -22,75 +22,75 @@ const N_NODES_MAX: i64 = 10_000;
 /// Maximum timeout in seconds, which is the maximum run limit of a node.
 const SECONDS_MAX: i64 = 3_600;
 
-/// Maximum number of datasets offered as input.
+/// Maximum number of datasets that are offered as input.
 const DATASETS_MAX: usize = 250;
 
-/// Default window of a dataset.
+/// Default length of the window of a dataset.
 const WINDOW_FIRST: &str = "24h";
 
-/// Field of the form. The names are the labels.
+/// Field of the form. The serialized names are the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum FormField {
-    /// Name of a function of the head, a content id, or the path of a local module. Fills in the
-    /// next two fields.
+    /// Name of a function, a content id, or the path of a local module. A known function fills in
+    /// the next two fields.
     Function,
-    /// The function's content id.
+    /// Content id of the function.
     #[strum(serialize = "id")]
     FunctionId,
-    /// Method: the file of the function to execute.
+    /// Method: file inside the function that is executed.
     Method,
     /// Number of nodes that execute the function.
     Nodes,
-    /// Group of the nodes that execute the function.
+    /// Group of nodes from which the executing nodes are chosen.
     Subgroup,
-    /// Required attributes of the nodes.
+    /// Attributes that a node must have to be chosen.
     Selector,
     Arguments,
     Environment,
-    /// The source of standard input.
+    /// Kind of source of standard input.
     #[strum(serialize = "stdin")]
     Source,
-    /// Standard input: the text, a file path, or a dataset and a window.
+    /// Content of standard input: a text, the path of a file, or a dataset and a window.
     #[strum(serialize = "")]
     Stdin,
-    /// Seconds for which the head waits for nodes.
+    /// Maximum wait for nodes in seconds.
     Timeout,
     /// Maximum run time of the function in seconds.
     #[strum(serialize = "run limit")]
     RunLimit,
 }
 
-/// The hint or error of a field.
+/// Result of checking a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Valid, with a hint.
+    /// Valid. The text is a hint.
     Fit(String),
-    /// Valid, but the head can refuse it.
+    /// Valid, but the head can refuse the value. The text is the reason.
     Doubtful(String),
-    /// Invalid, with the error.
+    /// Invalid. The text is the error.
     Unfit(String),
 }
 
-/// A field. Its error is shown after the field was left once.
+/// State of a field.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     pub(crate) text: Field,
-    /// True if the field was left once.
+    /// True if the field has lost the focus before. Its error is shown from then on.
     pub(crate) is_left: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
-    /// Functions of the head, each content once.
+    /// Functions of the head. A function that is listed under several names occurs once.
     pub(crate) functions: Vec<FunctionBody>,
-    /// Additional names of content, by its id.
+    /// Further names of functions, by content id.
     other_names: BTreeMap<String, Vec<String>>,
-    /// Names of datasets, offered as input.
+    /// Names of datasets that are offered as input.
     pub(crate) datasets: Vec<String>,
-    /// The source of standard input.
+    /// Kind of source of standard input.
     pub(crate) source: Source,
-    /// True if known values are listed below the focused field.
+    /// True if the list of known values is open below the focused field.
     pub(crate) is_open: bool,
     places: [Place; FormField::VARIANTS.len()],
     /// The focused field.
@@ -117,14 +117,14 @@ impl Default for Form {
 }
 
 impl Check {
-    /// Returns true if the field does not prevent a request.
+    /// Returns true if the value of the field can be sent.
     pub(crate) const fn is_fit(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }
 }
 
 impl Form {
-    /// Returns a field and its state.
+    /// Returns the state of a field.
     pub(crate) fn place(&self, field: FormField) -> &Place {
         &self.places[field as usize]
     }
@@ -134,13 +134,14 @@ impl Form {
         self.place(field).text.value()
     }
 
-    /// Returns the focused text field, or `None` if the focused field is a choice.
+    /// Returns the text field that has focus, or `None` if the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focus != FormField::Source;
         is_text.then_some(&mut self.places[self.focus as usize].text)
     }
 
-    /// Replaces the text by a pasted function id or path. Returns true if it was one.
+    /// Replaces the name of the function by a pasted content id or path. Returns false if `text`
+    /// is neither.
     pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
@@ -151,7 +152,7 @@ impl Form {
         false
     }
 
-    /// Handles an edit of the focused field.
+    /// Handles a change of the focused field.
     pub(crate) fn edited(&mut self) {
         match self.focus {
             FormField::Function => {
@@ -174,20 +175,21 @@ impl Form {
         }
     }
 
-    /// Fills in the name of the function with this id and method.
+    /// Fills in the name of the function that the form's id and method identify. Clears the name
+    /// if it is unknown.
     fn set_name(&mut self) {
         let name = self.function().map(|(_, function)| function.name.clone());
         self.set(FormField::Function, &name.unwrap_or_default());
     }
 
-    /// Returns the path of a local module that has to be uploaded first.
+    /// Returns the path of a local module, if the form names one that has to be uploaded.
     pub(crate) fn file(&self) -> Option<&str> {
         let text = self.text(FormField::Function).trim();
         let is_known = self.functions.iter().any(|it| self.names_of(it).any(|name| name == text));
         (is_path(text) && !is_known).then_some(text)
     }
 
-    /// Selects a function that was added to the head.
+    /// Selects a function that was uploaded to the head.
     pub(crate) fn added(&mut self, function: &FunctionBody) {
         if !self.functions.contains(function) {
             let mut functions = std::mem::take(&mut self.functions);
@@ -199,7 +201,8 @@ impl Form {
         self.is_filled = true;
     }
 
-    /// Returns the known function of the form, unless another one is being searched for.
+    /// Returns the known function that the form describes, or `None` while the name is a search
+    /// for another one.
     pub(crate) fn chosen_function(&self) -> Option<&FunctionBody> {
         let text = self.text(FormField::Function).trim();
         let (_, function) = self.function()?;
@@ -208,8 +211,8 @@ impl Form {
         is_it.then_some(function)
     }
 
-    /// Returns the known functions with the typed text in their names, and the index of the selected
-    /// function. Returns all functions if one is selected.
+    /// Returns the known functions with names that contain the typed text, and the index of the
+    /// selected function. If a function is selected, returns all functions.
     pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();
         let chosen = self.chosen_function();
@@ -222,7 +225,8 @@ impl Form {
         (found, idx)
     }
 
-    /// Moves the focus by `by` fields, wrapping around. Moving on completes a name.
+    /// Moves the focus by `by` fields. The last field is followed by the first. Moving forward
+    /// completes a typed name.
     pub(crate) fn move_focus(&mut self, by: isize) {
         if by > 0 {
             self.complete();
@@ -237,7 +241,7 @@ impl Form {
         self.is_open = false;
     }
 
-    /// Sets the functions of the head. Fills in the first one if the form is unchanged.
+    /// Sets the functions of the head. If nothing was typed yet, fills in one of them.
     pub(crate) fn know(&mut self, functions: Vec<FunctionBody>) {
         self.functions = self.merge_names(functions);
         if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
@@ -248,26 +252,26 @@ impl Form {
         }
     }
 
-    /// Returns the known function with the form's id and method, and its index.
+    /// Returns the known function with the id and the method of the form, and its index.
     pub(crate) fn function(&self) -> Option<(usize, &FunctionBody)> {
         let text = |field| self.text(field).trim();
         self.find(text(FormField::FunctionId), text(FormField::Method))
     }
 
-    /// Returns a function of the head and its index.
+    /// Returns the known function with this id and this method, and its index.
     pub(crate) fn find(&self, id: &str, method: &str) -> Option<(usize, &FunctionBody)> {
         let is_it = |it: &FunctionBody| (&*it.function_id, &*it.method) == (id, method);
         self.functions.iter().enumerate().find(|(_, function)| is_it(function))
     }
 
-    /// Returns the name of the function of `request`, if known.
+    /// Returns the name of the function that `request` executes, if it is known.
     pub(crate) fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
         let (_, function) = self.find(&request.function_id, &request.method)?;
         Some(function.name.as_str())
     }
 
-    /// Selects the known value `by` positions further for the focused field. Without known values,
-    /// moves to the next or previous field.
+    /// Sets the focused field to the known value `by` places further. If the field has no known
+    /// values, moves the focus by `by` fields.
     pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
         let field = self.focus;
         match field {
@@ -310,7 +314,7 @@ impl Form {
         self.datasets = names.take(DATASETS_MAX).collect();
     }
 
-    /// Fills the form from an earlier request.
+    /// Fills in the form from an earlier request and its input.
     pub(crate) fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
         self.set(FormField::FunctionId, &request.function_id);
         self.set(FormField::Method, &request.method);
@@ -339,9 +343,11 @@ impl Form {
         self.is_filled = true;
     }
 
-    /// Returns the request of the form, or focuses the first invalid field.
+    /// Returns the request of the form. If a field is invalid, returns `None` and moves the focus
+    /// to this field.
     pub(crate) fn request(&mut self, known: ClusterContext<'_>) -> Option<ExecuteRequest> {
-        // A file to be uploaded determines id and method.
+        // A file that is uploaded first determines the id and the method, so these are not
+        // checked.
         let is_brought = |field: FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
         };
@@ -355,12 +361,13 @@ impl Form {
         Some(self.preview())
     }
 
-    /// Returns the source of standard input. An invalid field counts as typed input.
+    /// Returns the source of standard input. If the field is invalid, it counts as typed text.
     pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }
 
-    /// Returns the current request, valid or not, without standard input from a file or a dataset.
+    /// Returns the request as far as the form is valid, without standard input from a file or a
+    /// dataset.
     pub(crate) fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -404,7 +411,7 @@ impl Form {
     }
 }
 
-/// Returns true if `text` is a path of a local module and not a function of the head.
+/// Returns true if `text` looks like the path of a local module, and not like a function's name.
 fn is_path(text: &str) -> bool {
     let is_module = std::path::Path::new(text).extension().is_some_and(|it| it == "wasm");
     is_module || text.contains(['/', '\\'])

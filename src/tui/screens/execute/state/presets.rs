@@ -1,6 +1,6 @@
 //! Presets of the form in the user's file, and quoting of words in a field.
 //!
-//! No secret is stored: a variable with a name that suggests a secret is stored without its value.
+//! No secret is stored: if the name of a variable suggests a secret, only the name is stored.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::state::runs::{Input, Source};
 /// Maximum number of presets.
 const PRESETS_MAX: usize = 200;
 
-/// Parts of the names of variables that hold secrets.
+/// Parts of names that suggest a secret.
 const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
 /// A saved form.
@@ -20,17 +20,18 @@ const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 pub(crate) struct Preset {
     /// The request.
     pub(crate) request: ExecuteRequest,
-    /// The source of its standard input.
+    /// Source of standard input.
     pub(crate) input: Input,
 }
 
-/// The presets of the user, by name.
+/// The user's presets, by name.
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
-/// Saves `preset` as `name`. Returns the final name and the variables that were stored without a value.
+/// Saves `preset` as `name`. Returns the shortened name, and the names of the variables that were
+/// stored without a value.
 ///
 /// # Errors
-/// A message for the user without a name or with too many presets.
+/// A message for the user if the name is empty or there are too many presets.
 pub(crate) fn keep_preset(
     presets: &mut Presets,
     name: &str,
@@ -49,7 +50,8 @@ pub(crate) fn keep_preset(
     Ok((name, left_out))
 }
 
-/// Clears the variables of `request` whose names suggest secrets. Returns their names.
+/// Clears the values of variables of `request` with names that suggest a secret. Returns these
+/// names.
 fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
     let variables = request.config.env_vars.as_deref_mut().unwrap_or_default();
     let is_secret = |name: &str| {
@@ -100,13 +102,13 @@ pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
     all.into_iter().take(PRESETS_MAX).map(one).collect()
 }
 
-/// A quote is not closed.
+/// A quotation mark has no counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("quote is not closed")]
 pub(crate) struct OpenQuote;
 
-/// Splits `text` at spaces. Single and double quotes group words. A backslash escapes the next character
-/// except in single quotes.
+/// Splits `text` into words at spaces. Text within single or double quotes is part of one word. A
+/// backslash escapes the next character, except within single quotes.
 ///
 /// # Errors
 /// [`OpenQuote`] if a quote is not closed.
@@ -136,13 +138,13 @@ pub(crate) fn split_words(text: &str) -> Result<Vec<String>, OpenQuote> {
     Ok(words)
 }
 
-/// Joins words so that [`split_words`] returns them again.
+/// Joins `words` to a text that [`split_words`] splits into the same words.
 pub(crate) fn join_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(quoted).collect();
     quoted.join(" ")
 }
 
-/// Quotes `word` for a shell.
+/// Quotes `word` for a shell, if necessary.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:=,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -151,7 +153,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Replaces the escapes `\n`, `\t` and `\\`.
+/// Replaces the escape sequences `\n`, `\t` and `\\` by the characters that they stand for.
 pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! Draws the form: its fields, their notes, and its request.
+//! Draws the form: its fields, their hints and errors, and its request.
 
 use ratatui::prelude::*;
 use serde_json::Value;
@@ -24,10 +24,10 @@ const LABEL_WIDTH: u16 = 11;
 /// Maximum number of functions or datasets listed below a field.
 const CHOICES_MAX: u16 = 8;
 
-/// Width of the source of standard input, including its label.
+/// Width of the field for the source of standard input, including its label.
 const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
 
-/// The fields, line by line.
+/// The fields in each line of the form.
 const LINES: [&[FormField]; 9] = [
     &[FormField::Function],
     &[FormField::FunctionId],
@@ -49,7 +49,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside = pane::Pane::new("Execute function").info(info).focus(focus).draw(area, buf, theme);
     let is_roomy = is_roomy(inside);
     let mut y = draw_head(inside, buf, frame, u16::from(is_roomy), is_roomy);
-    // A low pane shows some of the fields, including the focused one.
+    // If not all lines fit, those around the focused field are shown.
     let focused = state.execute.form.focus;
     let focus = LINES.iter().position(|fields| fields.contains(&focused)).unwrap_or(0);
     let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
@@ -64,7 +64,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         }
         y = draw_line(inside, buf, frame, fields, y);
     }
-    // Below the fields there is space for the request, the buttons and a few recent runs.
+    // There is space below the fields for the request, the buttons and a few recent runs.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= 13;
     if is_open {
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
@@ -84,7 +84,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws the head for new runs.
+/// Draws the head that executes new runs. Returns the row below.
 fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: bool) -> u16 {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, y), &format::right("head", LABEL_WIDTH.into()), theme.muted);
@@ -105,12 +105,13 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     y + 1 + u16::from(is_roomy)
 }
 
-/// Returns true if a form in `area` has space for its notes.
+/// Returns true if a form in `area` has space for hints below its fields.
 const fn is_roomy(area: Rect) -> bool {
     area.height >= 30
 }
 
-/// Draws fields side by side with their note. Returns the row after them.
+/// Draws the fields of a line side by side, with the most important of their notes. Returns the
+/// row below.
 fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField], y: u16) -> u16 {
     let Frame { state, theme, .. } = frame;
     let (form, context) = (&state.execute.form, state.cluster_context());
@@ -119,7 +120,7 @@ fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField
     let mut notes = Vec::new();
     for (idx, field) in (0..n_fields).zip(fields) {
         let place = match field {
-            // The source is a short word, so that its text has more space.
+            // The source is a short word. The remaining space is for the field of standard input.
             FormField::Source => Rect { width: area.width.min(SOURCE_WIDTH), ..area },
             FormField::Stdin => split_columns(area, SOURCE_WIDTH)[1],
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
@@ -128,7 +129,7 @@ fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField
         draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check);
         let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
-        // Errors precede the note of the focused field.
+        // An error is more important than the hint of the focused field.
         notes.push(match check {
             Check::Fit(note) => (u8::from(is_here), note, theme.muted),
             Check::Doubtful(note) | Check::Unfit(note) if form.place(*field).is_left => {
@@ -144,13 +145,13 @@ fn draw_line(area: Rect, buf: &mut Buffer, frame: Frame<'_>, fields: &[FormField
         return y + 1 + u16::from(is_roomy) + gap;
     };
     let room = area.width.saturating_sub(LABEL_WIDTH + 2);
-    // Errors are shown in full, hints can be cut.
+    // An error is shown in full. A hint is cut if it does not fit.
     let lines = match rank {
         2 => wrapped(&text, room),
         _ => vec![format::fit(&text, room.into()).into_owned()],
     };
     let mut y = y + 1;
-    // Maximum number of rows of an error.
+    // An error has at most four rows.
     for line in lines.iter().take(4) {
         paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
         y += 1;
@@ -185,7 +186,7 @@ fn draw_form_field(
         choice: is_choice.then(|| form.source.into_str()),
         text: &form.place(field).text,
     };
-    // A mark follows the text.
+    // Space for the mark that follows a text.
     let width = area.width.saturating_sub(if is_choice { 0 } else { 2 });
     let place = labelled.draw(Rect { width, ..area }, buf, theme);
     frame.hits.add(place, Target::Row { pane: Pane::Form.number(), row: field as usize });
@@ -208,7 +209,7 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// Draws the known functions with the typed text in their names.
+/// Draws the list of known functions with names that contain the typed text.
 fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let (found, selected) = state.execute.form.matches();
@@ -225,14 +226,14 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
                 paint::text(buf, place, (x, 0), &size, theme.muted);
             }
         } else {
-            // Ids from manifests, which do not verify the content.
+            // The head computed these ids from manifests, which do not verify the content.
             let ids = format!("by manifest: {}", function.by_manifest.join(", "));
             text_cut(buf, place, (x, 0), &ids, theme.warn);
         }
     });
 }
 
-/// Draws the datasets with the typed text in their names.
+/// Draws the list of datasets with names that contain the typed text.
 fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (found, selected) = frame.state.execute.form.dataset_matches();
     let [_, area] = split_columns(area, SOURCE_WIDTH);
@@ -242,8 +243,8 @@ fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     });
 }
 
-/// Draws rows below a field, with the `selected` one highlighted. `draw_row` draws a row in its
-/// style.
+/// Draws rows below a field and highlights the row `selected`. Calls `draw_row` for each row with
+/// its style.
 fn draw_choices(
     area: Rect,
     buf: &mut Buffer,
@@ -271,7 +272,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let theme = frame.theme;
     paint::text(buf, area, (0, y), &format::right("request", LABEL_WIDTH.into()), theme.muted);
     let text = preview(&frame.state.execute.form.preview());
-    // The preview is cut so that the buttons stay visible for any request.
+    // A long request is cut, so that the buttons remain visible.
     let end = y + area.height.saturating_sub(y + 2).min(14);
     let mut row = y;
     for line in text.lines().take(usize::from(end - y)) {
@@ -281,7 +282,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     row + 1
 }
 
-/// Formats a request as JSON, with a line for each of its parts.
+/// Formats a request as JSON, with one line for each of its fields.
 fn preview(request: &ExecuteRequest) -> String {
     let Ok(Value::Object(parts)) = serde_json::to_value(request) else { return String::new() };
     let mut parts: Vec<_> = parts.into_iter().collect();
@@ -302,7 +303,7 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     for (words, action, style) in buttons {
         let key = frame.state.keys.key_of(Layer::Form, action);
         let text = key.map_or_else(|| format!(" {words} "), |key| format!(" {key} {words} "));
-        // A button that does not fit is left out. Its key is in the help.
+        // A button that does not fit is omitted. The help lists its key.
         if usize::from(x) + text.width() > area.width.into() {
             break;
         }
@@ -318,7 +319,7 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     paint::text(buf, area, (0, 0), "Recent", theme.text.bold());
-    // Names are cut so that the result of a run is always visible.
+    // Names are cut, so that the result of each run is visible.
     let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;

@@ -15,55 +15,56 @@ use crate::widget::stats;
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Role {
     Inferer,
-    /// Forecasts the inferers' losses.
+    /// Forecasts the losses of inferers.
     Forecaster,
 }
 
-/// An actor, as shown in a row.
+/// An actor with the numbers of its row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Actor<'a> {
     pub(crate) worker: &'a Address,
     pub(crate) role: Role,
-    /// The actor's entry in the list of topics: name, regret, loss and score.
+    /// Name, regret, loss and score of the actor, from the list of topics.
     pub(crate) known: Option<&'a ActorSummary>,
-    /// True if the actor's value is an outlier.
+    /// True if the actor's value is an outlier among the inferers.
     pub(crate) is_outlier: bool,
     pub(crate) value: Option<f64>,
-    /// The actor's value minus the combined value.
+    /// Value of the actor minus the combined value.
     pub(crate) delta: Option<f64>,
-    /// The combined value minus the combined value without this actor.
+    /// Combined value minus the combined value without the actor.
     pub(crate) influence: Option<f64>,
-    /// The actor's share in the combined value.
+    /// Share of the actor in the combined value.
     pub(crate) weight: Option<f64>,
-    /// The combined value without this actor.
+    /// Combined value without the actor.
     pub(crate) without: Option<f64>,
-    /// The combined value of this forecaster and all inferers, without other forecasters.
+    /// Combined value of all inferers and only this forecaster.
     pub(crate) alone: Option<f64>,
-    /// The actor's rank by its mean loss, from 1.
+    /// Rank of the actor by its mean loss, from 1. `None` if it is not ranked.
     pub(crate) rank: Option<u64>,
-    /// The actor's mean loss over the epochs that all ranked actors have, or `None` if it is not ranked.
+    /// Mean loss of the actor over the epochs that all ranked actors have in common. `None` if it
+    /// is not ranked.
     pub(crate) mean_loss: Option<f64>,
-    /// Number of epochs that count towards a rank, and the number required for one. `None` if the actor
-    /// is ranked.
+    /// Number of epochs that count towards a rank of the actor, and the number required. `None` if
+    /// the actor is ranked.
     pub(crate) unranked: Option<(u64, u64)>,
 }
 
-/// Detail next to each actor's value.
+/// Numbers shown next to each actor's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Detail {
-    /// The actor's mean loss over recent epochs and its weight.
+    /// Mean loss of the actor over recent epochs, and its weight.
     #[default]
     MeanLoss,
-    /// The actor's influence on the combined value and its weight.
+    /// Influence of the actor on the combined value, and its weight.
     Influence,
-    /// The combined value without the actor, and with only this one forecaster.
+    /// Combined value without the actor, and combined value with only this forecaster.
     LeaveOuts,
-    /// The actor's regret, loss and score.
+    /// Regret, loss and score of the actor.
     Learned,
 }
 
 impl Detail {
-    /// Returns the titles of the two columns that show the detail.
+    /// Returns the titles of the two columns with these numbers.
     pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
             Self::MeanLoss => [MEAN_LOSS, "WEIGHT"],
@@ -74,14 +75,15 @@ impl Detail {
     }
 }
 
-/// The column by which the actors are sorted by default: lowest mean loss over recent epochs first,
+/// Column by which the actors are sorted by default: lowest mean loss over recent epochs first,
 /// inferers and forecasters together.
 pub(crate) const MEAN_LOSS: &str = "MEAN LOSS";
 
-/// Other columns by which the actors are sorted, in the order of the key.
+/// Further columns by which the actors can be sorted. The sort key selects them in this order.
 pub(crate) const ACTOR_ORDERS: [&str; 5] = ["INFLUENCE", "Δ COMB", "VALUE", "WEIGHT", "WORKER"];
 
-/// Compares two actors by a column: highest or lowest loss first, actors without a number last.
+/// Compares two actors by a column: lowest mean loss, otherwise highest number first. An actor
+/// without the number is last.
 fn compare(column: &str, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
     let size = |actor: &Actor<'_>| {
         let number = match column {
@@ -96,7 +98,7 @@ fn compare(column: &str, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
     };
     let order = size(other).total_cmp(&size(one));
     if order.is_eq() && column == MEAN_LOSS {
-        // There are no mean losses yet.
+        // Both have the same mean loss, usually because none is known yet.
         return compare("INFLUENCE", one, other);
     }
     order.then_with(|| one.worker.cmp(other.worker))
@@ -108,8 +110,8 @@ impl State {
         self.actor_order.column.unwrap_or(MEAN_LOSS)
     }
 
-    /// Returns the sorted actors of the latest bundle for the visible label: by mean loss all
-    /// together, otherwise inferers before forecasters.
+    /// Returns the actors of the latest bundle with their values for the visible label, sorted. If
+    /// sorted by mean loss, inferers and forecasters are together, otherwise inferers are first.
     pub(crate) fn actors(&self) -> Vec<Actor<'_>> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
         let label = self.label();
@@ -132,7 +134,8 @@ impl State {
                 MEAN_LOSS => actor.mean_loss.unwrap_or(f64::INFINITY),
                 _ => 0.0,
             });
-            // Actors without a mean loss are grouped by role.
+            // By mean loss, roles matter only for actors without one. Otherwise all losses are
+            // equal here.
             directed(losses[0].total_cmp(&losses[1]))
                 .then(one.role.cmp(&other.role))
                 .then_with(|| directed(compare(column, one, other)))
@@ -140,7 +143,7 @@ impl State {
         actors
     }
 
-    /// Returns the actor of `role` in `bundle` with the value `submitted` for `label`.
+    /// Returns the actor that has `submitted` a value to `bundle`, with its numbers for `label`.
     fn actor<'a>(
         &'a self,
         bundle: &'a Bundle,
@@ -155,7 +158,7 @@ impl State {
         let known = self
             .topic()
             .and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()));
-        // Weights of another bundle do not apply.
+        // Weights are used only if they belong to the same bundle.
         let confidence = self.confidence.as_ref();
         let confidence =
             confidence.filter(|confidence| confidence.network_inferences.nonce == bundle.nonce);
@@ -188,7 +191,7 @@ impl State {
     }
 }
 
-/// Returns the combined value without this actor.
+/// Returns the combined value without the actor `worker`.
 fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let without = match role {
         Role::Inferer => {
@@ -203,7 +206,7 @@ fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option
     state::label_value(without, label)
 }
 
-/// Returns the combined value of the inferers and only this forecaster.
+/// Returns the combined value of all inferers and only the forecaster `worker`.
 fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;

@@ -11,7 +11,7 @@ use crate::event::StreamEvent;
 use crate::screens::inference::state::TOPICS_EVERY;
 use crate::screens::inference::state::actors::Role;
 
-/// Returns the effects of `act`.
+/// Returns the effects that `act` requests.
 fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
     state.effects.clear();
     act(state);
@@ -116,7 +116,7 @@ fn load_latest(topic: u64) -> Effect {
     Effect::LoadLatest { topic: id(topic), is_resistant: false }
 }
 
-/// Returns the visible screen with two topics and the bundle of the first.
+/// Returns the Inference screen in view with two topics and the bundle of the first.
 fn opened() -> State {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);

@@ -1,4 +1,4 @@
-//! Pinned datasets, and datasets with values that are read in turn.
+//! Pinned datasets, and datasets with values read in turn.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn pinned_dataset_is_followed_while_others_are_charted() {
     assert!(state.pins.is_empty());
 }
 
-/// Returns the time until the next values are read, according to `effects`.
+/// Returns the wait until the next values are read, according to `effects`.
 fn next_read(effects: &[Effect]) -> Duration {
     let wait = effects.iter().find_map(|effect| match effect {
         Effect::SetTimer(Timer::Rows, wait) => Some(*wait),
@@ -45,7 +45,7 @@ fn stale_values_are_read_immediately_unless_they_are_streamed() {
     state.act(Action::Pin, at(0));
     state.hide();
     state.set_in_overview(true);
-    // Twelve datasets are visible. Pinned and hidden datasets are not read.
+    // Only the twelve visible datasets are read, without pinned ones.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
@@ -61,7 +61,7 @@ fn stale_values_are_read_immediately_unless_they_are_streamed() {
     let effects = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(now)));
     answered_at(&mut state, &effects, now);
     assert_eq!(next_read(&effects), ROWS_EVERY / 12, "all are new");
-    // Another screen is shown for a while.
+    // Another screen is shown for a minute.
     state.set_in_overview(false);
     now += 60;
     state.set_in_overview(true);
@@ -95,14 +95,15 @@ fn latest_values_are_read_for_the_overview() {
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(21))), []);
 }
 
-/// Returns a state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
+/// Returns a state that is not connected yet, with datasets 1, 2 and 99 pinned in an earlier
+/// session.
 fn pinned_before() -> State {
     let mut state = State { is_shown: true, ..State::default() };
     state.restore_pins([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));
     state
 }
 
-/// Returns the names of the pins, and true for the pins with details from the service.
+/// Returns the name of each pin, and true if its details were loaded from the service.
 fn pins(state: &State) -> Vec<(&str, bool)> {
     state.pins.iter().map(|pin| (pin.name.as_str(), pin.details.value().is_some())).collect()
 }
@@ -148,7 +149,7 @@ fn pins_survive_an_outage_but_not_the_deletion_of_their_dataset() {
     let effects = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(9)));
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
     state.on(details_of("market", 2), at(10));
-    // The same service again, with another key.
+    // Connect to the same service again, with another key.
     state.connected();
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
     state.pins.clear();

@@ -6,10 +6,10 @@ use crate::event::Event;
 use crate::local::Addresses;
 use crate::screens::update::connect;
 
-/// The size of the screen between header and footer.
+/// Size of the area between header and footer.
 const SIZE: (u16, u16) = (160, 43);
 
-/// Returns a state with five-minute candles.
+/// Returns the Data screen with five-minute candles.
 fn charted() -> state::State {
     let mut state = with_buckets(opened("synthetic-btc"));
     state.size = SIZE;
@@ -25,7 +25,7 @@ fn hits(state: &state::State) -> Hits {
     hits
 }
 
-/// Clicks on the first place where `text` is drawn.
+/// Clicks on `text` where it is first drawn.
 fn click(state: &mut state::State, text: &str) {
     let shown = harness::framed_text(&drawn(state, SIZE.0, SIZE.1, theme::Name::Dark));
     let (row, line) =
@@ -40,7 +40,7 @@ fn click_at(state: &mut state::State, column: u16, row: u16) {
     app::update(state, Event::Click(target));
 }
 
-/// Turns the wheel over the middle of `pane`.
+/// Turns the mouse wheel over the middle of `pane`.
 fn wheel(state: &mut state::State, pane: Pane, n_rows: i32) {
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let scratch = Hits::default();

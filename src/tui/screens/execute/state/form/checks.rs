@@ -1,4 +1,4 @@
-//! Hints and errors of the form's fields, and completion of names.
+//! Checks of the form's fields, and completion of names.
 
 use model::function::{FunctionId, Method};
 use model::node::Subgroup;
@@ -16,7 +16,7 @@ use crate::state::stack;
 use crate::widget::format::counted;
 
 impl Form {
-    /// Checks a field. The text of a valid field is a hint.
+    /// Checks the value of a field.
     pub(crate) fn check(&self, field: FormField, known: ClusterContext<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
@@ -59,7 +59,8 @@ impl Form {
         }
     }
 
-    /// Checks the method. A function can have more modules than the head lists.
+    /// Checks the method. An unlisted method can be valid, since the head does not have to list
+    /// all modules of a function.
     fn check_method(&self, method: &str) -> Check {
         let id = self.text(FormField::FunctionId).trim();
         let same = self.functions.iter().filter(|function| function.function_id == id);
@@ -153,7 +154,7 @@ impl Form {
     }
 }
 
-/// Checks a number of seconds, which can be empty.
+/// Checks a number of seconds. `note` is the hint. An empty text is valid.
 fn check_seconds(text: &str, note: &str) -> Check {
     match text.parse::<i64>() {
         _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
@@ -199,11 +200,11 @@ fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
     }
 }
 
-/// Maximum number of additional names of the same content.
+/// Maximum number of further names of a function.
 const NAMES_MAX: usize = 8;
 
 impl Form {
-    /// Adds a local name of `function_id`.
+    /// Adds a further name of the function `function_id`.
     pub(crate) fn also_named(&mut self, function_id: &str, name: &str) {
         let names = self.other_names.entry(function_id.to_owned()).or_default();
         if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
@@ -211,7 +212,7 @@ impl Form {
         }
     }
 
-    /// Returns all names of a function, the head's name first.
+    /// Returns all names of a function. The name at the head is first.
     pub(crate) fn names_of<'a>(
         &'a self,
         function: &'a FunctionBody,
@@ -221,7 +222,8 @@ impl Form {
         std::iter::once(function.name.as_str()).chain(others)
     }
 
-    /// Merges functions with equal content and method, under the first name of each.
+    /// Merges functions with equal content id and method. The first name of each remains its name,
+    /// the others are recorded as further names.
     pub(crate) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
         let mut merged: Vec<FunctionBody> = Vec::with_capacity(functions.len());
         for function in functions {
@@ -237,8 +239,8 @@ impl Form {
         merged
     }
 
-    /// Returns the datasets with the typed text in their names, and the index of an exact match.
-    /// Returns all datasets if there is an exact match.
+    /// Returns the datasets with names that contain the typed text, and the index of the dataset
+    /// with exactly this name. If there is such a dataset, returns all datasets.
     pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
             return (Vec::new(), None);
@@ -252,13 +254,13 @@ impl Form {
         (found, idx)
     }
 
-    /// Returns dataset and window of standard input.
+    /// Returns the name of the dataset and the window in the field for standard input.
     fn dataset_and_window(&self) -> (&str, &str) {
         let text = self.text(FormField::Stdin).trim();
         text.rsplit_once(' ').unwrap_or((text, WINDOW_FIRST))
     }
 
-    /// Selects the matching dataset `by` positions further.
+    /// Selects the dataset `by` places further among those that match.
     pub(crate) fn choose_dataset(&mut self, by: isize) {
         let (found, idx) = self.dataset_matches();
         let Some(name) = found.get(cycled(idx, by, found.len())) else { return };
@@ -267,7 +269,8 @@ impl Form {
         self.is_open = true;
     }
 
-    /// Completes the name in the focused field if the typed text matches only one.
+    /// Completes the text of the focused field if it matches the name of a single function or
+    /// dataset.
     pub(crate) fn complete(&mut self) {
         if self.text(self.focus).trim().is_empty() {
             return;

@@ -4,7 +4,7 @@ use super::*;
 use crate::event::{Effect, Event};
 use crate::harness::{FUNCTION_ID, Harness};
 
-/// Returns the result of checking `text` in `field`.
+/// Returns the result of checking `text` as the value of `field`.
 fn checked(field: FormField, text: &str) -> Check {
     let mut screen = Harness::ready(160, 45);
     screen.state.execute.form.set(field, text);
@@ -154,7 +154,7 @@ fn content_has_one_entry_with_several_names() {
     form.know(vec![hello.clone(), copy.clone()]);
     assert_eq!(form.functions, std::slice::from_ref(&hello));
     assert_eq!(form.names_of(&hello).collect::<Vec<_>>(), ["hello", "copy"]);
-    // Adding a file that the head already has returns the existing entry.
+    // The head already has the content, so the upload returns the existing function.
     form.added(&copy);
     assert_eq!(form.functions.len(), 1);
     screen.press("e ctrl-u c o p y");
