@@ -45,11 +45,12 @@ use crate::state::resource::Failure;
 use crate::theme;
 use crate::widget::symbols::Symbols;
 
-/// Shortest time before an idle screen is redrawn to refresh its ages. They are accurate enough
-/// within the first minute.
+/// Minimum time after which an idle screen is redrawn to refresh its ages. During the first
+/// minute, ages are accurate enough.
 const REST_MIN: Duration = Duration::from_mins(1);
 
-/// Longest time before an idle screen is redrawn. Ages over an hour are then wrong by at most a quarter.
+/// Maximum time after which an idle screen is redrawn. An age of more than an hour is then wrong
+/// by at most a quarter.
 const REST_MAX: Duration = Duration::from_mins(16);
 
 /// Reason for the next frame, least urgent first.
@@ -57,15 +58,15 @@ const REST_MAX: Duration = Duration::from_mins(16);
 pub(crate) enum Dirty {
     #[default]
     Clean,
-    /// Only the clock advanced.
+    /// Only time has passed.
     Age,
-    /// A spinner moved.
+    /// A spinner moves.
     Animation,
-    /// A periodic request or response that the user does not wait for.
+    /// A periodic request or its response, for which the user does not wait.
     Poll,
-    /// A response or event of a service.
+    /// An event of a service or a process.
     Data,
-    /// User input, or something the user waits for.
+    /// User input, or a response for which the user waits.
     Input,
 }
 
@@ -74,17 +75,17 @@ pub(crate) enum Dirty {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct State {
     pub(crate) now: Timestamp,
-    /// Columns and rows of the terminal.
+    /// Number of columns and rows of the terminal.
     pub(crate) size: (u16, u16),
-    /// The screen in view.
+    /// Screen in view.
     pub(crate) screen: Screen,
     /// True if the focused pane fills the screen.
     pub(crate) is_zoomed: bool,
-    /// Theme chosen by the user, or `None` to match the terminal.
+    /// Theme that the user chose. `None` to match the terminal.
     pub(crate) theme: Option<theme::Name>,
-    /// Theme requested for this start.
+    /// Theme that the command line or the environment requests.
     pub(crate) initial_theme: theme::InitialTheme,
-    /// Theme of the last session, or `None` to match the terminal.
+    /// Theme in the session file. `None` to match the terminal.
     pub(crate) session_theme: Option<theme::Name>,
     /// The user-defined themes.
     pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
@@ -94,30 +95,31 @@ pub(crate) struct State {
     pub(crate) hidden_columns: HiddenColumns,
     /// Offsets of the dividers between panes.
     pub(crate) layout: Layout,
-    /// Selection of the last session that is not listed yet.
+    /// Selection in the session file that is restored as soon as it is listed.
     pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
-    /// Background color of the terminal, once it is reported.
+    /// Background color of the terminal. `None` until the terminal reports it.
     pub(crate) background: Option<[u8; 3]>,
     /// True if the mouse is captured.
     pub(crate) has_mouse: bool,
-    /// True if the terminal has lost focus.
+    /// True if the terminal does not have the focus of the desktop.
     pub(crate) is_behind: bool,
-    /// The open overlays, topmost last.
+    /// Open overlays. The last one is on top.
     pub(crate) overlays: Vec<Overlay>,
     /// Bindings of all keys.
     pub(crate) keys: Keymap,
-    /// Pressed keys of an incomplete sequence.
+    /// Keys pressed so far of a sequence that is not complete yet.
     pub(crate) pending: Vec<Chord>,
-    /// True shortly after `^C`, if no other key was pressed since.
+    /// True after `^C`, until another key is pressed or [`Timer::Interrupt`](crate::event::Timer)
+    /// is due.
     pub(crate) is_interrupted: bool,
     /// Effects requested by the current update.
     pub(crate) effects: Vec<Effect>,
-    /// Reason for the next frame.
+    /// Most urgent reason for a frame since the last one.
     pub(crate) dirty: Dirty,
-    /// Time of the last frame. Ages in view refer to it.
+    /// Time of the last frame. The ages in this frame refer to it.
     pub(crate) drawn_at: Timestamp,
-    /// Time of the last frame that changed more than ages.
+    /// Time of the last frame with a change other than of ages.
     pub(crate) changed_at: Timestamp,
     pub(crate) services: Services,
     pub(crate) stack: Stack,
@@ -126,7 +128,7 @@ pub(crate) struct State {
     pub(crate) notices: Notices,
     pub(crate) alerts: Alerts,
     pub(crate) cluster: screens::cluster::state::State,
-    /// Text searched for in the output of a run.
+    /// Text that is searched for in the output of a run.
     pub(crate) output_search: Field,
     pub(crate) execute: screens::execute::state::State,
     pub(crate) data: screens::data::state::State,
@@ -136,13 +138,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns the active layers of keys, highest precedence first.
+    /// Returns the active layers of key bindings, highest precedence first.
     pub(crate) fn layers(&self) -> Vec<Layer> {
         let overlay = self.overlays.last();
         overlay.map_or_else(|| self.layers_beneath(), |overlay| overlay.layer().chain())
     }
 
-    /// Returns the layers of keys that would be active without an overlay.
+    /// Returns the layers of key bindings that are active if no overlay is open, highest
+    /// precedence first.
     pub(crate) fn layers_beneath(&self) -> Vec<Layer> {
         let first = match self.screen {
             _ if self.is_filter_edited() => Layer::Edit,
@@ -157,7 +160,7 @@ impl State {
         first.chain()
     }
 
-    /// Returns the focused text field.
+    /// Returns the text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
@@ -188,7 +191,7 @@ impl State {
         }
     }
 
-    /// Returns true if the search in the output of a run has focus.
+    /// Returns true if the search field for the output of a run has focus.
     fn is_output_searched(&self) -> bool {
         matches!(self.screen, Screen::Cluster | Screen::Execute) && self.output_search.is_edited()
     }
@@ -198,14 +201,14 @@ impl State {
         self.screen == Screen::Cluster && self.cluster.focus == pane
     }
 
-    /// Opens `overlay` on top.
+    /// Opens `overlay` above all others.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.pending.clear();
         self.overlays.push(overlay);
     }
 
-    /// Closes the topmost overlay and reverts a theme preview. Returns true if there was an
-    /// overlay.
+    /// Closes the topmost overlay and ends its preview of a theme. Returns false if no overlay is
+    /// open.
     pub(crate) fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
         if let Some(Overlay::Themes(themes)) = closed {
@@ -215,14 +218,15 @@ impl State {
         closed.is_some()
     }
 
-    /// Returns the chosen theme, or the theme that matches the terminal.
+    /// Returns the theme that the user chose. If there is none, the theme that matches the
+    /// terminal.
     pub(crate) fn theme_name(&self) -> theme::Name {
         let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
         self.theme.unwrap_or_else(suitable)
     }
 
-    /// Returns the unit of the values of `topic`, from its dataset. Empty if unknown, and for topics
-    /// with labels, since their values are probabilities.
+    /// Returns the unit of the values of `topic`, from the metadata of its dataset. Empty if the
+    /// unit is unknown, or if the topic has several labels, since their values are probabilities.
     pub(crate) fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
         let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
         let mut list = self.data.list().iter();
@@ -230,7 +234,7 @@ impl State {
         dataset.map_or("", |dataset| screens::data::state::live::unit(&dataset.metadata))
     }
 
-    /// Warns of user-defined themes that cannot be used.
+    /// Reports user-defined themes that cannot be used.
     pub(crate) fn warn_theme_errors(&mut self, faults: &[String]) {
         let Some(first) = faults.first() else { return };
         for fault in faults {
@@ -239,7 +243,8 @@ impl State {
         self.notify_refused("a theme cannot be used", first.lines().next().unwrap_or_default());
     }
 
-    /// Returns the theme to save in the session, which is not one requested only for this start.
+    /// Returns the theme for the session file. A theme that was only requested for this start is
+    /// not saved.
     fn theme_to_save(&self) -> Option<theme::Name> {
         match self.initial_theme {
             theme::InitialTheme::Given(given) if given == self.theme => self.session_theme,
@@ -247,12 +252,12 @@ impl State {
         }
     }
 
-    /// Returns the address of the head that executes the form's function.
+    /// Returns the address of the head that executes new runs.
     pub(crate) fn form_head(&self) -> Option<&str> {
         self.services.address(Service::Head(self.nodes.run_head?))
     }
 
-    /// Returns the shared state that the Cluster and the Execute screen read.
+    /// Returns the parts of the state that the Cluster and the Execute screen read.
     pub(crate) fn cluster_context(&self) -> ClusterContext<'_> {
         ClusterContext {
             nodes: &self.nodes,
@@ -262,12 +267,12 @@ impl State {
         }
     }
 
-    /// Returns the number of rows in a page of a list: half of the rows between the borders.
+    /// Returns the number of rows by which a page key moves: half of the rows between the borders.
     pub(crate) fn page(&self) -> usize {
         usize::from(self.size.1.saturating_sub(8) / 2).max(1)
     }
 
-    /// Returns true if a countdown or an elapsed time is in view.
+    /// Returns true if a countdown or an elapsed time is in view, which changes each second.
     fn is_counting(&self) -> bool {
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
         let has_streams = matches!(self.screen, Screen::Data | Screen::Overview);
@@ -276,12 +281,13 @@ impl State {
             || (has_streams && self.data.is_counting(self.now))
     }
 
-    /// Returns the time after which ages need a redraw if there is no other event, or `None` for never.
+    /// Returns the time after which ages must be redrawn if nothing else happens, or `None` if the
+    /// screen has no ages.
     ///
-    /// The header shows the time of the frame, which its ages refer to, so they need no redraw each
-    /// second. An idle screen is redrawn after a minute, then after twice as long each time, which keeps
-    /// its ages accurate to a half. Countdowns are redrawn each second. So is the age of an unavailable
-    /// service while it is shown in seconds.
+    /// The header shows the time of the frame. All ages refer to this time, so they need not be
+    /// redrawn each second. An idle screen is redrawn after a minute, and then after twice as long
+    /// each time, so that an age is wrong by at most a half. Countdowns are redrawn each second,
+    /// and so is the age of an unavailable service while it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
@@ -307,17 +313,18 @@ impl State {
                     || self.inference.topics.is_loading()))
     }
 
-    /// Requests a frame of at least this urgency.
+    /// Requests a frame for the reason `dirty`. A more urgent reason replaces a less urgent one.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
-    /// Reports a failure with a notice and a log line.
+    /// Reports a failure by a notice and a log line.
     pub(crate) fn notify_failure(&mut self, failure: &Failure) {
         self.notify_failure_unless_on(&[], failure);
     }
 
-    /// Like [`Self::notify_failure`], without the notice on `screens`, where a pane shows the failure.
+    /// Reports a failure by a log line. Adds a notice unless one of `screens` is in view, where a
+    /// pane shows the failure.
     pub(crate) fn notify_failure_unless_on(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
@@ -327,18 +334,18 @@ impl State {
         self.report(screens, Level::Error, text, detail);
     }
 
-    /// Reports a success with a notice and a log line.
+    /// Reports a success by a notice and a log line.
     pub(crate) fn notify(&mut self, text: impl Into<String>, detail: impl Into<String>) {
         self.report(&[], Level::Info, text, detail);
     }
 
-    /// Reports the reason why an action had no effect, with a notice and a log line.
+    /// Reports by a notice and a log line that an action had no effect. `detail` is the reason.
     pub(crate) fn notify_refused(&mut self, text: impl Into<String>, detail: impl Into<String>) {
         self.report(&[], Level::Warn, text, detail);
     }
 
-    /// Reports an outcome with a log line. Adds a notice unless the current screen is one of `screens`,
-    /// where a pane shows the outcome.
+    /// Reports an outcome by a log line. Adds a notice unless one of `screens` is in view, where a
+    /// pane shows the outcome.
     pub(crate) fn report(
         &mut self,
         screens: &[Screen],

@@ -1,4 +1,5 @@
-//! Updates shared by several screens: showing a screen, connecting, loading nodes, copying, health.
+//! Updates that several screens share: showing a screen, connecting, loading nodes, copying,
+//! health of services.
 
 use std::time::Duration;
 
@@ -15,23 +16,23 @@ use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
 use crate::state::{Dirty, State};
 use crate::widget::format::{self, bytes, counted};
 
-/// Screens with a pane that shows the outcome of a run.
+/// Screens with a pane for the outcome of a run.
 pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 
-/// Screens with a pane that lists the local processes.
+/// Screens with a pane for local processes.
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
-/// Maximum length of a text that is copied by the terminal. Terminals cut off a text whose base64
-/// exceeds 74 994 bytes.
+/// Maximum length of a text to be copied by the terminal. In base64, it must not exceed 74 994
+/// bytes. Terminals cut longer texts.
 const COPY_BYTES_MAX: usize = 56_000;
 
-/// Shows a screen and closes all overlays.
+/// Closes all overlays and shows a screen.
 pub(crate) fn show(state: &mut State, screen: Screen) {
     while state.close() {}
     enter(state, screen);
 }
 
-/// Shows a screen beneath the open overlays.
+/// Shows a screen without closing overlays.
 pub(crate) fn enter(state: &mut State, screen: Screen) {
     let now = state.now;
     let is_other = state.screen != screen;
@@ -72,7 +73,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     }
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
-    // Calls to earlier services are dropped without a result.
+    // The results of pending calls to the earlier services will not arrive.
     let run = state.keys.key_text(Layer::Form, Action::Run);
     state.runs.disconnect(now, &format!("{run} runs it again"));
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);
@@ -88,19 +89,19 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
         state.overview.topics.clear();
         state.inference.connected(now);
     }
-    // The requests above serve as the first probe.
+    // The requests above also show the health of the services, so the first probe is later.
     state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
 }
 
-/// Requests the nodes of every head, see [`load_nodes_of`].
+/// Requests the nodes of every head.
 pub(crate) fn load_nodes(state: &mut State) {
     for head in state.services.heads() {
         load_nodes_of(state, head);
     }
 }
 
-/// Requests the nodes of `head`, unless a request is pending. With the head for new runs, also
-/// requests the resource usage of local processes if it is in view.
+/// Requests the nodes of `head`, unless such a request is pending. For the head that executes new
+/// runs, also requests the resource usage of local processes if it is in view.
 pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     if !state.nodes.head_mut(head).is_some_and(|nodes| nodes.listed.begin()) {
         return;
@@ -114,7 +115,7 @@ pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     }
 }
 
-/// Requests that `text` is copied to the clipboard.
+/// Requests that `text` is copied to the clipboard. If there is no text, reports that.
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     match text.filter(|text| !text.is_empty()) {
         Some(text) => state.effects.push(Effect::Copy(text)),
@@ -122,8 +123,8 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     }
 }
 
-/// Handles the outcome of a copy. If no program copied `text`, it is sent to the terminal, which
-/// gives no confirmation.
+/// Reports that a program copied `text`. If no program did, sends the text to the terminal, which
+/// does not confirm a copy.
 pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str>) {
     let amount = counted(text.chars().count(), "letter");
     if let Some(by) = by {
@@ -138,7 +139,7 @@ pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str
     state.effects.push(Effect::CopyToTerminal(text));
 }
 
-/// Probes every service with an address. Repeats after [`PROBE_EVERY`].
+/// Checks the health of every service with an address, now and again after [`PROBE_EVERY`].
 pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
         let heads = state.services.heads().collect();
@@ -146,7 +147,7 @@ pub(crate) fn probe(state: &mut State) {
     }
 }
 
-/// Handles the outcome of a probe. `response` is `None` after a timeout.
+/// Handles the result of a health check. `response` is `None` after a timeout.
 pub(crate) fn on_probe(
     state: &mut State,
     service: Service,
@@ -165,7 +166,7 @@ pub(crate) fn on_probe(
     }
 }
 
-/// Reloads the lists of `service` after it recovered.
+/// Loads the lists of `service` again, since the service has recovered.
 fn load_again(state: &mut State, service: Service) {
     match service {
         Service::Head(head) => {
@@ -179,7 +180,8 @@ fn load_again(state: &mut State, service: Service) {
     }
 }
 
-/// Records a response of a service and notifies once when it fails or recovers.
+/// Records the health of a service that follows from a response. Notifies the user if the service
+/// has failed or recovered.
 pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
@@ -190,8 +192,8 @@ pub(crate) fn note<T>(
     note_health(state, service, health);
 }
 
-/// Records the state of a stream of `service`: open, or lost with a failure. A timeout of a stream
-/// is ignored, since probes are more frequent.
+/// Records the health of a service that follows from its stream, which was opened, or lost for the
+/// reason `lost`. A timeout of a stream does not count, since health checks notice it earlier.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     match lost {
         None => note_health(state, service, Health::Live),
@@ -204,7 +206,8 @@ pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Fai
     }
 }
 
-/// Returns the screens with a pane that shows the failure of `service`, because its list is empty.
+/// Returns the screens on which a pane already shows the failure of `service`, because its list is
+/// empty.
 fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
     match service {
         Service::Head(_) if state.services.has_several_heads() => &[Screen::Cluster],
@@ -256,7 +259,8 @@ fn note_health(state: &mut State, service: Service, health: Health) {
     state.notify_failure_unless_on(screens_that_say(state, service), &failure);
 }
 
-/// Handles an event of the dataset service: records its health, notifies, and updates the screen.
+/// Handles an event of the dataset service: records the health, reports failures, and updates the
+/// screen.
 pub(crate) fn on_data(state: &mut State, event: DataEvent) {
     if let Some(result) = event.outcome() {
         note(state, Service::Data, &result.map_err(Failure::clone), None);
@@ -288,7 +292,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
     state.data.on(event, state.now);
 }
 
-/// Handles an event of the inference service: records its health and updates the screens that show
+/// Handles an event of the inference service: records the health, and updates the screens with
 /// topics.
 pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
     let service = Service::Inference;
@@ -310,7 +314,8 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
             StreamEvent::Lost { why, .. } => note_stream(state, service, Some(why)),
             _ => {}
         },
-        // These are optional parts of the API, so only a rate limit indicates the health.
+        // A service can lack these parts of the API, so their failure does not make it unhealthy.
+        // Only a rate limit is recorded.
         InferenceEvent::Confidence { result: Err(why), .. }
         | InferenceEvent::PastBundles { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }

@@ -7,10 +7,10 @@ use tui_input::{Input, InputRequest};
 
 use crate::keymap::Chord;
 
-/// Maximum length, far more than a row of a dataset pasted as standard input.
+/// Maximum length of a text. A pasted row of a dataset is much shorter.
 const CHARS_MAX: usize = 64 * 1024;
 
-/// Maximum number of edits that can be undone. With the longest text they take 2 MiB.
+/// Maximum number of edits that can be undone. With texts of the maximum length, these take 2 MiB.
 const UNDO_MAX: usize = 32;
 
 /// A line of text with a caret.
@@ -18,13 +18,13 @@ const UNDO_MAX: usize = 32;
 pub(crate) struct Field {
     input: Input,
     is_edited: bool,
-    /// Text and caret before each edit, oldest first.
+    /// Text and caret before each edit, oldest edit first.
     undo: VecDeque<Input>,
     /// Kind of the last edit. Consecutive edits of the same kind are undone together.
     last_edit: Option<Edit>,
 }
 
-/// A kind of edit.
+/// Kind of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
     /// Typing the letters of a word.
@@ -36,7 +36,7 @@ enum Edit {
 }
 
 impl Field {
-    /// Returns a focused field that contains `text`.
+    /// Returns a field that contains `text` and has focus.
     pub(crate) fn edited(text: &str) -> Self {
         Self { input: Input::new(text.to_owned()), is_edited: true, ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl Field {
         }
     }
 
-    /// Undoes the last edit. Returns false if there is none.
+    /// Undoes the last edit. Returns false if there is nothing to undo.
     pub(crate) fn undo(&mut self) -> bool {
         self.last_edit = None;
         let Some(before) = self.undo.pop_back() else { return false };
@@ -61,7 +61,8 @@ impl Field {
         true
     }
 
-    /// Records text and caret for [`Self::undo`], unless `edit` continues the previous edit.
+    /// Stores the text and the caret for [`Self::undo`], unless `edit` continues the previous
+    /// edit.
     fn remember(&mut self, edit: Edit) {
         let is_continued = edit != Edit::Other && self.last_edit == Some(edit);
         self.last_edit = Some(edit);
@@ -74,12 +75,13 @@ impl Field {
         self.undo.push_back(self.input.clone());
     }
 
-    /// Returns the first visible column of `width` columns that include the caret.
+    /// Returns the first visible column, if the field is `width` columns wide and the caret is
+    /// visible.
     pub(crate) fn scroll(&self, width: usize) -> usize {
         self.input.visual_scroll(width)
     }
 
-    /// Returns the column of the caret.
+    /// Returns the column of the caret, counted from the start of the text.
     pub(crate) fn cursor_column(&self) -> usize {
         self.input.visual_cursor()
     }
@@ -94,12 +96,12 @@ impl Field {
         self.is_edited = true;
     }
 
-    /// Stops editing without changing the text.
+    /// Ends editing. The text does not change.
     pub(crate) const fn confirm(&mut self) {
         self.is_edited = false;
     }
 
-    /// Stops editing and clears the text. Returns true if the field was focused or not empty.
+    /// Ends editing and clears the text. Returns false if the field had neither focus nor text.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.set("");
@@ -107,10 +109,10 @@ impl Field {
         was
     }
 
-    /// Handles a key. Returns true if that changed the text or moved the caret.
+    /// Handles a key press. Returns true if the press changed the text or moved the caret.
     pub(crate) fn press(&mut self, chord: Chord) -> bool {
         let request = match (chord.code, chord.is_ctrl) {
-            // Terminals send the same byte for these three keys.
+            // Terminals send the same byte for Ctrl with each of these three keys.
             (KeyCode::Char('_' | '/' | '7'), true) => return self.undo(),
             (KeyCode::Left, true) => InputRequest::GoToPrevWord,
             (KeyCode::Right, true) => InputRequest::GoToNextWord,
@@ -131,7 +133,7 @@ impl Field {
         self.apply(request)
     }
 
-    /// Applies `request`. Returns true if that changed the text or moved the caret.
+    /// Applies `request`. Returns true if the request changed the text or moved the caret.
     fn apply(&mut self, request: InputRequest) -> bool {
         let edit = match request {
             InputRequest::InsertChar(letter) if !letter.is_whitespace() => Edit::Type,
@@ -150,8 +152,8 @@ impl Field {
         true
     }
 
-    /// Inserts a pasted text. Line breaks and tabs become spaces, other control characters are
-    /// dropped.
+    /// Inserts a pasted text. Line breaks and tabs become spaces, and other control characters are
+    /// removed. Returns true if the text has changed.
     pub(crate) fn paste(&mut self, text: &str) -> bool {
         let room = CHARS_MAX.saturating_sub(self.value().len());
         let text: String = text
@@ -174,7 +176,7 @@ impl Field {
     }
 
     fn insert(&mut self, letter: char) -> bool {
-        // There are at least as many bytes as characters.
+        // The length in bytes is at least the number of characters.
         self.value().len() < CHARS_MAX && self.apply(InputRequest::InsertChar(letter))
     }
 }

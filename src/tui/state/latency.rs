@@ -1,27 +1,27 @@
-//! Smoothed round-trip times: the median of recent samples, held steady within noise.
+//! Smoothed round-trip times: the median of recent samples. Small differences do not change it.
 
 use std::collections::VecDeque;
 
-/// Number of samples for the median. With one sample every 2 s they span 10 s, so that a single slow
+/// Number of samples in the median. At one sample per 2 s they span 10 s, so that a single slow
 /// response has no effect.
 const SAMPLES_MAX: usize = 5;
 
-/// Differences up to this are noise of a busy machine.
+/// Differences up to this size are noise of a busy machine.
 const NOISE_MS: f64 = 20.0;
 
 /// A round-trip time in milliseconds, measured periodically.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Latency {
-    /// The most recent samples, oldest first.
+    /// Recent samples, oldest first.
     samples: VecDeque<f64>,
     shown_ms: Option<f64>,
 }
 
 impl Latency {
-    /// Adds a sample and returns the time to show.
+    /// Adds a sample and returns the time to display.
     ///
-    /// The first sample can include the setup of the connection. It is shown until there are enough
-    /// other samples.
+    /// The first sample can include the time to connect. It is displayed only until there are
+    /// enough samples for a median.
     pub(crate) fn add(&mut self, sample_ms: f64) -> f64 {
         let is_filled = self.samples.len() + 1 == SAMPLES_MAX;
         self.samples.push_back(sample_ms);
@@ -40,7 +40,7 @@ impl Latency {
         shown
     }
 
-    /// Returns the time to show, if there is a sample.
+    /// Returns the time to display, or `None` before the first sample.
     pub(crate) const fn shown_ms(&self) -> Option<f64> {
         self.shown_ms
     }
@@ -50,7 +50,7 @@ impl Latency {
 mod tests {
     use super::*;
 
-    /// Returns the shown times of samples measured every 2 s.
+    /// Returns the displayed time after each of `samples`.
     fn shown(samples: &[f64]) -> Vec<f64> {
         let mut latency = Latency::default();
         samples.iter().map(|sample| latency.add(*sample)).collect()

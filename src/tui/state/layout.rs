@@ -1,4 +1,4 @@
-//! Pane layout: offsets of the dividers, adjacent panes, hidden columns of tables.
+//! The layout of panes: positions of dividers, adjacent panes, and hidden columns of tables.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const COLUMNS_STEP: i16 = 2;
 /// Rows by which a key moves a divider.
 const ROWS_STEP: i16 = 1;
 
-/// Maximum offset of a divider, wider than any terminal.
+/// Maximum offset of a divider. No terminal is wider.
 const NUDGE_MAX: i16 = 400;
 
 /// Minimum width of a pane next to a moved divider.
@@ -24,7 +24,8 @@ const COLUMNS_MIN: u16 = 16;
 /// Minimum height of a pane next to a moved divider.
 const ROWS_MIN: u16 = 4;
 
-/// Offsets of a screen's dividers from their default places, by [`Divider`], right or down.
+/// Offsets of the dividers of a screen from their default positions, to the right or down, indexed
+/// by [`Divider`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Nudge(pub(crate) [i16; 3]);
 
@@ -39,20 +40,20 @@ pub(crate) enum Divider {
     RightRows,
 }
 
-/// The dividers of all screens.
+/// The positions of the dividers on all screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
-    /// Offsets at the time the mouse grabbed a divider.
+    /// Offsets of the current screen when the mouse button was pressed on a divider.
     grabbed: Nudge,
 }
 
-/// Column and row of a pane in the grid of its screen.
+/// Column and row of a pane in a grid that describes the arrangement of a screen's panes.
 type Cell = (u8, u8);
 
 impl Nudge {
-    /// Returns the place of `divider` with the default place `at` of `length` cells, with space for a
-    /// pane on both sides.
+    /// Returns the position of `divider` in an area of `length` cells. `at` is its default
+    /// position. A moved divider leaves the minimum space on both sides.
     pub(crate) fn place(self, divider: Divider, at: u16, length: u16) -> u16 {
         let by = self.0.get(divider as usize).copied().unwrap_or_default();
         if by == 0 {
@@ -84,7 +85,8 @@ impl State {
         self.layout.nudge(self.screen)
     }
 
-    /// Makes the focused pane narrower, wider, shorter or taller, or resets all dividers.
+    /// Makes the focused pane narrower, wider, shorter or taller, or resets all dividers of the
+    /// screen.
     pub(crate) fn resize_pane(&mut self, action: Action) {
         let Nudge([mut columns, mut left_rows, mut right_rows]) = self.nudge();
         let (column, row) = self.focused_cell();
@@ -101,12 +103,12 @@ impl State {
         self.layout.set(self.screen, Nudge([columns, left_rows, right_rows]));
     }
 
-    /// Records the offsets at the time the mouse grabs a divider.
+    /// Stores the current offsets, from which a drag is measured.
     pub(crate) fn grab_divider(&mut self) {
         self.layout.grabbed = self.nudge();
     }
 
-    /// Moves a divider `by` cells from the place where it was grabbed.
+    /// Moves a divider to a distance of `by` cells from the position at which the drag began.
     pub(crate) fn drag_divider(&mut self, divider: Divider, by: i16) {
         let mut nudge = self.layout.grabbed;
         if let Some(offset) = nudge.0.get_mut(divider as usize) {
@@ -115,7 +117,8 @@ impl State {
         self.layout.set(self.screen, nudge);
     }
 
-    /// Returns the number of the pane next to the focused one, in the direction of `action`.
+    /// Returns the number of the nearest pane in the direction of `action`, seen from the focused
+    /// pane.
     pub(crate) fn adjacent_pane(&self, action: Action) -> Option<usize> {
         let (column, row) = self.focused_cell();
         let is_there = |(other_column, other_row): Cell| match action {
@@ -150,7 +153,7 @@ impl State {
         }
     }
 
-    /// Returns the cell of each pane in the grid of the current screen, by the number of the pane.
+    /// Returns the cells of the panes of the current screen, indexed by the number of the pane.
     const fn grid(&self) -> &'static [Cell] {
         match self.screen {
             Screen::Cluster => &[(0, 0), (1, 0), (1, 1), (0, 1)],
@@ -163,7 +166,7 @@ impl State {
     }
 }
 
-/// A table with columns that can be hidden. The names are part of the session file.
+/// A table with columns that can be hidden. Its name is part of the session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum TableName {
@@ -175,7 +178,7 @@ pub(crate) enum TableName {
     Actors,
 }
 
-/// The hidden columns, by table and title.
+/// Table and title of each hidden column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HiddenColumns(BTreeSet<(TableName, String)>);
 
@@ -185,7 +188,7 @@ impl HiddenColumns {
         self.0.contains(&(table, title.trim().to_owned()))
     }
 
-    /// Hides a column, or shows it again.
+    /// Hides a visible column, or shows a hidden one.
     pub(crate) fn toggle(&mut self, table: TableName, title: &str) {
         let column = (table, title.to_owned());
         if !self.0.remove(&column) {
@@ -193,12 +196,12 @@ impl HiddenColumns {
         }
     }
 
-    /// Returns the hidden columns as texts such as `nodes PING`.
+    /// Returns a text for each hidden column, such as `nodes PING`.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
     }
 
-    /// Parses the texts of [`Self::texts`], ignoring invalid ones.
+    /// Parses the texts that [`Self::texts`] returns. Ignores invalid ones.
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;

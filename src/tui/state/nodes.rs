@@ -1,4 +1,4 @@
-//! The nodes of the cluster: one for each peer that a head lists or a result names.
+//! The nodes of the cluster: one for each peer that is listed by a head or named by a result.
 
 mod union;
 
@@ -16,16 +16,17 @@ use super::services::HeadId;
 use super::stack::{Exit, Stack};
 use crate::state::resource::{Failure, Outcome, Resource};
 
-/// Maximum number of unlisted peers. The least recently seen peer is evicted.
+/// Maximum number of peers that no head lists. The peer that was seen the longest time ago is
+/// evicted.
 const SEEN_MAX: usize = 1_000;
 
-/// Source from which a node is known.
+/// How a node became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Origin {
     /// The screen started the node.
     Local,
-    /// The node is the head at an address given by the user.
+    /// The node is the head at an address that the user has given.
     Typed,
     /// A head lists the node.
     Listed,
@@ -37,83 +38,85 @@ pub(crate) enum Origin {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Node {
     pub(crate) peer_id: String,
-    /// Role of the node, `head` or `worker`, if known.
+    /// Role of the node: `head` or `worker`. `None` if unknown.
     pub(crate) role: Option<String>,
     pub(crate) origin: Origin,
-    /// Groups other than the general one, if known.
+    /// Groups of the node besides the general group. `None` if unknown.
     pub(crate) subgroups: Option<Vec<String>>,
     pub(crate) addresses: Vec<String>,
-    /// True if a head is connected to the node, or `None` if unknown.
+    /// True if at least one head is connected to the node. `None` if unknown.
     pub(crate) is_connected: Option<bool>,
-    /// Round trip of the last ping, in milliseconds.
+    /// Round-trip time of the last ping in milliseconds.
     pub(crate) latency_ms: Option<f64>,
-    /// Time of the node's last message, or `None` for the head itself.
+    /// Time of the node's last message. `None` for a head, which does not receive its own
+    /// messages.
     pub(crate) last_seen: Option<Timestamp>,
-    /// Number of executions with a result of the node, over all heads.
+    /// Number of executions to which the node returned a result, over all heads.
     pub(crate) n_runs: u64,
-    /// Number of executions with the node in the largest result group.
+    /// Number of executions in which the node's result was in the largest result group.
     pub(crate) n_agreed: u64,
-    /// Number of slots, and number of free slots if known.
+    /// Number of all slots, and number of free slots if it is known.
     pub(crate) slots: Option<(usize, Option<usize>)>,
     /// Attributes that the node declares, by name.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// True if every head that sees the node has cordoned it.
+    /// True if all heads that list the node have cordoned it.
     pub(crate) is_cordoned: bool,
-    /// Strictest reason of any head to give the node no work, as a word. `None` if all heads give it
-    /// work.
+    /// Reason why a head gives the node no work, as a word. If several heads do, the strictest
+    /// reason. `None` if all heads give it work.
     pub(crate) withheld_by: Option<&'static str>,
-    /// Report of each head that lists the node, in the order of the heads.
+    /// Reports of the heads that list the node, in the order of the heads.
     pub(crate) reports: Vec<Report>,
-    /// Number of running work orders, over all heads.
+    /// Number of work orders that the node is running, over all heads.
     pub(crate) n_running: usize,
     /// Number of functions installed on the node.
     pub(crate) n_functions: usize,
     /// Number of functions compiled on the node.
     pub(crate) n_ready: usize,
-    /// Name and pid of the node's process, if it is a local one.
+    /// Name and process id, if the node is a local process.
     pub(crate) process: Option<(String, u32)>,
-    /// Exit of the node's local process, if it has exited.
+    /// Exit of the local process. `None` while it is running, and for other nodes.
     pub(crate) exited: Option<Exit>,
 }
 
-/// One head's view of a node.
+/// A head's report on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) head: HeadId,
-    /// True if the last request to the head failed.
+    /// True if the report is outdated, because the last request to the head failed.
     pub(crate) is_stale: bool,
-    /// Reason of the head to give the node no work, as a word. `None` if it gives the node work.
+    /// Reason why the head gives the node no work, as a word. `None` if it gives the node work.
     pub(crate) withheld_by: Option<&'static str>,
 }
 
-/// An operator's change of a node or of the nodes of a group.
+/// A change of nodes by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NodeChange {
     pub(crate) peer_ids: Vec<String>,
     pub(crate) patch: NodePatch,
-    /// Selected group and its number of workers, or `None` for a single node.
+    /// Title of the changed group and its number of workers. `None` if a single node is changed.
     pub(crate) group: Option<(String, usize)>,
 }
 
-/// Outcome of changing the nodes of a group.
+/// Outcome of changing all nodes of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupChange {
     pub(crate) change: NodeChange,
     pub(crate) n_changed: usize,
-    /// First failure, if not all were changed.
+    /// First failure. `None` if all nodes were changed.
     pub(crate) failure: Option<Failure>,
 }
 
-/// The nodes that one head lists. Each head has its own requests, so that a stalled head delays no
-/// other.
+/// The nodes that one head lists. Each head is requested separately, so that a slow head does not
+/// delay the others.
 #[derive(Debug, Default)]
 pub(crate) struct HeadNodes {
     id: HeadId,
     address: String,
     pub(crate) listed: Resource<Vec<NodeBody>>,
-    /// Recent activity of each listed node in executions of this head, and its smoothed round trip.
+    /// For each listed node, its recent activity in executions of this head and its smoothed
+    /// round-trip time.
     tracks: BTreeMap<String, (Activity, Latency)>,
-    /// True if the head does not respond, which makes its last list stale.
+    /// True if the head does not respond, so that its last list is outdated.
     is_away: bool,
     /// True if the event stream of the head is open.
     pub(crate) is_live: bool,
@@ -123,21 +126,23 @@ pub(crate) struct HeadNodes {
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     heads: Vec<HeadNodes>,
-    /// Head for new runs. The form lists its functions and counts its workers.
+    /// Head that executes new runs. The form offers the functions of this head and counts its
+    /// workers.
     pub(crate) run_head: Option<HeadId>,
-    /// Workers named by results, by peer id.
+    /// Workers that results have named, by peer id.
     seen: BTreeMap<String, Node>,
 }
 
 impl Node {
-    /// Returns the share of the node's results in the largest result group, in percent.
+    /// Returns the percentage of the node's results that were in the largest result group.
     pub(crate) fn agree_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
         let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
         (self.n_runs > 0).then_some(percent)
     }
 
-    /// Returns the groups of the node as `gpu+eu`, `*` for only the general one, `?` if unknown.
+    /// Returns the groups of the node as a text, such as `gpu+eu`. `*` stands for the general
+    /// group only, `?` for unknown groups.
     pub(crate) fn group_text(&self) -> String {
         match self.subgroups.as_deref() {
             None => "?".to_owned(),
@@ -151,13 +156,13 @@ impl Node {
         self.role.as_deref() == Some("head")
     }
 
-    /// Returns the number of heads that see the node now.
+    /// Returns the number of heads that currently see the node.
     pub(crate) fn n_seen_by(&self) -> usize {
         self.reports.iter().filter(|report| !report.is_stale).count()
     }
 
-    /// Returns the reason why the node gets no work, with the number of heads if they differ:
-    /// `cordoned 1/2`.
+    /// Returns the reason why the node gets no work. If not all heads agree, the number of heads
+    /// with this decision follows, as in `cordoned 1/2`.
     pub(crate) fn withheld_text(&self) -> Option<String> {
         let word = self.withheld_by?;
         let reports =
@@ -168,13 +173,13 @@ impl Node {
         Some(if n_same < n_heads { format!("{word} {n_same}/{n_heads}") } else { word.to_owned() })
     }
 
-    /// Returns true if every head that lists the node gives it no work for the reason `word`.
+    /// Returns true if all heads that list the node give it no work, for the reason `word`.
     pub(crate) fn is_withheld_everywhere(&self, word: &str) -> bool {
         !self.reports.is_empty()
             && self.reports.iter().all(|report| report.withheld_by == Some(word))
     }
 
-    /// Returns the attributes of the node as `gpu=none,zone=a`.
+    /// Returns the attributes of the node as a text, such as `gpu=none,zone=a`.
     pub(crate) fn attribute_text(&self) -> String {
         let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
         texts.collect::<Vec<_>>().join(",")
@@ -184,7 +189,8 @@ impl Node {
 impl HeadNodes {
     fn settle(&mut self, mut result: Outcome<Vec<NodeBody>>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
-            // Unlisted nodes are dropped. The response size bounds the list itself.
+            // The activity of nodes that are no longer listed is dropped. The number of listed
+            // nodes is bounded by the size of a response.
             let mut before = std::mem::take(&mut self.tracks);
             for body in bodies {
                 let (mut activity, mut latency) = before.remove(&body.peer_id).unwrap_or_default();
@@ -196,14 +202,16 @@ impl HeadNodes {
         self.listed.settle(result, now);
     }
 
-    /// Returns true if the last list is outdated: a later request failed, or the head is away.
+    /// Returns true if the last list is outdated, because a later request has failed or the head
+    /// does not respond.
     fn is_stale(&self) -> bool {
         self.is_away || self.listed.failure().is_some()
     }
 }
 
 impl Nodes {
-    /// Uses the heads at `addresses` with the ids `ids`. Preserves the nodes of heads used before.
+    /// Sets the heads: `addresses` and their `ids`. Nodes of heads with the same address as before
+    /// are retained.
     pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
         let mut before = std::mem::take(&mut self.heads);
         self.heads = ids
@@ -218,7 +226,7 @@ impl Nodes {
             .collect();
     }
 
-    /// Returns the nodes of `head`, or `None` if it is not in use.
+    /// Returns the nodes of `head`. Returns `None` if `head` belongs to an earlier connection.
     pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
         self.heads.get(head.idx).filter(|it| it.id == head)
     }
@@ -234,7 +242,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the freshest list of any head.
+    /// Returns the best list of any head: a current list, otherwise an outdated one, otherwise a
+    /// pending request or a failure.
     pub(crate) fn best_list(&self) -> &Resource<Vec<NodeBody>> {
         static NONE: Resource<Vec<NodeBody>> = Resource::EMPTY;
         let rank = |list: &&Resource<Vec<NodeBody>>| match (list.value(), list.failure()) {
@@ -247,18 +256,19 @@ impl Nodes {
         self.heads.iter().map(|head| &head.listed).min_by_key(rank).unwrap_or(&NONE)
     }
 
-    /// Clears failures, so that a reload by the user is shown as loading.
+    /// Clears the failures of all lists. The user has requested them again, and they are shown as
+    /// loading.
     pub(crate) fn clear_errors(&mut self) {
         self.heads.iter_mut().for_each(|head| head.listed.clear_error());
     }
 
-    /// Returns the entry of `peer_id` in the list of the first head that lists it.
+    /// Returns the entry of `peer_id` in the list of the first head that has such an entry.
     pub(crate) fn body(&self, peer_id: &str) -> Option<&NodeBody> {
         let lists = self.heads.iter().filter_map(|head| head.listed.value());
         lists.flatten().find(|body| body.peer_id == peer_id)
     }
 
-    /// Returns the heads that list `peer_id`. If it is unlisted, returns all heads.
+    /// Returns the heads that list `peer_id`. If no head does, returns all heads.
     pub(crate) fn heads_of(&self, peer_id: &str) -> Vec<HeadId> {
         let lists = |head: &&HeadNodes| {
             let list = head.listed.value();
@@ -268,7 +278,8 @@ impl Nodes {
         if listing.is_empty() { self.heads.iter().map(|head| head.id).collect() } else { listing }
     }
 
-    /// Returns all nodes: the listed nodes in the order of the heads, then nodes named by results.
+    /// Returns all nodes. Listed nodes are first, in the order of the lists, followed by nodes
+    /// that only results have named.
     pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
         let mut nodes = union::nodes(&self.heads, stack);
         if self.heads.iter().all(|head| head.listed.value().is_none()) {
@@ -297,8 +308,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the results of a node in each of the last `n` periods, over all heads. See
-    /// [`Activity::last`].
+    /// Returns the number of results of a node in each of the last `n` periods, added over all
+    /// heads. See [`Activity::last`].
     pub(crate) fn last_periods(&self, peer_id: &str, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let mut all = self.activities(peer_id).map(|activity| activity.last(n, now));
         let first = all.next().unwrap_or_default();
@@ -309,7 +320,7 @@ impl Nodes {
         all.fold(first, |sums, more| sums.into_iter().zip(more).map(sum).collect())
     }
 
-    /// Returns the results of a node in the last minute, over all heads. See
+    /// Returns the number of results of a node in the last minute, added over all heads. See
     /// [`Activity::a_minute`].
     pub(crate) fn a_minute(&self, peer_id: &str, now: Timestamp) -> Option<u64> {
         let all = self.activities(peer_id).filter_map(|activity| activity.a_minute(now));
@@ -320,7 +331,7 @@ impl Nodes {
         self.heads.iter().filter_map(move |head| Some(&head.tracks.get(peer_id)?.0))
     }
 
-    /// Counts the peers in the results of an execution.
+    /// Records that each peer in the response of an execution has returned a result.
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = response.results.first().map(|group| group.peers.as_slice());
         for peer_id in &response.cluster.peers {
@@ -340,8 +351,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of workers of the head for new runs that are in `subgroup` (the general
-    /// group if empty) and match `selector`.
+    /// Returns the number of workers that can execute a new run: workers of the selected head that
+    /// are in `subgroup` and match `selector`. An empty `subgroup` stands for the general group.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,
@@ -350,7 +361,7 @@ impl Nodes {
     ) -> usize {
         let is_counted = |node: &&Node| {
             let groups = node.subgroups.as_deref().unwrap_or_default();
-            // The head cannot reach the workers of other heads.
+            // Workers that are only known to other heads do not count.
             let mut reports = node.reports.iter();
             node.role.as_deref() == Some("worker")
                 && (subgroup.is_empty() || groups.iter().any(|group| group == subgroup))
@@ -361,14 +372,14 @@ impl Nodes {
         self.all(stack).iter().filter(is_counted).count()
     }
 
-    /// Returns the distinct attributes of all nodes as `NAME=VALUE`.
+    /// Returns the attributes that any node declares, as `NAME=VALUE`.
     pub(crate) fn declared(&self, stack: &Stack) -> Vec<String> {
         let pairs: BTreeSet<(String, String)> =
             self.all(stack).into_iter().flat_map(|node| node.attributes).collect();
         pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// Returns the distinct subgroups of all nodes.
+    /// Returns the subgroups of all nodes, each once.
     pub(crate) fn subgroups(&self, stack: &Stack) -> Vec<String> {
         let mut names: Vec<String> =
             self.all(stack).into_iter().filter_map(|node| node.subgroups).flatten().collect();
@@ -378,33 +389,33 @@ impl Nodes {
     }
 }
 
-/// Length of a period of activity. It exceeds the longest wait between two lists, so that every period
-/// has a list.
+/// Length of a period of activity. It exceeds the longest wait between two lists, so that each
+/// period contains a list.
 pub(crate) const PERIOD: Duration = Duration::from_secs(20);
 
-/// Number of periods of activity in a minute.
+/// Number of periods in a minute.
 const PERIODS_A_MINUTE: i64 = 3;
 
-/// Maximum number of periods of activity, more than there are columns for bars.
+/// Maximum number of stored periods. A pane has fewer columns for bars.
 const PERIODS_MAX: usize = 120;
 
-/// Recent activity of a node: the number of its results in each period, derived from the growth of its
-/// count between two lists.
+/// Recent activity of a node: the number of its results in each period. It is derived from the
+/// growth of the total between two lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Activity {
-    /// Number of results of the node in the last list.
+    /// Total number of results of the node in the last list.
     n_runs: Option<u64>,
-    /// Number of each period and of its results, oldest first.
+    /// Numbers of the periods, each with the number of results in it, oldest first.
     periods: VecDeque<(i64, u64)>,
 }
 
 impl Activity {
-    /// Records that the node has `n_runs` results by `now`.
+    /// Records that the node has returned `n_runs` results by the time `now`.
     fn take(&mut self, n_runs: u64, now: Timestamp) {
         let n_new = match self.n_runs.replace(n_runs) {
-            // The times of results before the first list are unknown.
+            // The results before the first list cannot be assigned to a period.
             None => 0,
-            // A restarted head counts from zero.
+            // If the total has decreased, the head was restarted and counts from zero.
             Some(before) => n_runs.checked_sub(before).unwrap_or(n_runs),
         };
         let period = period_of(now);
@@ -417,8 +428,8 @@ impl Activity {
         }
     }
 
-    /// Returns the number of results in each of the last `n` periods, oldest first and the current one
-    /// last. A period without a list is `None`.
+    /// Returns the number of results in each of the last `n` periods, oldest first. The last one
+    /// is the current period. `None` stands for a period without a list.
     fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;
@@ -430,8 +441,8 @@ impl Activity {
         (oldest..=newest).map(count).collect()
     }
 
-    /// Returns the number of results in the last minute of complete periods, or `None` if it was not
-    /// observed for that long.
+    /// Returns the number of results in the last minute that consists of complete periods. `None`
+    /// if the node was observed for less than that.
     fn a_minute(&self, now: Timestamp) -> Option<u64> {
         let newest = period_of(now);
         let before = newest - PERIODS_A_MINUTE - 1;

@@ -1,4 +1,4 @@
-//! The stack of modal overlays, topmost last, and the state of each overlay.
+//! The modal overlays and their state.
 
 use std::fmt;
 
@@ -17,40 +17,41 @@ use crate::theme::custom::CustomTheme;
 #[derive(Debug, Clone)]
 pub(crate) enum Overlay {
     Help(Help),
-    /// Labels on all click targets, and the typed part of a label.
+    /// Labels on all click targets, with the part of a label that was typed so far.
     Jump(String),
-    /// Question before quitting while a run is pending.
+    /// Question that precedes exiting while a run is pending or an added node would stop.
     ConfirmQuit,
     /// The command palette.
     Palette(Box<Palette>),
-    /// The list of themes, with a preview.
+    /// The list of themes. The selected theme is previewed.
     Themes(Themes),
-    /// The columns of the focused table: the selected row.
+    /// The columns of the focused table, with the index of the selected column.
     Columns(usize),
-    /// Past notices: the selected row, counted from the latest.
+    /// The past notices, latest first, with the index of the selected notice.
     Notices(usize),
-    /// The rules for alerts: the name of the selected rule, or `None` without rules.
+    /// The rules for alerts, with the name of the selected rule. `None` if there are no rules.
     Alerts(Option<String>),
-    /// The list of profiles: the selected row.
+    /// The list of profiles, with the index of the selected profile.
     Profiles(usize),
     /// The form for the API key of a profile.
     Key(KeyForm),
     /// The form that starts a node on this machine.
     AddNode,
-    /// Question before the selected local process is stopped.
+    /// Question that precedes stopping the selected local process.
     ConfirmStop,
-    /// Question before nodes are changed.
+    /// Question that precedes changing nodes.
     ConfirmNode(NodeChange),
-    /// The list of presets: the selected row.
+    /// The list of presets, with the index of the selected preset.
     Presets(usize),
     /// A prompt for a line of text.
     Prompt(Prompt),
-    /// The formats to copy the selection in.
+    /// The formats in which the selection can be copied.
     CopyAs(CopyMenu),
 }
 
 impl Overlay {
-    /// Returns the layer of keys with the highest precedence while it is on top.
+    /// Returns the layer of key bindings that has the highest precedence while the overlay is on
+    /// top.
     pub(crate) const fn layer(&self) -> Layer {
         match self {
             Self::Help(_) => Layer::Help,
@@ -68,7 +69,7 @@ impl Overlay {
         }
     }
 
-    /// Returns the focused text field, if it belongs to the overlay.
+    /// Returns the text field of the overlay, if it has one.
     pub(crate) const fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
@@ -79,8 +80,8 @@ impl Overlay {
         }
     }
 
-    /// Returns the selected row of a list that does not change while it is open, or the first visible row
-    /// of the help.
+    /// Returns the index of the selected row, or the index of the first visible row of the help.
+    /// `None` for lists that can change while they are open, and for overlays without rows.
     pub(crate) const fn row(&mut self) -> Option<&mut usize> {
         match self {
             Self::Help(help) => Some(&mut help.scroll),
@@ -95,19 +96,19 @@ impl Overlay {
     }
 }
 
-/// Returns the row that `action` moves to from `row` of a list in an overlay.
+/// Returns the row to which `action` moves from `row` in the list of an overlay.
 pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
-    /// Rows in a page of an overlay, about as many as are visible.
+    /// Number of rows by which a page key moves, about the number of visible rows.
     const PAGE: usize = 10;
     navigation::moved(action, row, n_rows, PAGE).unwrap_or(row)
 }
 
-/// The formats to copy the selection in.
+/// The formats in which the selection can be copied.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CopyMenu {
     /// The selected format.
     pub(crate) row: usize,
-    /// The name and the text of each format.
+    /// Name of each format and text that it copies.
     pub(crate) forms: Vec<(&'static str, String)>,
 }
 
@@ -118,14 +119,14 @@ pub(crate) struct Prompt {
     pub(crate) field: Field,
 }
 
-/// Use of the text of a prompt.
+/// Use of the text that is typed into a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The rule of a new alert.
+    /// The keys of a new rule for alerts.
     Alert,
     /// The name of a new preset.
     Preset,
-    /// The path of a file to write: the given text, or the visible table for `None`.
+    /// The path of a file. The file gets this text, or the visible table if it is `None`.
     Save(Option<String>),
 }
 
@@ -135,7 +136,8 @@ impl Prompt {
         Self { purpose, field: Field::edited(text) }
     }
 
-    /// Returns true if the text is a path with the extension `.json`. The format is CSV otherwise.
+    /// Returns true if the typed path has the extension `.json`. Otherwise, the file is written as
+    /// CSV.
     pub(crate) fn is_json(&self) -> bool {
         self.field.value().trim().to_lowercase().ends_with(".json")
     }
@@ -144,14 +146,14 @@ impl Prompt {
 /// The state of the help overlay.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Help {
-    /// The text filter over keys and titles.
+    /// Text that is searched for in keys and titles.
     pub(crate) filter: Field,
-    /// The first row shown.
+    /// Index of the first visible row.
     pub(crate) scroll: usize,
 }
 
 impl Help {
-    /// Returns true if `binding` passes the filter.
+    /// Returns true if `binding` matches the filter.
     pub(crate) fn shows(&self, binding: &Bound) -> bool {
         let wanted = self.filter.value().trim();
         let title = binding.action.title().to_lowercase();
@@ -161,23 +163,24 @@ impl Help {
     }
 }
 
-/// The list of themes.
+/// The state of the list of themes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Themes {
-    /// The theme to restore on cancel.
+    /// Theme that is restored if the user cancels.
     pub(crate) before: Option<Name>,
-    /// Index of the selected row in [`Self::rows`].
+    /// Index of the selected theme in [`Self::rows`].
     pub(crate) row: usize,
 }
 
 impl Themes {
-    /// Returns the list with `current` selected.
+    /// Returns the list of themes with `current` selected.
     pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
         let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
-    /// Returns all choices. `None` is the automatic choice. Custom themes are last.
+    /// Returns all choices. `None` is the theme that matches the terminal. User-defined themes are
+    /// last.
     pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))
@@ -189,22 +192,22 @@ impl Themes {
     }
 }
 
-/// The form for an API key. The typed text is never shown.
+/// The form for an API key. The typed text is never displayed.
 #[derive(Clone)]
 pub(crate) struct KeyForm {
-    /// Profile that the key belongs to.
+    /// Profile to which the key belongs.
     pub(crate) profile: String,
     pub(crate) input: Field,
     pub(crate) step: KeyStep,
 }
 
-/// Progress of entering a key.
+/// State of entering a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyStep {
     Typed,
     /// The key is being checked with a service.
     Tried,
-    /// The key is invalid or refused, or the service is unreachable.
+    /// The key is invalid or refused, or the service cannot be reached.
     Refused(Failure),
 }
 
@@ -215,7 +218,8 @@ impl KeyForm {
         Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
     }
 
-    /// Returns the typed key, or sets an error that describes the format.
+    /// Returns the typed key. If its format is invalid, returns `None` and records an error that
+    /// describes the format.
     pub(crate) fn key(&mut self) -> Option<ApiKey> {
         let key = self.input.value().parse().ok();
         self.step = match key {

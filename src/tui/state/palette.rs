@@ -1,7 +1,7 @@
 //! The palette: fuzzy search over commands, screens, datasets, nodes, runs and topics.
 //!
-//! The entries are gathered when the palette is opened. A prefix of [`ItemKind::sign`] restricts the
-//! search to one kind: `@btc` finds datasets.
+//! The entries are collected when the palette is opened. If the text begins with an
+//! [`ItemKind::sign`], only entries of that kind are searched: `@btc` finds datasets.
 
 use model::dataset::DatasetId;
 use model::topic::TopicId;
@@ -15,7 +15,7 @@ use crate::state::field::Field;
 use crate::state::runs::RunId;
 use crate::theme::Name;
 
-/// Kind of an entry. The value is the sign that restricts the search to it.
+/// Kind of an entry. The value is the sign that restricts a search to this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 #[repr(u8)]
@@ -29,18 +29,18 @@ pub(crate) enum ItemKind {
     Topic = b'$',
 }
 
-/// Target of an entry.
+/// Effect of an entry that is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// An action on this screen, or on the current one if it is `None`.
+    /// Performs an action on this screen, or on the current screen if it is `None`.
     Act(Option<Screen>, Action),
-    /// A theme, or `None` to match the terminal.
+    /// Selects a theme. `None` matches the terminal.
     Theme(Option<Name>),
     Dataset(DatasetId),
     Node(String),
     Run(RunId),
     Topic(TopicId),
-    /// A function for the form: its content id and its method.
+    /// Fills in the form with a function: its content id and its method.
     Function(String, String),
 }
 
@@ -49,13 +49,13 @@ pub(crate) enum Goal {
 pub(crate) struct Item {
     /// The kind of the entry.
     pub(crate) kind: ItemKind,
-    /// Group shown before the name: `Data`, `View`, `node`.
+    /// Group that is shown before the name, such as `Data`, `View` or `node`.
     pub(crate) group: String,
     /// The display name.
     pub(crate) text: String,
-    /// Additional text, which is also searched. Can be empty.
+    /// Further text that is shown and searched. Can be empty.
     pub(crate) detail: String,
-    /// Keys with the same effect. Can be empty.
+    /// Keys that have the same effect. Can be empty.
     pub(crate) keys: String,
     pub(crate) goal: Goal,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Item {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) entry_idx: usize,
-    /// Indices of the matched characters in [`Item::haystack`], ascending.
+    /// Indices of the matched characters within [`Item::haystack`], ascending.
     pub(crate) letters: Vec<u32>,
 }
 
@@ -75,30 +75,30 @@ pub(crate) struct Palette {
     pub(crate) entries: Vec<Item>,
     /// best first.
     pub(crate) matches: Vec<Match>,
-    /// Index of the selected hit.
+    /// Index of the selected match.
     pub(crate) row: usize,
 }
 
 impl ItemKind {
-    /// Returns the prefix that restricts a search to this kind.
+    /// Returns the sign that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
         self as u8 as char
     }
 }
 
 impl Item {
-    /// Returns an entry without keys, in the group of its kind.
+    /// Returns an entry without keys. Its group is the name of its kind.
     pub(crate) fn new(kind: ItemKind, text: String, detail: String, goal: Goal) -> Self {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
-    /// Returns a command of `group` that also has `keys`.
+    /// Returns an entry for a command of `group` that is also bound to `keys`.
     pub(crate) fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
         let (kind, group, detail) = (ItemKind::Command, group.to_owned(), String::new());
         Self { kind, group, text, detail, keys, goal }
     }
 
-    /// Returns the searched text: name, detail, group.
+    /// Returns the text that is searched: name, detail and group.
     fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)
     }
@@ -112,7 +112,7 @@ impl Palette {
         palette
     }
 
-    /// Searches for the current text.
+    /// Searches for the typed text and selects the best match.
     pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
@@ -137,7 +137,7 @@ impl Palette {
                 found.push((score, Match { entry_idx, letters }));
             }
         }
-        // A stable sort preserves the order of equally good hits.
+        // The sort is stable, so equally good matches are in the order of the entries.
         found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         self.matches = found.into_iter().map(|(_, found)| found).collect();
     }

@@ -1,24 +1,27 @@
-//! Patterns typed into a filter or a search.
+//! Patterns that are typed into a filter or a search.
 //!
-//! A pattern is a list of words that must match, `!word` for a word that must not, and
-//! `field=value`. Each word is a regular expression, or plain text if it is not a valid one.
+//! A pattern consists of words. All words must match, except that `!word` must not match.
+//! `field=value` matches the value of a field. Each word is a regular expression, or a plain text
+//! if it is not a valid one.
 
 use regex::{Regex, RegexBuilder};
 
-/// Characters of regular expressions. A word without them is plain text.
+/// Characters with a meaning in regular expressions. A word without any of them is plain text.
 const META: &[char] = &['.', '*', '+', '?', '|', '(', '[', '{', '^', '$', '\\'];
 
-/// Words that must all match. Case is ignored.
+/// A pattern. Case is ignored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pattern(Vec<Word>);
 
 #[derive(Debug, Clone)]
 struct Word {
-    /// The whole word. `None` matches nothing, since the word is too long to compile.
+    /// Expression for the whole word. `None` if the word is too long to compile, so that it
+    /// matches nothing.
     regex: Option<Regex>,
-    /// Name and value of a field that can match instead of the whole word.
+    /// Name of a field and expression for its value, if the word has the form `field=value`. Both
+    /// the field and the whole word can match.
     field: Option<(String, Option<Regex>)>,
-    /// True if the word must not match.
+    /// True if the pattern matches only where this word does not.
     is_negated: bool,
 }
 
@@ -38,7 +41,8 @@ impl Pattern {
         self.0.is_empty()
     }
 
-    /// Returns true if every word matches one of `texts`, or a name or value of `fields`.
+    /// Returns true if each word matches one of `texts`, or a name or a value in `fields`. Negated
+    /// words must match none.
     pub(crate) fn matches<'a>(
         &self,
         texts: &[&str],
@@ -47,7 +51,7 @@ impl Pattern {
         self.0.iter().all(|word| word.matches(texts, fields.clone()) != word.is_negated)
     }
 
-    /// Returns true if `typed` is empty or a single plain text that must match.
+    /// Returns true if `typed` is empty or a single plain text that is not negated.
     pub(crate) fn is_plain(typed: &str) -> bool {
         typed.split_whitespace().count() < 2
             && !typed.trim().starts_with(['!', '-'])
@@ -55,8 +59,8 @@ impl Pattern {
             && !typed.contains(META)
     }
 
-    /// Returns the start and length in bytes of the first match of a wanted word in `text`, from byte
-    /// `from` on. `^` matches only the start of `text`.
+    /// Returns the start and the length in bytes of the first match in `text` of any word that is
+    /// not negated, from byte `from` on. `^` matches only at the start of `text`.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let words = self.0.iter().filter(|word| !word.is_negated);
         let found = words.filter_map(|word| word.regex.as_ref()?.find_at(text, from));
@@ -98,7 +102,7 @@ impl Word {
 
 /// Compiles `text` as a regular expression, or as plain text if it is not a valid one.
 fn compile(text: &str) -> Option<Regex> {
-    // Compiling up to the default size limit of 10 MB would last a second.
+    // With the default size limit of 10 MB, compiling can take a second.
     let build = |text: &str| {
         RegexBuilder::new(text).case_insensitive(true).size_limit(256 * 1024).build().ok()
     };

@@ -1,4 +1,4 @@
-//! Values loaded from a service, or failures to load them.
+//! Values loaded from a service, and failures to load them.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use model::timestamp::Timestamp;
 
 use crate::widget::format;
 
-/// A failure, described for the user.
+/// A failure with its description for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Failure {
-    /// Failed operation; completes "failed to".
+    /// Failed operation as an infinitive, such as `list the nodes`.
     pub(crate) what: String,
     /// Reason for the failure.
     pub(crate) why: String,
@@ -17,14 +17,14 @@ pub(crate) struct Failure {
     pub(crate) next: String,
     /// HTTP status of the response, if there was one.
     pub(crate) status: Option<u16>,
-    /// Wait requested by the service.
+    /// Wait that the service demands before the next request.
     pub(crate) retry_after: Option<Duration>,
-    /// True if the service did not respond in time.
+    /// True if the service has not responded in time.
     pub(crate) is_timeout: bool,
 }
 
 impl Failure {
-    /// Returns a failure that no service reported.
+    /// Returns a failure that is not the response of a service.
     pub(crate) fn new(
         what: impl Into<String>,
         why: impl Into<String>,
@@ -34,29 +34,29 @@ impl Failure {
         Self { what, why, next, ..Self::default() }
     }
 
-    /// Returns the text of a pane that shows only this failure.
+    /// Returns the lines of a pane that shows only this failure.
     pub(crate) fn lines(&self) -> Vec<String> {
         vec![format!("✗ failed to {}", self.what), self.why.clone(), self.next.clone()]
     }
 
-    /// If this is a rate limit, returns the wait requested by the service, or `usual` if it requested
-    /// none.
+    /// Returns the wait before the next request if the failure is a rate limit. If the service
+    /// demanded no particular wait, returns `usual`.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
         self.retry_after.or((self.status == Some(429)).then_some(usual))
     }
 }
 
-/// Result of a request to a service, or of a local operation that the user is told about.
+/// Result of a request to a service, or of a local operation. A failure is shown to the user.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// A value that is loaded from a service, once or periodically.
+/// A value loaded from a service, once or repeatedly, and the state of its requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resource<T> {
     /// True while a request is pending.
     is_pending: bool,
-    /// Latest value and the time it was loaded.
+    /// Latest value and the time at which it was loaded.
     latest: Option<(T, Timestamp)>,
-    /// Failure of the last request, if it failed.
+    /// Failure of the last request. `None` if it succeeded.
     failure: Option<Box<Failure>>,
     /// Number of failures since the last success.
     n_failures: u32,
@@ -73,23 +73,23 @@ impl<T> Resource<T> {
     pub(crate) const EMPTY: Self =
         Self { is_pending: false, latest: None, failure: None, n_failures: 0 };
 
-    /// Returns a resource loaded at `now`.
+    /// Returns a resource with a value that was loaded at `now`.
     pub(crate) fn loaded(value: T, now: Timestamp) -> Self {
         Self { latest: Some((value, now)), ..Self::EMPTY }
     }
 
-    /// Records a request. The value and a failure stay until the response. Returns true unless
-    /// another request is pending.
+    /// Records that a request is sent. Value and failure remain until the response. Returns false
+    /// if another request is pending.
     pub(crate) const fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.is_pending, true)
     }
 
-    /// Records that the pending request was dropped.
+    /// Records that the pending request was cancelled.
     pub(crate) const fn cancel(&mut self) {
         self.is_pending = false;
     }
 
-    /// Records a response. After a failure, the previous value remains but is stale.
+    /// Records a response. After a failure, the previous value remains and is outdated.
     pub(crate) fn settle(&mut self, result: Outcome<T>, now: Timestamp) {
         self.is_pending = false;
         match result {

@@ -317,12 +317,12 @@ fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_
     let left = topic.next_epoch_height.saturating_sub(height).min(topic.epoch_length);
     #[expect(clippy::cast_precision_loss, reason = "the bar has eight steps")]
     let share = 1.0 - left as f64 / topic.epoch_length.max(1) as f64;
-    // After the column that the gauge leaves free for its label.
+    // The gauge leaves one column free for a label, so it starts one column earlier.
     let Some(x) = row.width.checked_sub(BAR + 1) else { return };
     let bar = Rect { x: row.x + x, width: BAR + 1, ..row };
     let is_open = topic.close_height.is_some();
     let style = if is_open { scene.theme.info } else { scene.theme.focus };
-    // A thin line, since bars of adjacent rows would touch.
+    // Thick bars of adjacent rows would touch, so the gauge is a thin line.
     LineGauge::default()
         .ratio(share.clamp(0.0, 1.0))
         .label("")
@@ -333,7 +333,7 @@ fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_
         .render(bar.intersection(buf.area), buf);
 }
 
-/// Draws the pane of values over time.
+/// Draws the pane with the values over time.
 pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let n_epochs = state.past().map_or(0, History::len);
@@ -354,7 +354,7 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
-    // The sparkline below the chart and a gap.
+    // With enough space, there is a gap and a row of bars below the chart.
     let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
@@ -369,7 +369,8 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
 }
 
-/// Returns the values of `label` from `start` on, with NaN for missing values and epochs.
+/// Returns the values that `of` selects for `label`, from `start` on. NaN stands for a missing
+/// value or a gap between two epochs.
 pub(super) fn points(
     all: &[Option<&Epoch>],
     start: Timestamp,
@@ -390,25 +391,27 @@ pub(super) fn points(
     points
 }
 
-/// Returns the epochs since the last long gap if they are enough for a line, otherwise all epochs.
+/// Returns the epochs since the last long gap. If these are too few for a line, returns all
+/// epochs.
 fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     let gap = gap(epochs.iter().map(|epoch| epoch.time));
     let is_silence = |pair: &[&Epoch]| {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
     let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
-    // With fewer epochs, earlier epochs are shown despite the gap.
+    // A line needs at least 20 epochs.
     if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 
-/// Returns the interval between epochs at `times`, oldest first, that interrupts a line.
+/// Returns the interval between two epochs at which a line is interrupted. `times` are the starts
+/// of all epochs, oldest first.
 pub(super) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
-    /// Number of missing epochs that interrupts a line.
+    /// Number of consecutive missing epochs at which a line is interrupted.
     const MISSING: u32 = 5;
     stats::usual_distance(times).saturating_mul(MISSING)
 }
 
-/// Draws the difference of combined and naive for each epoch.
+/// Draws a bar for each epoch: the distance between the combined and the naive value.
 fn draw_difference(
     row: Rect,
     buf: &mut Buffer,
@@ -424,7 +427,7 @@ fn draw_difference(
     Sparkline::new(&values, Floor::Zero, scene.theme.series(0)).render(bars, buf);
 }
 
-/// Draws the pane of losses.
+/// Draws the pane with the cumulative losses.
 pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let styles = [theme.series(1), theme.text, theme.faint];
@@ -458,7 +461,8 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
-/// Draws the mean losses, and the advantage of the combined value over the other two.
+/// Draws the mean losses, and the difference in percent of the combined value's loss from the
+/// other two.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);
@@ -477,7 +481,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
             Span::styled(format::signed(percent, 1), style),
             Span::styled(format!(" % vs {name}"), theme.muted),
         ];
-        // Parts that do not fit are left out, not cut.
+        // A part that does not fit is omitted as a whole.
         let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
         if width > row.width.into() {
             break;
@@ -488,7 +492,8 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
     paint::line(buf, row, (0, 0), &Line::from(spans));
 }
 
-/// Formats a loss in `width` columns, with four digits or as many as needed.
+/// Formats a loss with four decimals, or two from 10 on. A text of more than `width` characters is
+/// replaced by a compact one.
 pub(super) fn loss_text(loss: f64, width: usize) -> String {
     let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
     if text.chars().count() <= width { text } else { format::compact(loss) }

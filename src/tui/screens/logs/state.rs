@@ -1,4 +1,4 @@
-//! The state of the Logs screen: the lines of all local processes and of the screen itself.
+//! The state of the Logs screen: the log lines of all local processes and of the screen itself.
 
 use std::collections::VecDeque;
 
@@ -10,30 +10,30 @@ use crate::state::field::Field;
 use crate::state::navigation::{Steps as _, rows_down};
 use crate::state::pattern::Pattern;
 
-/// Maximum number of lines, about five megabytes. The oldest line is evicted.
+/// Maximum number of lines, which take about five megabytes. The oldest line is evicted.
 const LINES_MAX: usize = 20_000;
 
-/// Source name of the screen's own lines.
+/// Source of the lines that the screen itself logs.
 pub(crate) const OWN_SOURCE: &str = "screen";
 
-/// A line and its number within the session.
+/// A log line and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Counted from 0 since the start.
+    /// Number of lines that were added before this one.
     pub(crate) number: u64,
     pub(crate) log: LocalLog,
 }
 
-/// Lines for the rows of a pane.
+/// The lines that a pane shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Window<'a> {
     /// Lines, oldest first.
     pub(crate) lines: Vec<&'a Line>,
-    /// Index of the selected line, or `None` while the latest are followed.
+    /// Index of the selected line. `None` while the view follows the latest line.
     pub(crate) selected: Option<usize>,
 }
 
-/// An end of the lines that a search reached.
+/// End of the lines at which a search stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     /// The oldest line was reached.
@@ -46,46 +46,48 @@ pub(crate) enum Edge {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
-    /// Lines sorted by time. Lines with equal times are in the order of their arrival.
+    /// Lines sorted by time. Lines with the same time are in the order of their arrival.
     pub(crate) lines: VecDeque<Line>,
     pub(crate) n_lines: u64,
-    /// While a line is selected, lines from this number on are held back, so that visible lines do
-    /// not move.
+    /// Number of the first line that is held back. Lines that arrive while a line is selected are
+    /// held back, so that visible lines do not move.
     pub(crate) held_from: u64,
-    /// Processes with lines, in the order of their first line.
+    /// Names of processes with lines, in the order of their first lines.
     pub(crate) sources: Vec<String>,
     /// Lowest visible level.
     pub(crate) level: Level,
-    /// Only visible source, or `None` to show all sources.
+    /// Source of the visible lines. `None` to show all sources.
     pub(crate) source: Option<String>,
     /// Search text.
     pub(crate) filter: Field,
-    /// Last search text, for going from hit to hit after it was cleared.
+    /// Last text that was searched for. Its matches can still be selected after the search is
+    /// closed.
     pub(crate) search: String,
-    /// True if lines that do not match are hidden.
+    /// True if lines without a match are hidden.
     pub(crate) is_filtered: bool,
-    /// Line selected at the start of the search, or `None` to follow the latest.
+    /// Number of the line that was selected when the search began. `None` if the view followed the
+    /// latest line.
     pub(crate) searched_from: Option<u64>,
-    /// Direction in which the last search had no hit.
+    /// End that the last search reached without a match.
     pub(crate) edge: Option<Edge>,
-    /// Number of the selected line, or `None` to follow the latest.
+    /// Number of the selected line. `None` while the view follows the latest line.
     pub(crate) selected: Option<u64>,
     /// True if long lines are wrapped.
     pub(crate) is_wrapped: bool,
     /// True if times are hidden.
     pub(crate) hides_times: bool,
-    /// True if the selected line is shown in full below.
+    /// True if the selected line is shown with all fields below the list.
     pub(crate) is_open: bool,
 }
 
 impl State {
     /// Adds a log line.
     pub(crate) fn push(&mut self, log: LocalLog) {
-        // Lines of further processes are recorded, but cannot be selected by source.
+        // The source of a line can be filtered by only for the first 32 processes.
         if !self.sources.contains(&log.process) && self.sources.len() < 32 {
             self.sources.push(log.process.clone());
         }
-        // Lines of processes arrive with different delays.
+        // Processes deliver their lines with different delays, so lines do not arrive in order.
         let idx = self.lines.partition_point(|line| line.log.time <= log.time);
         self.lines.insert(idx, Line { number: self.n_lines, log });
         self.n_lines += 1;
@@ -105,9 +107,9 @@ impl State {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// Returns the last `n` lines of the process `only`, oldest first, ignoring filters. If `only` is
-    /// `None`, returns the lines of all local processes except reads, which are mostly caused by this
-    /// screen.
+    /// Returns the last `n` lines, oldest first, regardless of filters. If `only` names a process,
+    /// returns only its lines. Otherwise, returns lines of all local processes without GET
+    /// requests, most of which this screen has sent.
     pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
         let is_wanted = |line: &&Line| match only {
             Some(process) => line.log.process == process,
@@ -118,8 +120,8 @@ impl State {
         tail
     }
 
-    /// Returns the lines that pass the filters for a pane of `height` rows, with the selected one
-    /// in the middle if there are enough lines.
+    /// Returns the lines for a pane of `height` rows. They match the filters, and the selected
+    /// line is in the middle if there are enough lines.
     pub(crate) fn window(&self, height: usize) -> Window<'_> {
         let (above, below) = self.around(height);
         let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));
@@ -129,7 +131,7 @@ impl State {
         Window { lines: lines.collect(), selected }
     }
 
-    /// Returns the lines that pass the filters and are not held back, oldest first.
+    /// Returns the lines that match the filters and are not held back, oldest first.
     pub(crate) fn visible_lines(&self) -> impl Iterator<Item = &Line> {
         let wanted = self.query();
         self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
@@ -140,37 +142,39 @@ impl State {
         !is_held && self.passes(line, wanted)
     }
 
-    /// Returns the selected line, or the latest one.
+    /// Returns the selected line. If none is selected, returns the latest line.
     pub(crate) fn line(&self) -> Option<&Line> {
         self.window(1).lines.first().copied()
     }
 
-    /// Returns the number of lines held back while one is selected, regardless of filters.
+    /// Returns the number of lines that are held back, whether or not they match the filters.
     pub(crate) fn n_held(&self) -> u64 {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
 
-    /// Returns up to `n` lines from the selected one upwards, and up to `n` lines below it, nearest
-    /// first.
+    /// Returns at most `n` lines above the selected line, starting with the line itself, and at
+    /// most `n` lines below it. Both start with the nearest line.
     pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
         let wanted = self.query();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);
         let at = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let above: Vec<_> = self.lines.range(..at).rev().filter(is_shown).take(n).collect();
         let mut below = self.lines.range(at..).filter(is_shown);
-        // If the filters hide the selected line, the next one replaces it.
+        // If the filters hide the selected line and all lines above it, the next line is shown in
+        // its place.
         let above = if above.is_empty() { below.next().into_iter().collect() } else { above };
         (above, below.take(n).collect())
     }
 
-    /// Returns the index of the selected line, or of the oldest line if it was evicted. Returns `None`
-    /// while following.
+    /// Returns the index of the selected line. If the line was evicted, returns the index of the
+    /// oldest line. Returns `None` if none is selected.
     pub(crate) fn place(&self) -> Option<usize> {
         let selected = self.selected?;
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
     }
 
-    /// Returns the pattern for going from hit to hit: the current or the last search.
+    /// Returns the pattern of the current search, or of the last one if there is no text in the
+    /// search field.
     pub(crate) fn search_query(&self) -> Pattern {
         match self.filter.value() {
             "" => Pattern::parse(&self.search),
@@ -178,7 +182,7 @@ impl State {
         }
     }
 
-    /// Returns the pattern of visible lines.
+    /// Returns the pattern that visible lines match.
     pub(crate) fn query(&self) -> Pattern {
         if self.is_filtered { Pattern::parse(self.filter.value()) } else { Pattern::default() }
     }
@@ -189,7 +193,7 @@ impl State {
         log.level >= self.level && is_source && matches(log, wanted)
     }
 
-    /// Returns the selected line, or the latest one, as text.
+    /// Returns the text of the selected line. If none is selected, the text of the latest line.
     pub(crate) fn selection(&self) -> Option<String> {
         let log = &self.line()?.log;
         let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
@@ -201,14 +205,14 @@ impl State {
     }
 }
 
-/// Returns true if the message, the process or a field of `log` matches.
+/// Returns true if the message, the name of the process or a field of `log` matches `wanted`.
 pub(crate) fn matches(log: &LocalLog, wanted: &Pattern) -> bool {
     let texts = [log.message.as_str(), log.process.as_str()];
     wanted.is_empty() || wanted.matches(&texts, &log.fields.pairs())
 }
 
 impl State {
-    /// Handles an action. A page has `page` lines.
+    /// Performs an action. `page` is the number of lines by which a page key moves.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
         self.edge = None;
         match action {
@@ -234,7 +238,7 @@ impl State {
                 self.filter.edit();
             }
             Action::OnlyMatches => self.is_filtered = !self.is_filtered,
-            // The line stays selected, so that new lines do not replace it.
+            // Selects the line. Otherwise, a new line would take its place.
             Action::Open => {
                 self.is_open = !self.is_open;
                 self.hold();
@@ -247,7 +251,8 @@ impl State {
         }
     }
 
-    /// Goes back one step. Returns true if there was one.
+    /// Undoes one step: closes the fields of a line, ends a search or a filter, or returns to the
+    /// latest line. Returns false if there was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
         if std::mem::take(&mut self.is_open) {
             return true;
@@ -261,8 +266,8 @@ impl State {
             || !std::mem::take(&mut self.search).is_empty()
     }
 
-    /// Handles an edit of the search: selects the nearest hit at or above the line where the search
-    /// started, or below it.
+    /// Handles a change of the search text. Selects the nearest match at or above the line at
+    /// which the search began. Without one, selects the nearest match below.
     pub(crate) fn edited(&mut self) {
         self.selected = self.searched_from;
         let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
@@ -270,14 +275,15 @@ impl State {
         self.select(self.first_hit(above.chain(self.lines.range(n_above..))));
     }
 
-    /// Returns the number of the first line of `lines` that passes the filters and matches the search.
+    /// Returns the number of the first of `lines` that matches both the filters and the search.
     fn first_hit<'a>(&self, mut lines: impl Iterator<Item = &'a Line>) -> Option<u64> {
         let (wanted, searched) = (self.query(), self.search_query());
         let is_hit = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
         lines.find(|line| !searched.is_empty() && is_hit(line)).map(|line| line.number)
     }
 
-    /// Selects the next hit below or above the selected line. Records if there is no hit.
+    /// Selects the next match below or above the selected line. If there is no match, records the
+    /// end that was reached.
     fn find(&mut self, is_down: bool) {
         let here = self.place();
         let found = if is_down {
@@ -292,7 +298,7 @@ impl State {
         self.select(found);
     }
 
-    /// Selects the latest line, unless one is selected.
+    /// Selects the latest line if none is selected, so that the view no longer follows new lines.
     fn hold(&mut self) {
         if self.selected.is_none() {
             self.select(self.line().map(|line| line.number));
@@ -312,7 +318,7 @@ impl State {
             self.held_from = self.n_lines;
         }
         self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
-        // At the end of all lines, the latest is followed again.
+        // If the last of all lines is reached, the view follows the latest line again.
         let wanted = self.query();
         let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
         self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
@@ -324,7 +330,7 @@ impl State {
         self.sources.get(idx + 1).cloned()
     }
 
-    /// Selects a line by its number, if there is one.
+    /// Selects the line with the number `line`. Does nothing for `None`.
     fn select(&mut self, line: Option<u64>) {
         let Some(number) = line else { return };
         if self.selected.is_none() || number >= self.held_from {

@@ -13,15 +13,15 @@ use crate::view::{
 };
 use crate::widget::{format, paint, pane};
 
-/// Width of a source's name.
+/// Width of the column of sources.
 const SOURCE_WIDTH: usize = 9;
 
-/// Visible part of a line.
+/// Extent to which a line is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineLook {
-    /// The parts that are enabled in the options of the Logs screen. The time has milliseconds.
+    /// All parts that the Logs screen currently shows, and milliseconds of the time.
     Whole,
-    /// Short, for another screen.
+    /// A short form for other screens.
     Tail { has_fields: bool },
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws a line in full, with one row per field.
+/// Draws a line in full, with a row for each of its fields.
 fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let title = format!("{} {}", log.level.short(), log.process);
@@ -103,7 +103,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut x = 0;
     for (idx, source) in state.logs.sources.iter().enumerate() {
         let n_more = state.logs.sources.len() - idx;
-        // Space is reserved for the number of hidden fields.
+        // Space for the number of sources that do not fit.
         let needed = source.width() + 4 + if n_more > 1 { " +99".len() + 2 } else { 0 };
         if usize::from(area.width.saturating_sub(x)) < needed {
             paint::text(buf, area, (x, 0), &format!("+{n_more}"), theme.muted);
@@ -116,7 +116,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws lines around the selected line, or the latest lines.
+/// Draws the lines around the selected line. If none is selected, draws the latest lines.
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let height = usize::from(area.height);
@@ -132,7 +132,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let (wanted, hit) = (state.logs.search_query(), theme.focus.bold());
     let mut rows: Vec<Line<'_>> = Vec::new();
-    // Rows of the selected line.
+    // Rows that the selected line takes.
     let mut marked = 0..0;
     for (idx, drawn) in window.lines.iter().enumerate() {
         let spans = line(&drawn.log, state, theme, LineLook::Whole).spans.into_iter();
@@ -148,7 +148,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             marked = first..rows.len();
         }
     }
-    // Wrapped lines can exceed the height, so the selected one is moved to the middle.
+    // Wrapped lines can take more rows than there are. The selected line is then in the middle.
     let mut top = rows.len().saturating_sub(height);
     if !marked.is_empty() {
         let middle = usize::midpoint(marked.start, marked.end);
@@ -162,7 +162,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Draws short lines of local processes.
+/// Draws lines of local processes in short form.
 pub(crate) fn draw_tail(
     area: Rect,
     buf: &mut Buffer,
@@ -176,19 +176,19 @@ pub(crate) fn draw_tail(
     }
 }
 
-/// Wraps `line` to `width`. Lines after the first one are indented.
+/// Wraps `line` at `width`. All rows except the first are indented.
 fn broken(line: &Line<'_>, width: u16) -> Vec<Line<'static>> {
     wrapped_line(line, width.max(8).into(), "    ")
 }
 
-/// Returns a line such as `14:02:29 INF head      roll call  peers=4`.
+/// Formats a line, such as `14:02:29 INF head      roll call  peers=4`.
 fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> Line<'a> {
     let mut line = Line::default();
     let is_whole = look == LineLook::Whole;
     if !(is_whole && state.logs.hides_times) {
         let millis = match log.time.micros().rem_euclid(1_000_000) {
             _ if !is_whole => String::new(),
-            // Some processes log whole seconds, without milliseconds.
+            // Some processes log times in whole seconds. Spaces replace the milliseconds.
             0 => " ".repeat(4),
             micros => format!(".{:03}", micros / 1_000),
         };
@@ -203,9 +203,10 @@ fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> 
     if is_whole || look == (LineLook::Tail { has_fields: true }) {
         for (idx, (name, value)) in log.fields.pairs().enumerate() {
             let gap = if idx == 0 { "  " } else { " " };
-            // Ids are long and their last characters distinguish them.
+            // Long ids are shortened in the middle, since they differ in their last characters.
+            // With wrapped lines, there is enough space for the whole id.
             let is_short = !(is_whole && state.logs.is_wrapped);
-            // Content and peer ids are longer.
+            // Content ids and peer ids have more than 32 characters.
             let is_id = is_short && !value.contains(' ') && value.len() > 32;
             let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
             line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));
@@ -223,7 +224,7 @@ fn level_style(level: Level, theme: &Theme) -> Style {
     }
 }
 
-/// Returns the style of a source, by the order of their first lines.
+/// Returns the style of a source. It depends on the position of the source in the list.
 fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
     if source == OWN_SOURCE {
         return theme.accent2;

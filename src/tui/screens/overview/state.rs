@@ -14,16 +14,16 @@ use crate::state::overlay::moved;
 use crate::state::palette::Goal;
 use crate::state::resource::{Outcome, Resource};
 
-/// Poll interval of topics in view, as on the Inference screen.
+/// Poll interval of the topics while the Overview screen is in view.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 
-/// Maximum number of topics, more than fit on any screen.
+/// Maximum number of topics. No screen has space for more.
 pub(crate) const TOPICS_MAX: usize = 12;
 
 /// Number of panes with rows that can be selected: runs, datasets, topics.
 pub(crate) const N_PANES: usize = 3;
 
-/// Maximum number of runs listed on the Overview screen.
+/// Maximum number of listed runs.
 pub(crate) const RUNS_MAX: usize = 8;
 
 /// The state of the Overview screen.
@@ -31,14 +31,14 @@ pub(crate) const RUNS_MAX: usize = 8;
 pub(crate) struct State {
     /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// Selected row, counted over all panes.
+    /// Index of the selected row, counted over the rows of all panes.
     pub(crate) row: usize,
     /// Latest bundle of each topic.
     pub(crate) topics: BTreeMap<TopicId, Resource<LatestBundle>>,
 }
 
 impl State {
-    /// Returns the pane of the selected row.
+    /// Returns the number of the pane that contains the selected row.
     pub(crate) fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
         let mut end = 0;
         let ends = n_rows.map(|n| {
@@ -63,13 +63,13 @@ impl State {
         }
     }
 
-    /// Handles an action. `n_rows` is the number of rows of each pane.
+    /// Performs an action. `n_rows` are the numbers of rows of the panes.
     pub(crate) fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
         let n_all: usize = n_rows.iter().sum();
         let pane = self.pane(n_rows);
         match action {
             Action::NextPane | Action::PreviousPane => {
-                // Skips panes without rows.
+                // Panes without rows are skipped.
                 let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
                 let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
                 let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// Selects the first row of a pane, if it has one.
+    /// Selects the first row of `pane`, unless the pane is empty.
     pub(crate) fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
         if n_rows.get(pane).is_some_and(|n| *n > 0) {
             self.row = n_rows.iter().take(pane).sum();
@@ -94,17 +94,16 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     if !state.overview.is_shown {
         return;
     }
-    // The user waits for the first value of a topic.
+    // While any topic has no value yet, the user waits, so it is requested more often.
     let is_missing = |topic: &TopicId| {
         state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
     };
     let is_any_missing = state.topic_ids().iter().take(TOPICS_MAX).any(is_missing);
-    // Poll interval while a topic has no value yet.
     let wait = if is_any_missing { Duration::from_secs(3) } else { TOPICS_EVERY };
     state.effects.push(Effect::SetTimer(Timer::Overview, wait));
     for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
         if !state.overview.topics.contains_key(&topic) {
-            // More epochs than the line of a topic has columns.
+            // A topic's sparkline has fewer columns.
             state.effects.push(Effect::LoadHistory { topic, limit: 120 });
         }
         state.overview.topics.entry(topic).or_default().begin();
@@ -112,21 +111,21 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     }
 }
 
-/// Requests the latest bundles of the topics, and the list of topics if it is missing or old.
+/// Requests the latest bundle of each topic, and the list of topics if it is empty or old.
 pub(crate) fn load_topics(state: &mut Whole) {
     load_bundles(state);
     let topics = &state.inference.topics;
     let list = topics.value().map_or(&[][..], |list| &list.topics);
-    // Until the first epoch of a topic has closed, the list contains its closing time.
+    // Until the first epoch of a topic closes, only the list of topics shows its progress.
     let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
-    // New topics are rare.
+    // New topics are rare, so the list is otherwise requested once per minute.
     let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));
     if state.overview.is_shown && (is_first_open || is_old) {
         state.inference.reload_list(state.now);
     }
 }
 
-/// Handles an action on the Overview screen. Rows open the same targets as entries of the palette.
+/// Performs an action on the Overview screen. A row opens the same as the palette's entry for it.
 pub(crate) fn act(state: &mut Whole, action: Action) {
     if action == Action::Open {
         if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {
@@ -139,7 +138,7 @@ pub(crate) fn act(state: &mut Whole, action: Action) {
 }
 
 impl Whole {
-    /// Returns the target of each row of the Overview screen, left column first.
+    /// Returns the target of each row. The left column precedes the right.
     pub(crate) fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
         let watched = self.data.watched().into_iter();
@@ -148,13 +147,13 @@ impl Whole {
         runs.chain(watched).chain(topics).collect()
     }
 
-    /// Returns the number of rows in each pane: runs, datasets, topics.
+    /// Returns the number of rows in the panes of runs, datasets and topics.
     pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
         let n_runs = self.runs.iter().len().min(RUNS_MAX);
         [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
     }
 
-    /// Returns the listed topics.
+    /// Returns the ids of all listed topics.
     pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
         let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
         topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()

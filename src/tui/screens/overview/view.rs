@@ -37,16 +37,16 @@ use crate::widget::bars::{Floor, Sparkline};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Number of the pane of runs.
+/// Number of the pane with runs.
 const RUNS: usize = 0;
 
-/// Number of the pane of datasets.
+/// Number of the pane with datasets.
 const DATA: usize = 1;
 
-/// Number of the pane of topics.
+/// Number of the pane with topics.
 const TOPICS: usize = 2;
 
-/// Maximum number of notices between the runs and the local processes.
+/// Maximum number of notices listed between the runs and the local processes.
 const NOTICES_MAX: usize = 5;
 
 /// Draws the Overview screen into `area`.
@@ -57,16 +57,15 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
-    // One row for each service.
     let n_heads = u16::try_from(frame.state.services.heads().len()).unwrap_or(u16::MAX);
-    // Rows of the Cluster pane: nodes, their runs, and one row for each service.
+    // The Cluster pane has rows for nodes, their runs and each service.
     let cluster_height = 8_u16.saturating_add(n_heads.saturating_sub(1));
     if frame.tier < Tier::Large {
-        // With little room, only the header shows the health of the services.
+        // In a low area, the pane shows no services. The header shows their health.
         let cluster_height = if area.height < 30 { 4 } else { cluster_height };
         let [cluster, rest] = split_rows(area, cluster_height);
         let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
-        // A pane of a single row would be only its border.
+        // Fewer than three rows would contain no run, only the border.
         let runs_height = (n_runs + 2).min(rest.height / 3);
         let runs_height = if runs_height < 3 { 0 } else { runs_height };
         let [pins, runs] = split_rows(rest, rest.height - runs_height);
@@ -81,7 +80,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let n_notices = (frame.state.notices.past().len() + n_alerts).clamp(1, NOTICES_MAX);
     let notices_height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
     let has_processes = !frame.state.stack.processes().is_empty();
-    // Without processes, the runs get the rows that the notices do not need.
+    // Without local processes, the runs get all rows that the notices do not need.
     let at = if has_processes { n_runs + 2 } else { rest.height.saturating_sub(notices_height) };
     let [runs, notices] = frame.split(Divider::LeftRows, rest, at);
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
@@ -93,7 +92,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let [notices, processes] = split_rows(notices, at);
     draw_notices(notices, buf, frame);
     if has_processes {
-        // Processes are selected on the Cluster screen.
+        // Rows of this pane cannot be clicked here, only on the Cluster screen.
         let frame = Frame { hits: &Hits::default(), ..frame };
         cluster::processes::draw(processes, buf, frame);
     }
@@ -101,20 +100,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_topics(topics, buf, frame);
 }
 
-/// Returns the number of the pane with the selected row.
+/// Returns the number of the pane that contains the selected row.
 fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
 
-/// Describes when a failed request is retried, with the key that retries it now.
+/// Describes when a failed request is repeated, and names the key that repeats it now.
 fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     let wait = format::span(failure.retry_after.unwrap_or(every));
     let key = frame.key(Layer::Global, Action::Refresh);
     format!("retries within {wait} · {key} retries now")
 }
 
-/// Draws the reason for an empty list in the middle of `area`: not requested, pending, failed, or
-/// `empty`.
+/// Draws the reason why a list is empty in the middle of `area`. If the address of its service is
+/// unknown, the reason is `unnamed`. If the list was loaded, it is `empty`.
 fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,
@@ -134,7 +133,7 @@ fn draw_absent<T>(
     frame.draw_absent(area, buf, list, [if is_starting { &starting } else { unnamed }, empty]);
 }
 
-/// Draws the number of nodes and the health of the services.
+/// Draws the pane with the nodes and the health of the services.
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let listed = state.nodes.best_list();
@@ -153,7 +152,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_services(inside, buf, frame);
 }
 
-/// Draws the number of nodes and their agreement.
+/// Draws the number of nodes and the agreement of their results.
 fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let n_with = |role: &str| nodes.iter().filter(|it| it.role.as_deref() == Some(role)).count();
@@ -193,7 +192,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
     paint::line_cut(buf, inside, (0, 1), &line);
 }
 
-/// Draws address and health of the services.
+/// Draws the address and the health of each service.
 fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let has_several = state.services.has_several_heads();
@@ -207,7 +206,8 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Health::Limited { until } => {
                 format!("retry {}", format::age(until.since(state.now)))
             }
-            // With several heads, the address next to the text is not repeated.
+            // With several heads, the address is shown next to the text and not repeated within
+            // it.
             Health::Down { why } if matches!(service, Service::Head(_)) && has_several => {
                 why_at(at, &why.why).to_owned()
             }
@@ -227,7 +227,8 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Highlights row `row` of all rows if it is selected, and makes it selectable by a click.
+/// Highlights the row `row`, counted over all panes, if it is selected. A click on `place` selects
+/// the row.
 fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize) {
     if frame.state.overview.row == row {
         for y in 0..place.height {
@@ -259,7 +260,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         paint::put(buf, place, (0, 0), glyph, style);
         paint::text(buf, place, (2, 0), &format::clock(run.sent_at), theme.muted);
-        // A name leaves room for the verdict and the duration.
+        // The name is cut, so that there is space for the verdict and the duration.
         let name = state.execute.form.name_of(&run.request).unwrap_or(&run.request.method);
         let name = format::fit(name, usize::from(place.width.saturating_sub(11)) * 2 / 5);
         let x = paint::text(buf, place, (11, 0), &name, theme.text) + 2;
@@ -324,7 +325,8 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Counts all datasets and the datasets without a card: `1 008 datasets, 998 hidden`.
+/// Returns the number of datasets and the number of datasets without a card, such as
+/// `1 008 datasets, 998 hidden`.
 fn counts(n_shown: usize, frame: Frame<'_>) -> String {
     let data = &frame.state.data;
     let n_known = data.all.len().max(data.list().len()) as u64;
@@ -340,7 +342,8 @@ fn counts(n_shown: usize, frame: Frame<'_>) -> String {
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = frame.state;
     let list = &state.inference.topics;
-    // Each topic shows its age. The list only shows that it is outdated.
+    // The age of the list is shown only if it is outdated, since each topic shows an age of its
+    // own.
     let info = match (list.value(), list.failure()) {
         (Some(list), None) => format::counted(list.topics.len(), "topic"),
         _ => list.note(state.now),
@@ -364,8 +367,8 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Returns the age of a topic's value: the time since its epoch opened, or since the value arrived if
-/// the service does not report its block time.
+/// Returns the nonce and the age of a topic's value. The age is the time since its epoch opened.
+/// If the service does not report its block time, it is the time since the value arrived.
 fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     let (state, inference) = (frame.state, &frame.state.inference);
     let came = newest.note(state.now);
@@ -381,12 +384,12 @@ fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     }
 }
 
-/// Returns true if the inference service is away, so that the chain's clock is unknown.
+/// Returns true if the inference service does not respond, so that the chain's height is unknown.
 fn is_away(frame: Frame<'_>) -> bool {
     frame.state.services.health(Service::Inference).is_away()
 }
 
-/// Returns true if the topic has no value because it has no closed epoch.
+/// Returns true if the topic has no value, because its first epoch has not closed yet.
 fn is_first_epoch_open(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
     let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
     is_missing && newest.value().is_none() && topic.last_nonce.is_none()
@@ -415,7 +418,7 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
         return;
     };
     let combined = &latest.bundle.combined_value;
-    // The same for all labels, so that they can be compared.
+    // All labels have the same number of decimals, so that their values can be compared.
     let decimals = format::decimals_for(combined.iter().map(|value| value.value));
     let mut line = Line::default();
     for value in combined.iter().take(4) {
@@ -432,7 +435,7 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     let past = id.and_then(|id| state.inference.pasts.get(&id)).zip(combined.first());
     let values = past.map(|(past, label)| past.combined_with_gaps(&label.label_name));
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4);
-    // Columns of a topic's line.
+    // The sparkline has at most 48 columns.
     let width = area.width.saturating_sub(width).min(48);
     let [_, bars] = split_columns(split_rows(area, 1)[1], area.width - width);
     let values = values.unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Merges the lists of several heads into one node for each peer.
+//! Merges the lists of several heads to a single node for each peer.
 //!
-//! A worker reports its slots, functions and attributes equally to every head, so a single list provides
-//! these. Runs, agreement and running orders are counted by each head, so these are added up.
+//! A worker reports the same slots, functions and attributes to each head, so these are taken from
+//! a single list. Each head counts only its own runs, agreement and running work orders, so these
+//! are added up.
 
 use std::collections::HashMap;
 
@@ -12,19 +13,20 @@ use super::{HeadNodes, Node, Origin, Report, Stack};
 use crate::local::LocalNode;
 use crate::state::services::HeadId;
 
-/// Entry of a peer in a head's list.
+/// Entry of a peer in the list of a head.
 #[derive(Debug, Clone, Copy)]
 struct Listing<'a> {
     head: HeadId,
-    /// True if the last request to the head failed.
+    /// True if the list is outdated, because the last request to the head failed.
     is_stale: bool,
     /// Time at which the list was loaded.
     at: Timestamp,
     body: &'a NodeBody,
 }
 
-/// Returns the nodes that `heads` list, in the order of the lists. With several heads, the heads are
-/// first.
+/// Returns the nodes in the lists of `heads`. Local nodes are first, in the order of their start.
+/// Others are in the order of the lists. If there are several heads, nodes that are heads precede
+/// all others.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
         let is_stale = head.is_stale();
@@ -34,7 +36,8 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         };
         bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
     });
-    // A head lists its peers in the order of their connections, which is arbitrary for local nodes.
+    // A head lists peers in the order in which they connected. For local nodes, this order is
+    // arbitrary.
     let place = |node: &Node| {
         let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
         stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)
@@ -58,15 +61,15 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     nodes
 }
 
-/// Merges the entries of a peer, which has at least one entry.
+/// Merges all entries of a peer. There is at least one.
 fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
-    // A stale entry counts only if no other head lists the peer now.
+    // An outdated entry is used only if all entries are outdated.
     let is_any_fresh = listings.iter().any(|listing| !listing.is_stale);
     let current = || {
         let listings = listings.iter().filter(move |listing| !(is_any_fresh && listing.is_stale));
         listings.map(|listing| listing.body)
     };
-    // A head reports the time of the last message of every node except itself.
+    // A head has no last message of itself, so an entry for a head without one is its own.
     let is_own =
         |body: &&NodeBody| body.role.as_deref() == Some("head") && body.last_seen.is_none();
     let Some(main) = current().find(is_own).or_else(|| current().next()) else {
@@ -76,7 +79,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     let free = current().filter_map(|body| body.slots_free).min();
     Node {
         peer_id: main.peer_id.clone(),
-        // Other heads do not know the role of an unavailable head.
+        // If a head does not respond, only its outdated list contains its role.
         role: current()
             .chain(listings.iter().map(|listing| listing.body))
             .find_map(|body| body.role.clone()),
@@ -87,10 +90,10 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         },
         subgroups: Some(main.subgroups.clone()),
         addresses: main.addresses.clone(),
-        // The connections of a head that does not respond are unknown.
+        // If all entries are outdated, it is unknown whether a head is connected to the peer.
         is_connected: is_any_fresh.then(|| current().any(|body| body.connected)),
         latency_ms: current().find_map(|body| body.latency_ms),
-        // The last message of a stale head is its last list.
+        // If all entries are outdated, the time of the most recent list is used.
         last_seen: current()
             .filter_map(|body| body.last_seen.as_deref()?.parse().ok())
             .max()
@@ -119,8 +122,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     }
 }
 
-/// Returns the strictness of the decision `word`, and true if the node is still draining, which is
-/// the same decision as cordoning.
+/// Returns a rank of the decision `word` by which decisions are compared, strictest last. Draining
+/// and cordoning are the same decision: they differ only in the second number.
 fn strictness(word: &str) -> (u8, bool) {
     match word {
         "refused" => (3, false),
@@ -130,7 +133,7 @@ fn strictness(word: &str) -> (u8, bool) {
     }
 }
 
-/// Returns true if two heads made the same decision.
+/// Returns true if two reports express the same decision.
 pub(super) fn is_same_decision(one: Option<&str>, other: Option<&str>) -> bool {
     one.map(|word| strictness(word).0) == other.map(|word| strictness(word).0)
 }

@@ -1,4 +1,4 @@
-//! Draws the actors of a topic, and the summary of its values above them.
+//! Draws the actors of a topic, and the summary of the topic's values above them.
 
 use std::collections::BTreeMap;
 
@@ -24,23 +24,23 @@ use crate::widget::paint;
 use crate::widget::pane::{self, padded};
 use crate::widget::stats::Quartiles;
 
-/// Height of the facts about the selected actor, including the rule above them.
+/// Height of the facts about the selected actor, including the line above them.
 const FACTS_HEIGHT: u16 = 7;
 
-/// Minimum height below the list for a chart of the selected actor's past.
+/// Minimum height below the list at which the selected actor's past is drawn.
 const PAST_FROM: u16 = FACTS_HEIGHT + 8;
 
-/// Width of a number.
+/// Width of a column of numbers.
 const NUMBER: u16 = 10;
 
-/// Returns the columns for this width. Details and history are only in wide lists.
+/// Returns the columns of a list of this `width`. A narrow list has no details and no history.
 pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     let name = if width >= 84 { 21 } else { 16 };
     let (first, second, past) = match width {
         0..60 => (0, 0, 0),
         60..72 => (NUMBER, 0, 0),
         72..84 => (NUMBER, NUMBER, 0),
-        // The width of the history.
+        // The history takes eight columns.
         _ => (NUMBER, NUMBER, 8),
     };
     let others = [1, name, NUMBER, NUMBER, first, second, past].into_iter().filter(|it| *it > 0);
@@ -70,7 +70,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if scene.actors.is_empty() {
         return scene.draw_nothing(body, buf);
     }
-    // The selected actor gets the rows that a short list does not need: facts, then its past.
+    // A short list leaves rows for facts about the selected actor, and then for its past.
     let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
     let below = match body.height.saturating_sub(n_actors.saturating_add(2)) {
         0..FACTS_HEIGHT => 0,
@@ -106,7 +106,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
 }
 
-/// Returns symbol and style of an actor.
+/// Returns the symbol of an actor's role and its style.
 fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     match actor.role {
         Role::Forecaster => ("▲", theme.series(3)),
@@ -115,7 +115,7 @@ fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// Returns the cells of a row, without bar and history.
+/// Returns the cells of an actor. The bar and the history are drawn separately.
 fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     let (theme, decimals) = (scene.theme, scene.decimals());
     let (symbol, dot) = mark(actor, theme);
@@ -147,7 +147,7 @@ fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     ]
 }
 
-/// Returns the two numbers of the current detail of an actor.
+/// Returns the texts of the two numbers that `detail` selects.
 fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     let width = usize::from(NUMBER);
     let value = |value| or_none(value, |value| format::short(value, decimals, width));
@@ -171,7 +171,7 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     }
 }
 
-/// Formats a number that the network has learned about an actor, selected by `of`.
+/// Formats the number that `of` selects among those that the network has learned about an actor.
 fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
     or_none(actor.known.and_then(of), four_digits)
 }
@@ -180,7 +180,8 @@ fn four_digits(value: f64) -> String {
     format::telling(value, 4, format::grouped)
 }
 
-/// Draws the facts about the selected actor, or the first one, from row `y` of the pane on.
+/// Draws the facts about the selected actor, or about the first one if none is selected, from row
+/// `y` of the pane on.
 fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let theme = scene.theme;
     let Some(actor) = scene.actors.get(scene.chosen_idx().unwrap_or(0)) else { return };
@@ -206,14 +207,15 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let [_, below] = split_rows(padded(padded(area)), y + 1);
     let [body, below] = split_rows(below, FACTS_HEIGHT - 1);
     draw_facts(body, buf, theme, &facts);
-    // The address and the name are too long for half of the pane.
+    // The first two facts, address and name, take the whole width. The others begin below them.
     let [_, right] = split_columns(split_rows(body, 2)[1], body.width / 2);
     draw_facts(right, buf, theme, &more);
     let [below, _] = split_rows(below, below.height.saturating_sub(1));
     draw_past(below, buf, actor, scene);
 }
 
-/// Draws an actor's values over its past epochs, next to the combined values and the ground truth.
+/// Draws the values of an actor in past epochs, and the combined values and ground truths for
+/// comparison.
 fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(past) = state.past().filter(|_| area.height >= PAST_FROM - FACTS_HEIGHT) else {
@@ -236,7 +238,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     ]);
     let [top, chart] = split_rows(area, 1);
     paint::line(buf, top, (0, 0), &legend);
-    // A line is interrupted at missing values and epochs.
+    // A missing value interrupts a line.
     let lines = [
         line::Series::new(&truth, theme.up),
         line::Series::new(&combined, theme.series(1)),
@@ -245,10 +247,10 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }
 
-/// Gap between two figures.
+/// Gap between two figures of the summary.
 const FIGURE_GAP: u16 = 2;
 
-/// A number with a name above it and a remark below.
+/// A figure of the summary: a number, with a name above it and a remark below.
 struct Figure {
     name: &'static str,
     value: String,
@@ -262,9 +264,9 @@ impl Figure {
     }
 }
 
-/// Returns the height of the pane, including borders.
+/// Returns the height of the summary, including its border. 0 in a low area.
 pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
-    // Maximum number of labels shown as bars.
+    // At most six labels have a bar.
     let n_labels = scene.state.labels().len().min(6);
     if area.height < 12 {
         0
@@ -277,14 +279,14 @@ pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u1
     }
 }
 
-/// Draws the pane with the summary of the topic.
+/// Draws the pane with the summary of the selected topic.
 pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }
     let (state, theme) = (scene.state, scene.theme);
     let title = title(scene);
-    // Leaves space for the corners, the spaces, and a part of the border.
+    // Space for facts on the border, without corners, spaces, and some of the border.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
     if state.latest.value().is_none() {
@@ -311,7 +313,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// Returns the age of the values, the progress of the epoch, and the poll interval.
+/// Returns the facts on the border: age of the values, progress of the epoch, and poll interval.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
     let mut parts: Vec<Span<'static>> = Vec::new();
@@ -345,7 +347,7 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     join_facts(parts, room)
 }
 
-/// Returns the figures of a topic with a single output.
+/// Returns the figures of a topic with a single label.
 fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let (state, theme) = (scene.state, scene.theme);
     let Some(latest) = state.latest.value() else { return Vec::new() };
@@ -359,7 +361,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let range = |values: &[f64]| Quartiles::compute(values).map(|q| q.upper - q.lower);
     let spread = range(&values(Role::Inferer));
     let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
-        // Differences of percentages are in percentage points.
+        // The difference of two percentages is in percentage points.
         let points = if scene.is_percent() { " points" } else { "" };
         let above = format::telling(combined - naive, decimals, format::signed);
         format!("{above}{points} vs naive")
@@ -389,7 +391,8 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Returns a remark on the spread: its percentage of the combined value, or its unit for shares.
+/// Describes the spread: in percent of the combined value, or as percentage points if the unit is
+/// percent.
 fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
     if scene.is_percent() {
         return "points".to_owned();
@@ -399,7 +402,8 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
     share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
 }
 
-/// Returns the figure of the widest weighted interval of the values.
+/// Returns the figure of the widest confidence interval: the range of values that a share of the
+/// actors' weights supports.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
     let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
@@ -408,7 +412,7 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure::new("weighted range", range, scene.theme.text, remark))
 }
 
-/// Returns the change of the combined value over the known epochs.
+/// Returns the figure of the change of the combined value over the last eleven epochs.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
     let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
@@ -434,8 +438,9 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
     }
 }
 
-/// Returns the width of each figure in `room`, including its gap. Names and values are shown in
-/// full, remarks as far as possible. The last figures are left out if there is too little space.
+/// Returns the widths of the figures that fit into `room`, each including its gap. Names and
+/// numbers are shown in full, remarks as far as possible. If there is too little space, the last
+/// figures are omitted.
 fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
     let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
     let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);
@@ -450,12 +455,12 @@ fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
         *width += wanted.min(left);
         left -= wanted.min(left);
     }
-    // The remaining width is distributed equally.
+    // The remaining width is distributed evenly.
     let share = left / u16::try_from(widths.len()).unwrap_or(1).max(1);
     widths.into_iter().map(|width| width + share).collect()
 }
 
-/// Draws the figures in one row, as many as fit.
+/// Draws the figures that fit into a single row.
 fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
     let mut x = 0;
     for figure in figures {
@@ -470,7 +475,8 @@ fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>
     }
 }
 
-/// Draws a bar for each label: its share of the combined values, with the naive one marked on it.
+/// Draws a bar for each label: the label's share of the combined values. A mark on the bar is its
+/// naive value.
 fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(bundle) = state.latest.value().map(|latest| &latest.bundle) else { return };

@@ -66,7 +66,7 @@ fn worker((name, value): &(&str, f64), labels: &[&str]) -> WorkerValues {
 fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> LatestBundle {
     let names: Vec<_> = labels.iter().map(|(name, _)| *name).collect();
     let naive: Vec<_> = labels.iter().map(|(name, value)| (*name, value * 0.9998)).collect();
-    // The values of a class are more spread than the values of a price.
+    // The values of a label are further apart than prices.
     let near = |value: f64| {
         if labels.len() > 1 { labels[0].1 + (value - 67_502.8) * 0.002 } else { value }
     };
@@ -130,7 +130,8 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
     }
 }
 
-/// Returns losses of a hundred epochs and mean losses of all actors except one.
+/// Returns a leaderboard with the losses of a hundred epochs, and with mean losses of all actors
+/// except one.
 fn leaderboard(topic_id: u64) -> Leaderboard {
     let epoch = |idx: u32| {
         let naive = 40.0 + 25.0 * (f64::from(idx) * 0.7).sin();
@@ -167,7 +168,8 @@ fn leaderboard(topic_id: u64) -> Leaderboard {
     }
 }
 
-/// Returns the screen with two topics. The `selected` topic has its bundle and its past.
+/// Returns the Inference screen with two topics. The topic `selected` has a bundle and past
+/// epochs.
 fn opened(selected: u64) -> state::State {
     let mut state =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
@@ -423,7 +425,7 @@ proptest! {
     }
 }
 
-/// Returns a state with a past of epochs with these nonces.
+/// Returns a state with past epochs that have these nonces.
 fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
     let mut state = opened(1);
     let epochs = nonces.map(|nonce| HistoryEpoch {

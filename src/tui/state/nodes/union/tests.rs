@@ -2,7 +2,7 @@ use super::*;
 use crate::harness::PEERS;
 use crate::state::resource::{Failure, Resource};
 
-/// Returns a worker with ten slots, as listed by a head.
+/// Returns a worker with ten slots, as a head lists it.
 fn worker(runs: u64, n_free: usize) -> NodeBody {
     NodeBody {
         peer_id: PEERS[1].to_owned(),
@@ -21,7 +21,7 @@ fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
     HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
 }
 
-/// Returns the only node that `heads` list.
+/// Returns the node that `heads` list. Fails if there is not exactly one.
 #[track_caller]
 fn only(heads: &[HeadNodes]) -> Node {
     let [node] = nodes(heads, &Stack::default()).try_into().unwrap();
