@@ -1,9 +1,9 @@
-//! The terminal: entered when the screen opens, restored on every exit.
+//! The terminal: prepared when the screen opens, and restored however the screen ends.
 //!
-//! The modes of the screen are switched off again when it is closed, stopped by the shell, or
-//! terminated by a signal or a panic. Frames are encoded by ratatui's
-//! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after the
-//! first frame. Its reply arrives among the keys, see `replies`.
+//! The modes of the screen are switched off when it is closed, stopped by the shell, or terminated
+//! by a signal or a panic. Frames are encoded by ratatui's [`CrosstermBackend`] and written in one
+//! piece. The query for the background color is sent after the first frame. The reply arrives
+//! among the keys, see `replies`.
 
 use std::backtrace::Backtrace;
 use std::io::{self, Write as _, stdout};
@@ -33,21 +33,23 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::event::Effect;
 
-/// True while the modes of the screen are on. Static because a panic hook has to find it.
+/// True while the modes of the screen are on. It is static, so that a panic hook can access it.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// True once a panic hook has left the terminal.
+/// True if a panic hook has switched off the modes of the screen.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// File name of the panic report. A new report replaces the previous one.
+/// Name of the file with the report of a panic. A report replaces the previous one.
 const REPORT_FILE: &str = "panic.txt";
 
-/// Queries the background (OSC 11), then the primary device attributes. Every terminal replies to the
-/// second query, so after that reply there is no reply to the first one.
+/// Queries the background color (OSC 11), then the primary device attributes. Every terminal
+/// replies to the second query, in order. The reply shows that no reply to the first query will
+/// follow.
 const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
-/// Reports clicks, the wheel, and movements while a button is pressed. crossterm's
-/// `EnableMouseCapture` also reports all other movements, each of which would wake the event loop.
+/// Requests reports of clicks, the mouse wheel, and movements while a button is pressed.
+/// crossterm's `EnableMouseCapture` also requests reports of all other movements, which would wake
+/// the event loop.
 const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
 /// Reverts [`MOUSE_ON`].
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
@@ -55,33 +57,33 @@ const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 /// A signal that the event loop handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// `SIGTERM` or `SIGHUP`: exit.
+    /// `SIGTERM` or `SIGHUP`: the program must exit.
     Terminate,
-    /// `SIGINT`, from the keyboard of a terminal that is not in raw mode.
+    /// `SIGINT`, sent by the terminal while a pager uses it.
     Interrupt,
-    /// `SIGTSTP`: stop until continued.
+    /// `SIGTSTP`: the job must stop until the shell continues it.
     Stop,
-    /// `SIGCONT`: resume after a stop.
+    /// `SIGCONT`: the shell has continued the job.
     Continue,
 }
 
-/// The terminal in the modes that the screen needs. Dropping it restores the previous modes.
+/// The terminal in the modes of the screen. Dropping it restores the previous modes.
 pub(crate) struct Tui {
     /// Content of the terminal after the last frame.
     shown: Buffer,
-    /// Buffer for the next frame, reused for its allocation.
+    /// Content of the next frame. It is reused, so that a frame allocates no buffer.
     next: Buffer,
-    /// True if the next frame must clear the terminal.
+    /// True if the next frame must clear the terminal first.
     must_clear: bool,
     has_mouse: bool,
 }
 
 impl Tui {
-    /// Enters the screen. Clicks and the wheel are reported if `has_mouse` is true.
+    /// Switches on the modes of the screen. If `has_mouse` is true, mouse events are reported.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
         let mut tui =
             Self { shown: Buffer::default(), next: Buffer::default(), must_clear: true, has_mouse };
-        // An error drops `tui`, which switches off the modes that are already on.
+        // If this fails, dropping `tui` switches off the modes that are already on.
         tui.reenter()?;
         Ok(tui)
     }
@@ -91,12 +93,13 @@ impl Tui {
         self.shown.area.as_size().into()
     }
 
-    /// Returns true if a panic hook has left the terminal.
+    /// Returns true if a panic hook has switched off the modes of the screen.
     pub(crate) fn is_lost() -> bool {
         IS_LOST.load(Ordering::SeqCst)
     }
 
-    /// Draws a frame. Writes the changed cells in a single write, or nothing if no cell changed.
+    /// Draws a frame. All changed cells are written at a time. If no cell has changed, nothing is
+    /// written.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         if terminal_size() != self.size() {
             self.redraw();
@@ -114,7 +117,8 @@ impl Tui {
         write_out(&bytes)
     }
 
-    /// Returns true if a frame would differ from the last one, without writing it.
+    /// Draws a frame into the next buffer only. Returns true if the frame differs from the last
+    /// one.
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
         self.next.resize(self.shown.area);
         self.next.reset();
@@ -122,12 +126,13 @@ impl Tui {
         self.shown.diff_iter(&self.next).next().is_some()
     }
 
-    /// Queries the background color. The reply, if any, arrives among the keys.
+    /// Queries the background color of the terminal. If the terminal replies, the reply arrives
+    /// among the keys.
     pub(crate) fn query_background() -> io::Result<()> {
         write_out(BACKGROUND_QUERY)
     }
 
-    /// Performs an effect on the terminal.
+    /// Performs an effect that concerns the terminal.
     pub(crate) fn perform(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
             Effect::NotifyTerminal(text) => write_out(&notification(text)),
@@ -153,14 +158,15 @@ impl Tui {
         }
     }
 
-    /// Enters the screen again after [`switch_off`] or a stop by the shell.
+    /// Switches on the modes of the screen again, after [`switch_off`] or a stop by the shell.
     pub(crate) fn reenter(&mut self) -> io::Result<()> {
         switch_on(self.has_mouse)?;
         self.redraw();
         Ok(())
     }
 
-    /// Makes the next frame clear the terminal and write every cell, in the same synchronized update.
+    /// Requests that the next frame clears the terminal and writes all cells. The terminal shows
+    /// both changes together.
     pub(crate) fn redraw(&mut self) {
         let (width, height) = terminal_size();
         self.shown = Buffer::empty(Rect::new(0, 0, width, height));
@@ -174,14 +180,14 @@ impl Drop for Tui {
     }
 }
 
-/// Returns the size of the terminal, or that of a VT100 if it is unknown.
+/// Returns the size of the terminal. If unknown, returns the size of a VT100.
 fn terminal_size() -> (u16, u16) {
     size().unwrap_or((80, 24))
 }
 
-/// Switches the modes of the screen on.
+/// Switches on the modes of the screen.
 fn switch_on(has_mouse: bool) -> io::Result<()> {
-    // Recorded first, because modes that are only partly on have to be switched off, too.
+    // Set first: if switching on fails halfway, all modes must be switched off.
     IS_ON.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     let mut bytes = Vec::new();
@@ -192,8 +198,8 @@ fn switch_on(has_mouse: bool) -> io::Result<()> {
     write_out(&bytes)
 }
 
-/// Switches all modes off. Returns false if they were off already. Ignores failures, since the terminal
-/// may already be closed.
+/// Switches off the modes of the screen. Returns false if they were off already. Failures are
+/// ignored, since the terminal may be closed.
 pub(crate) fn switch_off() -> bool {
     let was_on = IS_ON.swap(false, Ordering::SeqCst);
     if was_on {
@@ -206,7 +212,8 @@ pub(crate) fn switch_off() -> bool {
     was_on
 }
 
-/// Installs the panic hook, which leaves the terminal, writes a report to `folder` and prints its path.
+/// Installs a panic hook. It writes a report to `folder`, switches off the modes of the screen,
+/// and prints the path of the report.
 pub(crate) fn watch_panics(folder: Option<PathBuf>) {
     let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -227,8 +234,8 @@ pub(crate) fn watch_panics(folder: Option<PathBuf>) {
     }));
 }
 
-/// Returns the sequences that ring the bell and show `text` as a notification: OSC 777 for rxvt and
-/// terminals that use the library VTE, OSC 9 for others.
+/// Returns the bytes that ring the bell and display `text` as a desktop notification. rxvt and
+/// terminals based on the library VTE use OSC 777, others OSC 9.
 fn notification(text: &str) -> Vec<u8> {
     let is_set = |name| std::env::var_os(name).is_some();
     let is_rxvt = std::env::var("TERM").is_ok_and(|term| term.starts_with("rxvt"));
@@ -241,7 +248,7 @@ fn notification(text: &str) -> Vec<u8> {
     sequence.into_bytes()
 }
 
-/// Writes `bytes` and flushes. Does nothing if `bytes` is empty.
+/// Writes `bytes` to the terminal and flushes. Does nothing if `bytes` is empty.
 fn write_out(bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
@@ -251,9 +258,9 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Installs the signal handlers. Returns the signals of this process.
+/// Installs the signal handlers. Returns the stream of received signals.
 pub(crate) fn signals() -> io::Result<BoxStream<'static, Signal>> {
-    // The numbers of SIGTSTP and SIGCONT differ between systems.
+    // The numbers of these signals differ between operating systems.
     let kind = |signal: process::Signal| SignalKind::from_raw(signal.as_raw());
     let kinds = [
         (SignalKind::terminate(), Signal::Terminate),
@@ -269,27 +276,30 @@ pub(crate) fn signals() -> io::Result<BoxStream<'static, Signal>> {
     Ok(select_all(streams.into_iter().collect::<io::Result<Vec<_>>>()?).boxed())
 }
 
-/// Stops only this process. Returns once it is continued. A pager of the same job stops on its own.
+/// Stops this process. Returns after the process is continued. A pager in the same job stops
+/// itself.
 pub(crate) fn stop_process() -> io::Result<()> {
     Ok(kill_process(getpid(), process::Signal::STOP)?)
 }
 
-/// Stops all processes of the job, this process last. Returns once it is continued, or immediately if
-/// there is no shell to continue it.
+/// Stops all processes of the job, including this one. Returns after the job is continued. Returns
+/// immediately if there is no shell that could continue it.
 ///
-/// Leave the terminal before the call, because the shell uses it as soon as the job has stopped.
+/// The modes of the screen must be off before the call, since the shell uses the terminal while
+/// the job is stopped.
 fn stop_job() -> io::Result<()> {
-    // The whole job is stopped, since the shell waits for all of its processes, including `cargo run`.
-    // `kill` is a builtin of every shell, but not a program on every machine. This process handles the
-    // signal itself. The child does not, so it shows whether the system stops processes that receive the
-    // signal. In a job without a shell, it does not.
+    // The shell waits for all processes of the job, such as `cargo run`, so all of them are
+    // stopped. The shell `sh` sends the signal, since not every machine has a program called
+    // `kill`. The signal does not stop this process, which handles it, but it stops the child,
+    // unless there is no shell that could continue the job.
     let mut child = Command::new("sh").args(["-c", "kill -TSTP 0"]).spawn()?;
     let pid = Pid::from_child(&child);
     let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), states))?;
     if status.is_some_and(|status| status.stopped()) {
         stop_process()?;
-        // A signal sent only to this process did not reach the child.
+        // The child is continued separately, since a signal to this process alone does not reach
+        // it.
         kill_process(pid, process::Signal::CONT)?;
     }
     let status = child.wait()?;

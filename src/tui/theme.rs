@@ -1,7 +1,8 @@
 //! Themes: a style for each token, such as `up` or `focus`.
 //!
-//! Only this module names colors. A token is a whole [`Style`], so that a theme without colors can
-//! still distinguish things by weight. The caller queries the terminal for its background.
+//! No other module contains colors. A token is a whole [`Style`], so that a theme without colors
+//! can distinguish tokens by their weight. The background color of the terminal is queried by the
+//! caller.
 
 pub mod custom;
 pub mod depth;
@@ -24,62 +25,62 @@ pub enum Name {
     Dark,
     /// Dark on nearly white.
     Light,
-    /// As dark, with blue and orange in place of green and red.
+    /// Like dark, but with blue and orange for green and red.
     Cvd,
     /// White on black, with a contrast of at least 7 to 1 for all text.
     HighContrast,
-    /// No colors: weight and inversion only.
+    /// No colors. Tokens differ in weight and inversion.
     Mono,
-    /// The 16 colors of the terminal's palette, on its background.
+    /// The 16 colors of the terminal's palette on the terminal's background.
     Ansi16,
-    /// A user-defined theme, which lives as long as the program.
+    /// A user-defined theme. It is never freed.
     #[strum(to_string = "{0}")]
     Custom(&'static CustomTheme),
 }
 
-/// The text is not the name of a theme.
+/// A text is not the name of a theme.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown theme `{text}`, expected dark, light, cvd, high-contrast, mono or ansi16")]
 pub struct NameError {
     text: String,
 }
 
-/// Tokens of the backgrounds.
+/// Tokens that are backgrounds.
 const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 
 /// Fill of the body of a falling candle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Filled like a rising candle, which differs in its color.
+    /// Filled like a rising candle, from which it differs in color.
     Solid,
-    /// Shaded, for themes without colors.
+    /// Shaded. For themes without colors.
     Shaded,
 }
 
-/// A style for each meaning.
+/// A style for each token.
 ///
-/// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are combined with
-/// one of the other styles, which set no background.
+/// The styles [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are backgrounds. All
+/// other styles have no background and are combined with one of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Theme {
     pub(crate) name: Name,
     /// Background of the screen.
     pub(crate) bg: Style,
-    /// Background of the header, the footer, and boxes over a chart.
+    /// Background of header, footer, and boxes on top of a chart.
     pub(crate) bar: Style,
-    /// Background of the selected row and the focused field.
+    /// Background of selected rows and focused fields.
     pub(crate) sel: Style,
     /// Text.
     pub(crate) text: Style,
-    /// Labels, units, old values.
+    /// Labels, units and outdated values.
     pub(crate) muted: Style,
-    /// Rules, grids and placeholders. Its contrast is too low for text.
+    /// Lines between rows, grids and placeholders. The contrast is too low for texts.
     pub(crate) faint: Style,
     /// Border of a pane.
     pub(crate) border: Style,
-    /// Border of the focused pane, selections, identities.
+    /// Border of the focused pane, marks of selections, names and ids.
     pub(crate) focus: Style,
-    /// Second kind of identities: roles, sources.
+    /// Other kinds of names, such as roles and sources.
     pub(crate) accent2: Style,
     /// Rising values, success.
     pub(crate) up: Style,
@@ -91,38 +92,38 @@ pub(crate) struct Theme {
     pub(crate) key: Style,
     /// Work in progress.
     pub(crate) info: Style,
-    /// Lines and dots that only have to be distinct from one another.
+    /// Lines and dots of different series.
     pub(crate) series: [Style; 6],
-    /// Lines over candles: distinct from [`up`](Self::up) and [`down`](Self::down).
+    /// Lines over candles. They differ from [`up`](Self::up) and [`down`](Self::down).
     pub(crate) overlay: [Style; 3],
     /// Fill of falling candles.
     pub(crate) fill_down: Fill,
 }
 
-/// Theme at the start of the screen.
+/// Theme when the screen opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InitialTheme {
     /// The theme of the last session, or the theme that matches the terminal.
     #[default]
     Session,
-    /// This theme, or `None` to match the terminal. It applies only to this start and does not change
-    /// the session's theme, unless the user chooses another one.
+    /// This theme, or the theme that matches the terminal if it is `None`. It is used only for
+    /// this start: the session's theme does not change unless the user chooses another theme.
     Given(Option<Name>),
 }
 
 impl Name {
-    /// All built-in themes, in the order of the list.
+    /// All built-in themes, in the order in which they are listed.
     pub const ALL: [Self; 6] =
         [Self::Dark, Self::Light, Self::Cvd, Self::HighContrast, Self::Mono, Self::Ansi16];
 
-    /// Returns the built-in or user-defined theme with the name `text`.
+    /// Returns the theme called `text`, which is built in or one of `own`.
     #[must_use]
     pub fn among(text: &str, own: &[&'static CustomTheme]) -> Option<Self> {
         let is_it = |it: &&&'static CustomTheme| it.name == text;
         text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Custom(own)))
     }
 
-    /// Returns the theme that suits a background color.
+    /// Returns the theme that matches a background color.
     pub(crate) fn for_background(rgb: [u8; 3]) -> Self {
         /// Luminance at which black and white text are equally legible.
         const EVEN: f64 = 0.179;
@@ -142,10 +143,10 @@ impl FromStr for Name {
 }
 
 impl Theme {
-    /// Returns theme `name` in the colors of a terminal with color depth `depth`.
+    /// Returns the theme `name` for a terminal with this color depth.
     ///
-    /// With 16 colors, every theme uses the terminal's palette, which may be illegible on a painted
-    /// background. Without colors, it uses only weight.
+    /// With 16 colors, every theme uses the terminal's palette and background, since the palette
+    /// may be illegible on another background. Without colors, tokens differ only in weight.
     pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
@@ -162,7 +163,7 @@ impl Theme {
                 Self::painted(name, |token| {
                     Color::Indexed(match token {
                         "bg" | "bar" | "sel" | "faint" | "border" => nearest(token, &[]),
-                        // Lines and dots are drawn only on the background of the screen.
+                        // Lines and dots are only drawn on the background `bg`.
                         _ if token.contains('-') => nearest(token, &behind[..1]),
                         _ => nearest(token, &behind),
                     })
@@ -172,8 +173,8 @@ impl Theme {
         }
     }
 
-    /// Returns the inverse of a token, with its color as the background: for tags and the current
-    /// tab.
+    /// Returns the inverse of a token: text in the color of the background, on the color of the
+    /// token. For tags and the current tab.
     pub(crate) fn tag(&self, token: Style) -> Style {
         match (self.bg.bg, token.fg) {
             (Some(bg), Some(fg)) if bg != Color::Reset => {
@@ -183,10 +184,10 @@ impl Theme {
         }
     }
 
-    /// Returns the background tinted with the color of `token`, by a `strength` from 0 to 1. Returns
-    /// `None` if colors cannot be mixed.
+    /// Returns the background color tinted with the color of `token`. `strength` is from 0 to 1.
+    /// Returns `None` if the terminal does not support mixed colors.
     pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
-        /// Maximum share of the color at which text stays legible.
+        /// Maximum share of the token's color with which texts are still legible.
         const STRONGEST: f64 = 0.3;
         let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(r0, g0, b0))) = (token.fg, self.bg.bg)
         else {
@@ -197,7 +198,7 @@ impl Theme {
         Some(Color::Rgb(r, g, b))
     }
 
-    /// Returns the style of a number by its sign.
+    /// Returns the style for a number, depending on its sign.
     pub(crate) fn signed(&self, value: f64) -> Style {
         if value > 0.0 {
             self.up
@@ -208,18 +209,20 @@ impl Theme {
         }
     }
 
-    /// Returns the style of series `idx`, wrapping around.
+    /// Returns the style of the series `idx`. If there are more series than styles, styles are
+    /// repeated.
     pub(crate) fn series(&self, idx: usize) -> Style {
         self.series.get(idx % self.series.len()).copied().unwrap_or(self.text)
     }
 
-    /// Paints `area` with the background and blanks it.
+    /// Fills `area` with blanks in the background color.
     pub(crate) fn clear(&self, area: Rect, buf: &mut Buffer) {
         let area = area.intersection(buf.area);
         if area.is_empty() {
             return;
         }
-        // The blank is created once, since each frame starts with thousands of them.
+        // Each frame starts with thousands of blanks, so the blank cell is created once and
+        // cloned.
         let mut blank = Cell::EMPTY;
         blank.set_style(self.bg.patch(self.text));
         for y in area.top()..area.bottom() {
@@ -230,7 +233,7 @@ impl Theme {
         }
     }
 
-    /// Returns the theme with the style that `style` returns for each token.
+    /// Returns a theme with the styles that `style` returns for the names of the tokens.
     fn of_styles(name: Name, fill_down: Fill, style: impl Fn(&str) -> Style) -> Self {
         Self {
             name,
@@ -269,11 +272,12 @@ impl Theme {
         let is_cvd = name == Name::Cvd;
         Self::of_styles(name, Fill::Solid, |token| match (token, is_cvd) {
             ("bg" | "bar", _) => Style::new().bg(Color::Reset),
-            // One color for the whole row, which would otherwise be a row of patches.
+            // The whole row is inverted in a single color. If each cell were inverted in its
+            // color, the row would be a patchwork.
             ("sel", _) => plain.add_modifier(Modifier::REVERSED),
             ("muted", _) => plain.add_modifier(Modifier::DIM),
             ("faint" | "border", _) => fg(Color::DarkGray),
-            // The plain blue of many terminals is too dark on black.
+            // Many terminals have a blue that is too dark on black.
             ("focus", _) => fg(Color::LightBlue),
             ("key", _) => fg(Color::Yellow).add_modifier(Modifier::BOLD),
             ("info" | "series-1", _) | ("overlay-3", false) | ("overlay-2", true) => {

@@ -1,4 +1,4 @@
-//! The time zone of displayed times: UTC, the local one, or a named one.
+//! The time zone in which times are displayed: UTC, the local zone, or a zone with a given name.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -6,14 +6,15 @@ use std::sync::OnceLock;
 use jiff::{Zoned, tz};
 use model::timestamp::Timestamp;
 
-/// Zone in use, set once before the first frame. Static, since every displayed time depends on it.
+/// The time zone in use, set once before the first frame. It is static, because every displayed
+/// time depends on it.
 static IN_USE: OnceLock<TimeZone> = OnceLock::new();
 
 /// A time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeZone(tz::TimeZone);
 
-/// The name is not a time zone.
+/// A name is not the name of a time zone.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown time zone `{name}`, expected UTC, local, or a name such as Europe/Berlin")]
 pub struct UnknownZone {
@@ -24,7 +25,7 @@ impl TimeZone {
     /// Coordinated Universal Time.
     pub const UTC: Self = Self(tz::TimeZone::UTC);
 
-    /// Shows times in this zone from now on. Later calls have no effect.
+    /// Displays all times in this zone from now on. Only the first call has an effect.
     pub(crate) fn use_for_times(self) {
         IN_USE.set(self).ok();
     }
@@ -36,7 +37,7 @@ impl FromStr for TimeZone {
     fn from_str(name: &str) -> Result<Self, UnknownZone> {
         match name.to_ascii_lowercase().as_str() {
             "utc" => Ok(Self::UTC),
-            // The zone of `TZ`, or of the system.
+            // The zone in the variable `TZ`, otherwise the zone of the system.
             "local" => Ok(tz::TimeZone::try_system().map_or(Self::UTC, Self)),
             _ => {
                 tz::TimeZone::get(name).map(Self).map_err(|_| UnknownZone { name: name.to_owned() })
@@ -45,18 +46,18 @@ impl FromStr for TimeZone {
     }
 }
 
-/// Returns `time` in `zone`.
+/// Converts `time` to the zone `zone`.
 fn zoned_in(time: Timestamp, zone: &TimeZone) -> Zoned {
     let time = jiff::Timestamp::from_microsecond(time.micros()).unwrap_or_default();
     time.to_zoned(zone.0.clone())
 }
 
-/// Returns `time` in the zone in use.
+/// Converts `time` to the time zone in use.
 pub(crate) fn zoned(time: Timestamp) -> Zoned {
     zoned_in(time, IN_USE.get().unwrap_or(&TimeZone::UTC))
 }
 
-/// Returns `time` in UTC.
+/// Converts `time` to UTC.
 pub(crate) fn utc(time: Timestamp) -> Zoned {
     zoned_in(time, &TimeZone::UTC)
 }

@@ -1,26 +1,26 @@
-//! Entries of the user's key and theme files, and their errors.
+//! Entries of the user's files of keys and themes, and errors in these entries.
 //!
-//! The caller reads the files. [`Keymap`](crate::keymap::Keymap) and
+//! The caller parses the files. [`Keymap`](crate::keymap::Keymap) and
 //! [`CustomTheme`](crate::theme::custom::CustomTheme) check the entries.
 
 /// An entry `name = "value"` of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Table that contains it. Empty above the first table.
+    /// Name of the table that contains the entry. Empty above the first table.
     pub table: String,
-    /// Name within the table.
+    /// Name of the entry within the table.
     pub name: String,
-    /// A color, the name of an action, or `none`.
+    /// Value of the entry: a color, the name of an action, or `none`.
     pub value: String,
-    /// Line number in the file.
+    /// Number of the line in the file.
     pub line: usize,
 }
 
 /// An invalid entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Line number of the entry.
+    /// Number of the line with the invalid entry.
     pub line: usize,
-    /// Reason and valid alternatives.
+    /// Reason why the entry is invalid, and valid alternatives.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Draws the state, without changing it. Returns the places that can be clicked.
+//! Draws the state without changing it, and collects the click targets.
 //!
 //! ```text
 //! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  as of 14:02:31
@@ -37,20 +37,20 @@ use crate::widget::{format, paint};
 /// Minimum width and height of the terminal.
 pub(crate) const SIZE_MIN: (u16, u16) = (60, 16);
 
-/// Amount of space for a screen.
+/// Space that a terminal offers for a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
     Small,
-    /// A primary pane and a secondary one.
+    /// Space for a primary pane and a secondary pane.
     Medium,
     Large,
     Huge,
 }
 
-/// Input for drawing a screen.
+/// Data for drawing a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
-    /// Places of the frame that can be clicked.
+    /// Click targets of the frame.
     pub(crate) hits: &'a Hits,
     pub(crate) state: &'a State,
     pub(crate) theme: &'a Theme,
@@ -58,24 +58,26 @@ pub(crate) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Returns the key of `action` in `layer` for display.
+    /// Returns the key of `action` in `layer` for display. If there is no key, the text that finds
+    /// the action in the palette.
     pub(crate) fn key(&self, layer: Layer, action: Action) -> String {
         self.state.keys.key_text(layer, action)
     }
 
-    /// Returns the time for which `service` has been unavailable, if it is.
+    /// Describes how long `service` has been unavailable. `None` if it is available.
     pub(crate) fn away(&self, service: Service) -> Option<Span<'static>> {
         header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
     }
 
-    /// Returns [`Self::away`] if the service does not respond, otherwise the note of its stream.
+    /// Returns [`Self::away`] if the service is connected but does not respond. Otherwise returns
+    /// `stream`, the description of its stream.
     pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
         let is_silent = *self.state.services.health(service) == Health::Silent;
         let away = if is_silent { self.away(service) } else { None };
         away.unwrap_or_else(|| stream.into())
     }
 
-    /// Returns [`Self::away`], or `usual` if the service is available.
+    /// Returns [`Self::away`] if the service is unavailable, otherwise `usual`.
     pub(crate) fn away_or(
         &self,
         service: Service,
@@ -84,13 +86,15 @@ impl Frame<'_> {
         self.away(service).unwrap_or_else(|| usual.into())
     }
 
-    /// Returns a line with `keys`, right-aligned in `width` columns, and the title of their action.
+    /// Returns a line with `keys`, right-aligned in `width` columns, followed by the title of
+    /// `action`.
     pub(crate) fn key_line(&self, keys: &str, width: usize, action: Action) -> Line<'static> {
         let keys = Span::styled(format::right(keys, width), self.theme.key);
         Line::from(vec![keys, Span::raw("  "), Span::styled(action.title(), self.theme.text)])
     }
 
-    /// Returns hints for a border: keys of `layer` and texts. Actions without a key are left out.
+    /// Returns hints for the border of an overlay: for each action its key in `layer` and a text.
+    /// Actions without a key are omitted.
     pub(crate) fn hints(&self, layer: Layer, hints: &[(Action, &'static str)]) -> Line<'static> {
         let mut line = Line::default();
         for (action, words) in hints {
@@ -103,8 +107,8 @@ impl Frame<'_> {
         line
     }
 
-    /// Draws the reason why `list` is empty in the middle of `area`: not requested, pending, failed, or
-    /// empty.
+    /// Draws the reason why `list` is empty in the middle of `area`: `idle` if it was never
+    /// requested, `empty` if it was loaded, otherwise that it is loading or has failed.
     pub(crate) fn draw_absent<T>(
         &self,
         area: Rect,
@@ -120,8 +124,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Splits `area` at `at` of its columns or rows, or where the user has moved the divider. The mouse
-    /// can drag the divider.
+    /// Splits `area` at column or row `at`, or at the position to which the user has moved the
+    /// divider. Makes the divider draggable.
     pub(crate) fn split(&self, divider: Divider, area: Rect, at: u16) -> [Rect; 2] {
         let nudge = self.state.nudge();
         let parts = match divider {
@@ -140,7 +144,8 @@ impl Frame<'_> {
 }
 
 impl Tier {
-    /// Returns the amount of space on a terminal of this size, or `None` if it is too small.
+    /// Returns the space that a terminal of this size offers. `None` if it is too small for any
+    /// screen.
     pub(crate) fn for_area(area: Rect) -> Option<Self> {
         let fits = |width, height| area.width >= width && area.height >= height;
         if fits(150, 40) {
@@ -171,14 +176,15 @@ pub(crate) fn split_columns(area: Rect, at: u16) -> [Rect; 2] {
     [Rect { width: at, ..area }, right]
 }
 
-/// Returns the part of `area` that starts at `at`, with a height of 1 and this width.
+/// Returns a part of `area` that is one row high and `width` columns wide. It starts at the
+/// position `at` within `area`.
 pub(crate) fn strip(area: Rect, at: impl Into<Position>, width: u16) -> Rect {
     let Position { x, y } = at.into();
     let place = Rect::new(area.x.saturating_add(x), area.y.saturating_add(y), width, 1);
     place.intersection(area)
 }
 
-/// Returns an area of this size in the middle of `area`.
+/// Returns the area of this size in the middle of `area`. It is smaller if `area` is.
 pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
@@ -189,7 +195,8 @@ pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
-/// Joins facts in `room` columns. Drops the first facts if not all fit.
+/// Joins facts to a line of at most `room` columns. If not all facts fit, the first ones are
+/// omitted.
 pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'static> {
     const GAP: &str = " · ";
     let width = |facts: &[Span<'_>]| facts.iter().map(|fact| fact.width() + 3).sum::<usize>();
@@ -200,7 +207,7 @@ pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'st
     gaps.zip(facts).flat_map(|(gap, fact)| [gap, fact]).collect()
 }
 
-/// Like [`paint::text`], with `…` at the end if the text is cut.
+/// Draws a text like [`paint::text`]. A text that does not fit is cut and ends with `…`.
 pub(crate) fn text_cut(
     buf: &mut Buffer,
     area: Rect,
@@ -213,7 +220,7 @@ pub(crate) fn text_cut(
     paint::text(buf, area, at, &format::fit(whole, room), style)
 }
 
-/// Draws the text of an empty pane in its middle, wrapped to its width.
+/// Draws the text of an empty pane. It is centered and wrapped.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
     let lines: Vec<String> =
         lines.iter().flat_map(|line| wrapped(line.as_ref(), area.width)).collect();
@@ -221,14 +228,14 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[i
     draw_centered(buf, area, &lines);
 }
 
-/// Draws the failed operation, the reason, and advice in the middle of `area`.
+/// Draws a failure in the middle of `area`: the operation, the reason, and advice.
 pub(crate) fn draw_failure(buf: &mut Buffer, area: Rect, why: &Failure, theme: &Theme) {
     let first = format!("failed to {}", why.what);
     let lines = [(&*first, theme.down), (&*why.why, theme.text), (&*why.next, theme.muted)];
     draw_centered(buf, area, &lines);
 }
 
-/// Draws `lines` in the middle of `area`, each cut to its width.
+/// Draws `lines` in the middle of `area`. A line that does not fit is cut.
 pub(crate) fn draw_centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
     let lines = lines
         .iter()

@@ -101,14 +101,14 @@ impl<T> Resource<T> {
         }
     }
 
-    /// Clears a failure if there is no value, so that a reload by the user is shown as loading.
+    /// Clears the failure if there is no value. A reload by the user is then shown as loading.
     pub(crate) fn clear_error(&mut self) {
         if self.latest.is_none() {
             self.failure = None;
         }
     }
 
-    /// Returns the value, fresh or stale.
+    /// Returns the latest value, which can be outdated.
     pub(crate) fn value(&self) -> Option<&T> {
         self.latest.as_ref().map(|(value, _)| value)
     }
@@ -118,12 +118,12 @@ impl<T> Resource<T> {
         self.latest.as_mut().map(|(value, _)| value)
     }
 
-    /// Returns the value, fresh or stale, with the time it was loaded.
+    /// Returns the latest value, which can be outdated, and the time at which it was loaded.
     pub(crate) fn settled(&self) -> Option<(&T, Timestamp)> {
         self.latest.as_ref().map(|(value, at)| (value, *at))
     }
 
-    /// Returns the failure of the last request, if it failed.
+    /// Returns the failure of the last request, or `None` if the request succeeded.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_deref()
     }
@@ -133,7 +133,7 @@ impl<T> Resource<T> {
         self.n_failures
     }
 
-    /// Returns true if the first response is pending.
+    /// Returns true if the response to the first request is pending.
     pub(crate) const fn is_loading(&self) -> bool {
         self.is_pending && self.latest.is_none() && self.failure.is_none()
     }
@@ -143,12 +143,12 @@ impl<T> Resource<T> {
         !self.is_pending && self.latest.is_none() && self.failure.is_none()
     }
 
-    /// Returns the age of the value.
+    /// Returns the age of the latest value.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         self.settled().map(|(_, at)| now.since(at))
     }
 
-    /// Returns the state for the title of a pane: `2s ago`, `stale 1m`, `loading`, `failed`.
+    /// Describes the state in the title of a pane: `2s ago`, `stale 1m`, `loading`, `failed`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         match (self.age(now), &self.failure) {
             (Some(age), None) => format::ago(age),

@@ -1,4 +1,4 @@
-//! The view of a run's results: the selected group, its output, a comparison of two groups.
+//! The view of a run's results: the selected group, its output, and the comparison of two groups.
 
 use std::iter;
 
@@ -11,44 +11,45 @@ use crate::state::navigation::{Steps as _, rows_down};
 use crate::state::pattern::Pattern;
 use crate::state::runs::{Run, RunId, Runs};
 
-/// One of the outputs of a result group.
+/// An output of a result group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Output {
     #[default]
     Stdout,
     Stderr,
-    /// Complete response of the head.
+    /// The complete response of the head.
     #[strum(serialize = "raw JSON")]
     Json,
 }
 
-/// The view of a run's results.
+/// The part of a run's results that is visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ResultView {
     pub(crate) group_idx: usize,
-    /// Chosen output, or `None` for the output that is not empty.
+    /// Output that the user chose. `None` for standard output, or for standard error if only that
+    /// has a text.
     pub(crate) output: Option<Output>,
-    /// Visible part of the text.
+    /// Scroll position of the text.
     pub(crate) position: Position,
-    /// Number of columns scrolled out on the left.
+    /// Number of columns that are scrolled out on the left.
     pub(crate) n_hidden: usize,
-    /// True if long lines are wrapped, not cut.
+    /// True if long lines are wrapped, false if they are cut.
     pub(crate) is_wrapped: bool,
-    /// True if JSON is shown unformatted.
+    /// True if JSON is shown as received, false if it is formatted.
     pub(crate) is_raw: bool,
-    /// Line of the last search hit.
+    /// Index of the line with the current match of the search.
     pub(crate) found: Option<usize>,
-    /// True if the selected group is compared with another.
+    /// True if two groups are compared.
     pub(crate) is_diff: bool,
-    /// Group marked for comparison.
+    /// Index of the group with which others are compared.
     pub(crate) marked: Option<usize>,
 }
 
-/// The run shown on a screen and the view of its results.
+/// The run that a screen shows, and the visible part of its results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RunView {
-    /// Selected run. If it no longer exists, the latest run is shown.
+    /// Selected run. If the run no longer exists, the latest run is shown.
     pub(crate) run: Option<RunId>,
     pub(crate) look: ResultView,
 }
@@ -58,33 +59,33 @@ impl RunView {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// Returns the index of the selected run, counted from the latest.
+    /// Returns the index of the selected run, counted from the latest run.
     pub(crate) fn idx(self, runs: &Runs) -> usize {
         let selected = self.selected(runs).map(|run| run.id);
         runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
-    /// Shows run `id` with the same kind of output as before.
+    /// Shows the run `id`. The kind of output and its format remain.
     pub(crate) fn show(&mut self, id: RunId) {
         let ResultView { output, is_wrapped, is_raw, .. } = self.look;
         let look = ResultView { output, is_wrapped, is_raw, ..ResultView::default() };
         *self = Self { run: Some(id), look };
     }
 
-    /// Handles an action on the results. A page has `page` rows.
+    /// Performs an action on the results. `page` is the number of lines by which a page key moves.
     pub(crate) fn take(&mut self, action: Action, runs: &Runs, page: usize) {
         let response = self.selected(runs).and_then(Run::response);
         self.look.take(action, response, page);
     }
 
-    /// Returns the visible output.
+    /// Returns the text of the visible output.
     pub(crate) fn text(self, runs: &Runs) -> Option<String> {
         Some(self.look.text(self.selected(runs)?.response()?))
     }
 }
 
 impl Output {
-    /// Returns the stem of a file name for this output.
+    /// Returns a file name for the output, without extension.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Json => "response",
@@ -94,7 +95,8 @@ impl Output {
 }
 
 impl ResultView {
-    /// Handles an action on `response`, with `page` lines in a page.
+    /// Performs an action on the results in `response`. `page` is the number of lines by which a
+    /// page key moves.
     pub(crate) fn take(&mut self, action: Action, response: Option<&ExecuteResponse>, page: usize) {
         if action == Action::NextOutput {
             let shown = response.map_or(Output::default(), |response| self.output(response));
@@ -104,7 +106,7 @@ impl ResultView {
         self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page);
     }
 
-    /// Returns the number of lines of the visible text or comparison.
+    /// Returns the number of lines of the visible output or comparison.
     fn n_lines(self, response: &ExecuteResponse) -> usize {
         let n_groups = response.results.len();
         let (first, second) = self.compared(n_groups);
@@ -116,7 +118,7 @@ impl ResultView {
         }
     }
 
-    /// Shows an output from its start.
+    /// Shows the start of an output.
     pub(crate) const fn show(&mut self, output: Output) {
         self.output = Some(output);
         self.show_start();
@@ -128,8 +130,8 @@ impl ResultView {
         self.found = None;
     }
 
-    /// Handles an action on `n_groups` groups and a text of `n_lines` lines, `page` of them in a
-    /// page.
+    /// Performs an action on results with `n_groups` groups, while a text of `n_lines` lines is
+    /// visible. `page` is the number of lines by which a page key moves.
     fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) {
         let last = n_groups.saturating_sub(1);
         match action {
@@ -141,7 +143,7 @@ impl ResultView {
                 self.is_diff = !self.is_diff && n_groups > 1;
                 self.show_start();
             }
-            // With a single group, the text scrolls instead.
+            // If there is a single group, these keys scroll the text.
             Action::Down if n_groups > 1 => self.select((self.group_idx + 1).min(last)),
             Action::Up if n_groups > 1 => self.select(self.group_idx.saturating_sub(1)),
             Action::First => self.show_start(),
@@ -153,7 +155,7 @@ impl ResultView {
         }
     }
 
-    /// Selects a group and shows its text from the start.
+    /// Selects a group and shows the start of its output.
     pub(crate) const fn select(&mut self, group_idx: usize) {
         if self.group_idx != group_idx {
             self.show_start();
@@ -161,13 +163,13 @@ impl ResultView {
         self.group_idx = group_idx;
     }
 
-    /// Returns the selected group of `response`.
+    /// Returns the selected group in `response`.
     pub(crate) fn group(self, response: &ExecuteResponse) -> Option<&ResultGroupBody> {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
-    /// Returns the indices of the compared groups: the marked and the selected one, or the selected
-    /// one and the next.
+    /// Returns the indices of the groups that are compared: the marked and the selected group. If
+    /// no other group is marked, the selected group and the next one.
     pub(crate) fn compared(self, n_groups: usize) -> (usize, usize) {
         let last = n_groups.saturating_sub(1);
         let selected = self.group_idx.min(last);
@@ -177,7 +179,8 @@ impl ResultView {
         }
     }
 
-    /// Returns the chosen output, or standard error if standard output is empty.
+    /// Returns the visible output: the one that the user chose, otherwise standard output, or
+    /// standard error if only that has a text.
     pub(crate) fn output(self, response: &ExecuteResponse) -> Output {
         let result = self.group(response).map(|group| &group.result);
         let says = |text: &str| !text.trim().is_empty();
@@ -185,7 +188,7 @@ impl ResultView {
         self.output.unwrap_or(if is_stderr { Output::Stderr } else { Output::Stdout })
     }
 
-    /// Returns the text of the visible output.
+    /// Returns the text of the visible output, as received.
     pub(crate) fn text(self, response: &ExecuteResponse) -> String {
         match (self.output(response), self.group(response)) {
             (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
@@ -195,7 +198,7 @@ impl ResultView {
         }
     }
 
-    /// Returns the visible text, and true if it is formatted JSON.
+    /// Returns the text of the visible output as shown, and true if it is formatted JSON.
     pub(crate) fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
         let text = self.text(response);
         if self.output(response) == Output::Json {
@@ -208,19 +211,20 @@ impl ResultView {
     }
 }
 
-/// Maximum number of compared lines of each text. The cost is their product.
+/// Maximum number of lines of each text that are compared. The cost grows with the product of both
+/// numbers.
 pub(crate) const DIFF_LINES_MAX: usize = 400;
 
 /// A comparison of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comparison<'a> {
-    /// Removed, added and common lines, in order.
+    /// Removed, added and common lines, in the order of the texts.
     pub(crate) changes: Vec<similar::Change<&'a str>>,
-    /// Number of lines at the end of the first and the second text that were not compared.
+    /// Numbers of lines at the end of the first and of the second text that were not compared.
     pub(crate) n_left_out: (usize, usize),
 }
 
-/// Compares two texts line by line, up to [`DIFF_LINES_MAX`] lines.
+/// Compares the first [`DIFF_LINES_MAX`] lines of two texts.
 pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     let n_left_out = |text: &str| text.lines().count().saturating_sub(DIFF_LINES_MAX);
     let n_left_out = (n_left_out(before), n_left_out(after));
@@ -236,7 +240,7 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
 pub(crate) enum Position {
     /// Index of the first visible line.
     FromTop(usize),
-    /// Number of lines below the visible lines. 0 shows the end.
+    /// Number of lines below the last visible line. 0 shows the end.
     FromEnd(usize),
 }
 
@@ -247,8 +251,8 @@ impl Default for Position {
 }
 
 impl Position {
-    /// Returns the first visible line of `n_lines` if `n_fit` lines fit. The last line stays
-    /// visible.
+    /// Returns the index of the first visible line of a text with `n_lines` lines, of which
+    /// `n_fit` fit. The space is filled if there are enough lines.
     pub(crate) fn first(self, n_lines: usize, n_fit: usize) -> usize {
         let last = n_lines.saturating_sub(n_fit.max(1));
         match self {
@@ -257,12 +261,13 @@ impl Position {
         }
     }
 
-    /// Returns the position `by` lines further down in a text of `n_lines`, about `page` of them
-    /// visible.
+    /// Returns the position `by` lines further down in a text with `n_lines` lines, of which about
+    /// `page` are visible.
     pub(crate) fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
         match self {
             Self::FromTop(line) => {
-                // A position beyond the end looks like the end, so moving up starts there.
+                // A position near the end shows the last page. Moving up starts from the top of
+                // that page.
                 let line = if by < 0 { line.min(n_lines.saturating_sub(page)) } else { line };
                 Self::FromTop(line.saturating_add_signed(by).min(n_lines.saturating_sub(1)))
             }
@@ -273,15 +278,15 @@ impl Position {
     }
 }
 
-/// Returns the horizontal offset in columns, `by` steps of 8 columns further to the right.
+/// Returns the number of hidden columns after scrolling `by` steps of 8 columns to the right.
 pub(crate) fn shifted(n_hidden: usize, by: isize) -> usize {
     n_hidden.saturating_add_signed(by.saturating_mul(8)).min(1_000_000)
 }
 
-/// Returns `text` formatted as JSON, if it is an object or a list.
+/// Returns `text` as formatted JSON, or `None` if it is no JSON object or array.
 pub(crate) fn pretty(text: &str) -> Option<String> {
     let text = text.trim();
-    // Formatting a longer text would take too long for a frame.
+    // Formatting a longer text takes too long for a frame.
     if text.len() > (256 * 1024) || !text.starts_with(['{', '[']) {
         return None;
     }
@@ -289,7 +294,9 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// Returns the next line of `text` after or before `from` that matches `wanted`, wrapping around.
+/// Returns the index of the line of `text` that matches `wanted` and is the next one after line
+/// `from`, or before it. The search wraps around. If `from` is `None`, it begins at the start or
+/// at the end.
 pub(crate) fn find(
     text: &str,
     wanted: &Pattern,

@@ -1,4 +1,4 @@
-//! The runs of this session, from the request to the result groups.
+//! The runs of this session, from their requests to their result groups.
 
 pub(crate) mod live;
 
@@ -14,10 +14,10 @@ use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::live::{Early, RunProgress};
 use crate::state::services::HeadId;
 
-/// Maximum number of runs. The oldest is evicted. A result can have some hundred kilobytes.
+/// Maximum number of runs. The oldest run is evicted. A result can take some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
-/// Number of a run in this session, from 1.
+/// Number of a run within this session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub u32);
 
@@ -26,15 +26,16 @@ pub(crate) struct RunId(pub u32);
 pub(crate) enum Phase {
     /// The response is pending.
     Waiting,
-    /// The head responded with results.
+    /// The head returned results.
     Done(Box<ExecuteResponse>),
-    /// The head responded without results, or did not respond.
+    /// The head returned an error or did not respond.
     Failed(Failure),
     /// The user cancelled the run.
     Cancelled,
 }
 
-/// Returns the group and selector of the workers of `request`, or `None` if any worker can execute it.
+/// Describes the required group and attributes of the workers of `request`. `None` if there is no
+/// requirement.
 pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
     let selector = request.config.selector.as_deref().filter(|text| !text.is_empty());
     let parts: Vec<&str> = [request.group(), selector].into_iter().flatten().collect();
@@ -47,18 +48,18 @@ pub(crate) struct Run {
     /// Time at which the request was sent.
     pub(crate) sent_at: Timestamp,
     pub(crate) request: ExecuteRequest,
-    /// Source of standard input.
+    /// Source of its standard input.
     pub(crate) input: Input,
-    /// Head that received it. No other head knows it.
+    /// Head that received the request. Other heads do not know the run.
     pub(crate) head: RunHead,
-    /// Request id assigned by the head, once known.
+    /// Request id that the head has assigned. `None` if unknown.
     pub(crate) request_id: Option<String>,
-    /// Progress of each peer, as reported by the head.
+    /// Progress of each peer, according to the head's events.
     pub(crate) live: RunProgress,
-    /// Failure to poll the head for the progress of the run, until a poll succeeds.
+    /// Failure of the last poll of the head. `None` if the poll succeeded.
     pub(crate) trouble: Option<Failure>,
     pub(crate) phase: Phase,
-    /// Duration of the run, once it is over.
+    /// Duration of the run. `None` while it is pending.
     pub(crate) took: Option<Duration>,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunHead {
     pub(crate) id: HeadId,
-    /// Address of the head, or `None` if the run had no known head.
+    /// Address of the head. `None` if no head was known when the run started.
     pub(crate) address: Option<String>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Runs {
 }
 
 impl Run {
-    /// Returns the response, if the run has results.
+    /// Returns the response, or `None` if the run has no results.
     pub(crate) fn response(&self) -> Option<&ExecuteResponse> {
         match &self.phase {
             Phase::Done(response) => Some(response),
@@ -87,7 +88,7 @@ impl Run {
         }
     }
 
-    /// Returns the exit code of the largest group, if no group has exit code 0.
+    /// Returns the exit code of the largest group. Returns `None` if any group has exit code 0.
     pub(crate) fn bad_exit(&self) -> Option<i32> {
         let groups = &self.response()?.results;
         let is_bad = groups.iter().all(|group| group.result.exit_code != 0);
@@ -109,12 +110,12 @@ impl Run {
         }
     }
 
-    /// Returns the duration of the run, so far if the run is pending.
+    /// Returns the duration of the run. If the run is pending, the time since it started.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
     }
 
-    /// Returns true if the response of the run is pending.
+    /// Returns true if the run is pending.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
@@ -126,11 +127,11 @@ pub(crate) enum Verdict {
     Waiting,
     /// All results are equal, with exit code 0.
     Agreed,
-    /// Number of distinct results, some of them with exit code 0.
+    /// Number of different results. At least one has exit code 0.
     Split(usize),
-    /// Number of distinct results without exit code 0, and the exit code of the largest group.
+    /// Number of different results, none with exit code 0, and exit code of the largest group.
     BadExit(usize, i32),
-    /// The head responded without a result.
+    /// The head returned a response without results.
     NoResult,
     Failed,
     Cancelled,
@@ -163,7 +164,7 @@ impl Runs {
         self.list.iter().filter(|run| run.is_waiting()).count()
     }
 
-    /// Returns the run with this number.
+    /// Returns the run with the number `id`.
     pub(crate) fn get(&self, id: RunId) -> Option<&Run> {
         self.list.iter().find(|run| run.id == id)
     }
@@ -173,7 +174,8 @@ impl Runs {
         self.list.front()
     }
 
-    /// Returns the latest earlier run of the same function that has results.
+    /// Returns the latest run that executed the same function as the run `id` before it and has
+    /// results.
     pub(crate) fn previous_result(&self, id: RunId) -> Option<&Run> {
         let run = self.get(id)?;
         self.list.iter().find(|other| {
@@ -209,7 +211,7 @@ impl Runs {
         id
     }
 
-    /// Records that the head accepted a run as `request_id`.
+    /// Records that the head has accepted the run `id` and assigned `request_id` to it.
     pub(crate) fn set_request_id(&mut self, id: RunId, request_id: String) {
         let live = self.early.claim(&request_id);
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
@@ -218,33 +220,34 @@ impl Runs {
         }
     }
 
-    /// Handles an event of the head.
+    /// Handles an event of a head's stream.
     pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) {
         let Some(request_id) = event.kind.request_id() else { return };
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         let is_ours = self.list.iter().any(|run| run.request_id.as_deref() == Some(request_id));
-        // Our runs are accepted before they start. So if no run is pending, an execution that ends is of
-        // another client and will not be claimed.
+        // A run of this screen is accepted before it starts. If none is pending, an execution that
+        // ends belongs to another client.
         if is_end && !is_ours && self.n_waiting() == 0 {
             return self.early.forget(request_id);
         }
         self.progress_of(request_id).take(&event.kind, now);
     }
 
-    /// Records the head's final report of a run.
+    /// Records the final report of a head on the run `id`.
     pub(crate) fn add_report(&mut self, id: RunId, body: &ExecutionBody) {
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live.settle(body);
         }
     }
 
-    /// Records that a local worker fetches the function of execution `request_id`.
+    /// Records that the local worker `peer_id` fetches the function of the execution `request_id`.
     pub(crate) fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
         self.progress_of(request_id).fetching(peer_id, now);
     }
 
-    /// Records that the head is unreachable, or reachable again. Returns true if that changed.
+    /// Records that the head of a run is unreachable for the reason `trouble`, or reachable again
+    /// if it is `None`. Returns true if this is a change.
     pub(crate) fn set_unreachable(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
@@ -253,7 +256,8 @@ impl Runs {
         is_news
     }
 
-    /// Returns the progress of execution `request_id`: of its run, or for a run that can still claim it.
+    /// Returns the progress of the execution `request_id`. If it belongs to no run yet, the
+    /// progress is stored until a run claims it.
     fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
         let is_it = |run: &&mut Run| run.request_id.as_deref() == Some(request_id);
         match self.list.iter_mut().find(is_it) {
@@ -262,7 +266,7 @@ impl Runs {
         }
     }
 
-    /// Records the response of a run. Returns true if the run was pending.
+    /// Records the response of a run. Returns false if the run was not pending.
     pub(crate) fn finish(
         &mut self,
         id: RunId,
@@ -270,7 +274,7 @@ impl Runs {
         now: Timestamp,
     ) -> bool {
         let phase = match result {
-            // `200` is the code of a successful response in the head's API.
+            // The head's API reports success by the code `200`.
             Ok(response) if response.code == "200" || !response.results.is_empty() => {
                 Phase::Done(response)
             }
@@ -280,13 +284,13 @@ impl Runs {
         self.end(id, phase, now)
     }
 
-    /// Cancels a run. Returns true if it was pending.
+    /// Cancels a run. Returns false if the run was not pending.
     pub(crate) fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
         self.end(id, Phase::Cancelled, now)
     }
 
-    /// Fails all pending runs, because the screen connects to other services. `next` is the advice
-    /// in the failure.
+    /// Fails all pending runs, since the screen connects to other services. `next` is the advice
+    /// for the user.
     pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
         let waiting = self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id);
         for id in waiting.collect::<Vec<_>>() {
@@ -310,7 +314,7 @@ impl Runs {
     }
 }
 
-/// Returns the failure for an error code of the head.
+/// Returns the failure for the error code in `response`.
 fn refused(response: &ExecuteResponse) -> Failure {
     let code = response.code.as_str();
     let (why, next) = match code {
@@ -323,18 +327,18 @@ fn refused(response: &ExecuteResponse) -> Failure {
     Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
 }
 
-/// Maximum number of rows: a page of the dataset service.
+/// Maximum number of rows as standard input, which is also a page of the dataset service.
 const ROWS_MAX: u32 = 10_000;
 
 /// Source of standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Input {
-    /// The request contains standard input.
+    /// The request already contains standard input.
     #[default]
     Typed,
-    /// A local file, read when the run is sent.
+    /// The content of a local file. The file is read when the run is sent.
     File(String),
-    /// The latest rows of a dataset when the run is sent, one JSON object per line.
+    /// The latest rows of a dataset at the time the run is sent, each row as a line of JSON.
     Rows {
         /// Name of the dataset.
         dataset: String,
@@ -345,26 +349,26 @@ pub(crate) enum Input {
 /// Amount of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
-    /// All rows of this period up to the latest row.
+    /// All rows of a period that ends at the latest row.
     Span(Duration),
     Count(u32),
 }
 
-/// Kind of standard input in the form.
+/// Kind of standard input that the form describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Source {
-    /// The field below contains it.
+    /// The next field contains standard input.
     #[default]
     Typed,
-    /// The field below names a file.
+    /// The next field contains the path of a file.
     File,
-    /// The field below names a dataset and an amount of rows.
+    /// The next field contains the name of a dataset and a number of rows or a period.
     Rows,
 }
 
 impl Input {
-    /// Parses `text` as input from `source`.
+    /// Parses the description `text` of standard input of kind `source`.
     ///
     /// # Errors
     /// A message for the user if `text` is invalid.
@@ -385,7 +389,8 @@ impl Input {
         }
     }
 
-    /// Returns the kind of input with its text in the form, or `None` for typed input.
+    /// Returns the kind of standard input and its description in the form. `None` for typed input,
+    /// which is part of the request.
     pub(crate) fn text(&self) -> Option<(Source, String)> {
         match self {
             Self::Typed => None,
@@ -402,7 +407,7 @@ impl Window {
         match (text.parse::<u32>(), span(text)) {
             (Ok(n_rows @ 1..=ROWS_MAX), _) => Ok(Self::Count(n_rows)),
             (Ok(_), _) => Err(format!("1 to {ROWS_MAX} rows")),
-            // The API of datasets limits queries for raw rows to 24 hours.
+            // The dataset service accepts queries for at most 24 hours of raw rows.
             (Err(_), Some(span)) if !span.is_zero() && span <= Duration::from_hours(24) => {
                 Ok(Self::Span(span))
             }
@@ -422,7 +427,7 @@ impl Window {
     }
 }
 
-/// Parses a span of time such as `90m`, `24h` or `5 minutes`.
+/// Parses a duration, such as `90m`, `24h` or `5 minutes`.
 pub(crate) fn span(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()

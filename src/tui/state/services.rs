@@ -1,4 +1,4 @@
-//! The health of the services: each head, the dataset service, the inference service.
+//! The health of the services: each head, the dataset service and the inference service.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::local::Addresses;
 use crate::state::resource::{Failure, Outcome};
 use crate::widget::format;
 
-/// Id of a head: its index among the addresses and the number of the connection. A response with an
-/// earlier number is from a head that the screen no longer uses.
+/// Id of a head: its index among the addresses, and the number of the connection. A response with
+/// the number of an earlier connection is from a head that is no longer in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HeadId {
     pub(crate) idx: usize,
-    /// Number of the connection in which the screen used the head.
+    /// Number of the connection to which the head belongs.
     pub(crate) generation: u32,
 }
 
@@ -32,54 +32,54 @@ pub(crate) enum Service {
 /// The health of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Health {
-    /// No address is known.
+    /// The address of the service is unknown.
     #[default]
     Absent,
-    /// An address is known. No response has arrived yet.
+    /// The address is known, but no response has arrived yet.
     Unknown,
-    /// The service responds and has no open stream.
+    /// The service responds. No stream is open.
     Idle {
-        /// Latency of the last response, if measured.
+        /// Latency of health checks. `None` if it was not measured.
         latency: Option<Duration>,
     },
     /// A stream of the service is open.
     Live,
-    /// The service refuses the API key or the token.
+    /// The service rejects the API key or the token.
     Refused { why: Failure },
-    /// The service limits the rate of our requests.
+    /// The service limits the rate of requests.
     Limited {
-        /// Time at which the limit expires.
+        /// Time at which the limit ends.
         until: Timestamp,
     },
-    /// The service cannot be reached, or fails.
+    /// The service cannot be reached, or fails to handle requests.
     Down { why: Failure },
     /// The service accepts connections, but does not respond within [`PROBE_WITHIN`].
     Silent,
 }
 
-/// Interval of probes. With [`PROBE_WITHIN`] it bounds the delay of the header: an exit of a
-/// service is noticed within 2 s, a hang within 4 s.
+/// Interval of health checks. The header shows an exit of a service within this time, and a hang
+/// within this time and [`PROBE_WITHIN`] together.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Timeout of a probe. It exceeds the response time of a busy service, and is short enough for the next
-/// probe to be on time.
+/// Timeout of a health check. It exceeds the response time of a busy service, and the next health
+/// check is still on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The addresses and health of the services.
+/// The addresses of the services and their health.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     pub(crate) addresses: Addresses,
-    /// Number of connections made so far.
+    /// Number of times the screen has connected to services.
     generation: u32,
-    /// Services with an address.
+    /// Connections to the services with an address.
     links: HashMap<Service, Link>,
 }
 
-/// The screen's view of a service.
+/// Health of a service and the facts that determine it.
 #[derive(Debug, Clone, Default)]
 struct Link {
     health: Health,
-    /// Time of the last response or stream event of the service.
+    /// Time of the last response or stream event.
     heard_at: Option<Timestamp>,
     /// Time at which the screen connected to the service.
     connected_at: Timestamp,
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Returns the health of a responding service.
+    /// Returns the health of a service that responds.
     fn up(&self) -> Health {
         if self.has_stream {
             return Health::Live;
@@ -109,12 +109,12 @@ impl Link {
 }
 
 impl Health {
-    /// Returns true if the service responds.
+    /// Returns true if the service responds normally.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Live)
     }
 
-    /// Returns true if the service is unreachable, so that its values on the screen are outdated.
+    /// Returns true if the service does not respond or fails, so that its values are outdated.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self, Self::Down { .. } | Self::Silent)
     }
@@ -125,13 +125,14 @@ pub(crate) fn host_of(address: &str) -> &str {
     address.split_once("://").map_or(address, |(_, host)| host)
 }
 
-/// Removes `address` from the start of the error `why`, where most errors of a service have it.
+/// Removes `address` from the start of the error `why`. Most errors of a service begin with its
+/// address.
 pub(crate) fn why_at<'a>(address: &str, why: &'a str) -> &'a str {
     why.strip_prefix(address).unwrap_or(why).trim_start_matches([':', ' '])
 }
 
 impl Service {
-    /// Returns the name in the header.
+    /// Returns the name of the service in the header.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Head(_) => "head",
@@ -140,7 +141,7 @@ impl Service {
         }
     }
 
-    /// Returns the name in a narrow header.
+    /// Returns the name of the service in a narrow header.
     pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Inference => "inf",
@@ -150,7 +151,7 @@ impl Service {
 }
 
 impl Services {
-    /// Sets the addresses and resets the health.
+    /// Sets the addresses. The health of all services becomes unknown.
     pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
         self.generation += 1;
         self.addresses = addresses.clone();
@@ -159,13 +160,13 @@ impl Services {
         self.links = known.map(|service| (service, unknown.clone())).collect();
     }
 
-    /// Returns the heads in use.
+    /// Returns the ids of the heads in use.
     pub(crate) fn heads(&self) -> impl ExactSizeIterator<Item = HeadId> + use<> {
         let generation = self.generation;
         (0..self.addresses.heads.len()).map(move |idx| HeadId { idx, generation })
     }
 
-    /// Returns true if `head` is in use.
+    /// Returns true if `head` belongs to the current connection.
     pub(crate) const fn is_current(&self, head: HeadId) -> bool {
         head.generation == self.generation && head.idx < self.addresses.heads.len()
     }
@@ -175,8 +176,8 @@ impl Services {
         self.addresses.heads.len() > 1
     }
 
-    /// Returns all services, in the order of the header. The first head is included even without an
-    /// address.
+    /// Returns all services, in the order of the header. Without addresses of heads, contains one
+    /// head.
     pub(crate) fn all(&self) -> impl Iterator<Item = Service> + use<> {
         let none = HeadId { idx: 0, generation: self.generation };
         let first = self.heads().next().unwrap_or(none);
@@ -184,19 +185,21 @@ impl Services {
         heads.chain([Service::Data, Service::Inference])
     }
 
-    /// Returns the number of responding heads and of all heads, if there are several.
+    /// Returns the number of heads that respond and the number of all heads. `None` if there are
+    /// not several.
     pub(crate) fn head_count(&self) -> Option<(usize, usize)> {
         let n_live = self.heads().filter(|it| self.health(Service::Head(*it)).is_up()).count();
         self.has_several_heads().then(|| (n_live, self.heads().len()))
     }
 
-    /// Returns the first head that responds, for new runs. If no head responds, returns the first head.
+    /// Returns the head that executes new runs: the first head that responds. If none responds,
+    /// the first head.
     pub(crate) fn head_of_runs(&self) -> Option<HeadId> {
         let live = self.heads().find(|head| self.health(Service::Head(*head)).is_up());
         live.or_else(|| self.heads().next())
     }
 
-    /// Address of `service`, if known.
+    /// Returns the address of `service`, or `None` if it is unknown.
     pub(crate) fn address(&self, service: Service) -> Option<&str> {
         let Addresses { heads, datasets, inference, .. } = &self.addresses;
         match service {
@@ -206,7 +209,8 @@ impl Services {
         }
     }
 
-    /// Returns the name of `service` in messages: a head with its address, if there are several.
+    /// Returns the name of `service` in messages. With several heads, the name of a head contains
+    /// its address.
     pub(crate) fn title(&self, service: Service) -> String {
         match service {
             Service::Head(_) if self.has_several_heads() => {
@@ -216,7 +220,7 @@ impl Services {
         }
     }
 
-    /// Adds the address of `head` to `failure` if there are several heads.
+    /// Adds the address of `head` to the description of `failure`, if there are several heads.
     pub(crate) fn named(&self, head: HeadId, failure: Failure) -> Failure {
         let Some(address) = self.address(Service::Head(head)).filter(|_| self.has_several_heads())
         else {
@@ -231,9 +235,9 @@ impl Services {
         !self.links.is_empty()
     }
 
-    /// Returns true if a service set a rate limit that is short enough to be counted down.
+    /// Returns true if a countdown to the end of a rate limit is displayed.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
-        // A quota of a day is not worth a frame each second.
+        // A longer limit, such as a quota per day, is not counted down each second.
         let is_short = |until: Timestamp| until.since(now) <= Duration::from_mins(2);
         let mut links = self.links.values();
         links.any(|it| matches!(it.health, Health::Limited { until } if is_short(until)))
@@ -244,28 +248,29 @@ impl Services {
         self.links.get(&service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// Returns the time since `service` last responded, if it is unavailable now. For a service that
-    /// accepts connections but never responded, returns the time since the screen connected. Otherwise
-    /// `None`.
+    /// Returns the time since `service` last responded, if it is unavailable. If it accepts
+    /// connections but has never responded, returns the time since the screen connected. Returns
+    /// `None` in all other cases.
     pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
         self.links.get(&service)?.away_for(now)
     }
 
-    /// Returns the time until the displayed age of an unavailable service changes, or `None` if all are
-    /// available.
+    /// Returns the time until the displayed age of an unavailable service changes. `None` if no
+    /// such age is displayed.
     pub(crate) fn away_ages_in(&self, now: Timestamp) -> Option<Duration> {
         let ages = self.links.values().filter_map(|link| link.away_for(now));
         ages.map(format::coarse_changes_in).min()
     }
 
-    /// Records the health of `service`. Returns true if its kind changed.
+    /// Records the health of `service`. Returns true if the kind of its health has changed.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let link = self.links.entry(service).or_default();
         if !health.is_away() && health != Health::Unknown {
             link.heard_at = Some(now);
         }
         link.has_stream |= health == Health::Live;
-        // Neither an open stream nor a response to an earlier request lifts a limit.
+        // A limit remains in force until it ends, even if the stream or an earlier request
+        // succeeds.
         let is_limited = matches!(link.health, Health::Limited { until } if now < until);
         if is_limited && health.is_up() {
             return false;
@@ -278,7 +283,7 @@ impl Services {
         std::mem::discriminant(&before) != std::mem::discriminant(&link.health)
     }
 
-    /// Records that `service` has no open stream any more.
+    /// Records that the stream of `service` was closed.
     pub(crate) fn stream_closed(&mut self, service: Service) {
         let Some(link) = self.links.get_mut(&service) else { return };
         link.has_stream = false;
@@ -287,10 +292,12 @@ impl Services {
         }
     }
 
-    /// Returns the health that a probe of `service` indicates. `response` is `None` after a timeout. A
-    /// service that responded to other requests in the meantime is busy, so its health does not change.
+    /// Returns the health of `service` after a health check. `response` is `None` after a timeout.
+    /// If the service has responded to another request during the health check, it is busy, and
+    /// its health does not change.
     ///
-    /// A probe needs no key, so a success does not clear a refusal or a rate limit.
+    /// Health checks need no key, so a success does not show that a refusal or a rate limit has
+    /// ended.
     pub(crate) fn health_by_probe(
         &self,
         service: Service,
@@ -309,7 +316,7 @@ impl Services {
         }
     }
 
-    /// Returns the health that a response indicates.
+    /// Returns the health that follows from a response.
     pub(crate) fn health_by<T>(
         result: &Outcome<T>,
         latency: Option<Duration>,
@@ -321,7 +328,7 @@ impl Services {
                 (Some(wait), _) => Health::Limited { until: now + wait },
                 (None, Some(429)) => Health::Limited { until: now },
                 (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
-                // A service that refuses one request serves others.
+                // The service rejects this request, but handles others.
                 (None, Some(400 | 404 | 409)) => Health::Idle { latency },
                 (None, None) if why.is_timeout => Health::Silent,
                 _ => Health::Down { why: why.clone() },

@@ -1,7 +1,7 @@
-//! The saved session: the current screen, its layout and selection.
+//! The session that is saved: the current screen, its layout and its selection.
 //!
-//! It is written as JSON when the screen closes, and read before it opens. Invalid parts are ignored.
-//! Keys, tokens and typed texts are not stored.
+//! The session is written as JSON when the screen closes, and read when it opens. Invalid parts
+//! are ignored. Keys, tokens and typed texts are not saved.
 
 use model::dataset::DatasetId;
 use model::topic::TopicId;
@@ -13,7 +13,7 @@ use crate::screens::Screen;
 use crate::state::layout::HiddenColumns;
 use crate::theme::{InitialTheme, Name};
 
-/// The selection of the last session, until the services list it.
+/// Selection of the last session that waits until the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SavedSelection {
     /// Charted dataset.
@@ -44,7 +44,8 @@ pub(crate) fn text(state: &State) -> String {
     format!("{session:#}\n")
 }
 
-/// Restores the valid parts of the session in `text` and the theme requested for this start.
+/// Restores the session in `text`, except for invalid parts. A theme requested for this start
+/// takes precedence.
 pub(crate) fn restore(state: &mut State, text: &str) {
     if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
@@ -81,25 +82,25 @@ pub(crate) fn restore(state: &mut State, text: &str) {
     };
 }
 
-/// Parses id and name of a pinned dataset.
+/// Parses the id and the name of a pinned dataset.
 fn pinned(pin: &Value) -> Option<(DatasetId, String)> {
     Some((DatasetId::new(pin[0].as_i64()?)?, pin[1].as_str()?.to_owned()))
 }
 
-/// Returns the profile of the session in `text`.
+/// Returns the name of the profile that was in use in the session `text`.
 #[must_use]
 pub fn profile(text: &str) -> Option<String> {
     let session: Value = serde_json::from_str(text).ok()?;
     session["profile"].as_str().map(str::to_owned)
 }
 
-/// Returns true if the mouse was captured in the session in `text`, or `None` if unknown.
+/// Returns true if the mouse was captured in the session `text`. `None` if unknown.
 #[must_use]
 pub fn has_mouse(text: &str) -> Option<bool> {
     serde_json::from_str::<Value>(text).ok()?["mouse"].as_bool()
 }
 
-/// Restores the selection once the services list it.
+/// Restores the selection as soon as the services list it.
 pub(crate) fn select(state: &mut State) {
     if state.data.datasets.value().is_some()
         && let Some(dataset) = state.saved_selection.dataset.take()

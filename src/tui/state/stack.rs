@@ -10,19 +10,19 @@ use crate::state::resource::Failure;
 use crate::state::services::host_of;
 use crate::widget::format;
 
-/// Maximum number of processes with a recorded exit. A stack has a handful.
+/// Maximum number of processes with a stored status. A stack has a few processes.
 const EXITED_MAX: usize = 256;
 
 /// The phase of the local stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
-    /// There is no local stack: the services run elsewhere.
+    /// No local stack is in use. The services run elsewhere.
     #[default]
     Absent,
     Starting,
     /// Another process runs the local stack.
     Attached,
-    /// The local stack was started here and responds.
+    /// This process has started the local stack, and its services respond.
     Ready,
     /// The local stack failed to start.
     Failed(Failure),
@@ -32,9 +32,9 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     pub(crate) phase: Phase,
-    /// Parts of the local stack started so far, in order.
+    /// Descriptions of the parts that were started so far, in order.
     pub(crate) steps: Vec<String>,
-    /// Addresses and processes, once it is ready.
+    /// Addresses and processes of the stack. Empty until it is ready.
     pub(crate) ready: LocalReady,
     /// Status of each process, by name.
     statuses: BTreeMap<String, Status>,
@@ -43,7 +43,7 @@ pub(crate) struct Stack {
 /// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// Exit code, or `None` if the process was killed by a signal.
+    /// Exit code. `None` if a signal has ended the process.
     pub(crate) code: Option<i32>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Exit {
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) pid: u32,
-    /// The node, if it is one.
+    /// Details of the node. `None` if the process is a service.
     pub(crate) node: Option<LocalNode>,
     pub(crate) status: Status,
 }
@@ -62,13 +62,13 @@ pub(crate) struct Process {
 pub(crate) struct Status {
     /// Time at which the process started.
     pub(crate) since: Option<Timestamp>,
-    /// Last sample of its resource usage.
+    /// Last measurement of its resource usage.
     pub(crate) usage: Option<Usage>,
-    /// Exit of the process, if it has exited.
+    /// Exit of the process. `None` while it is running.
     pub(crate) exited: Option<Exit>,
     /// True if the process has exited and is about to be restarted.
     pub(crate) is_restarting: bool,
-    /// True if the process was requested to stop.
+    /// True if the user has requested to stop the process.
     pub(crate) is_stopping: bool,
 }
 
@@ -83,8 +83,8 @@ impl Stack {
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
-                // The phase does not change, since a failure can arrive before the event of the failed
-                // step.
+                // The phase does not change here. A failure to start is reported separately and
+                // can arrive before the event of the step that failed.
                 if self.steps.last() != Some(what) {
                     self.steps.push(what.clone());
                 }
@@ -92,7 +92,7 @@ impl Stack {
             LocalEvent::Attached(_) => self.phase = Phase::Attached,
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;
-                // Nodes that were added in the meantime stay.
+                // Nodes that were added during the start remain.
                 let added = std::mem::take(&mut self.ready.nodes);
                 self.ready = ready.clone();
                 let is_new = |node: &LocalNode| ready.nodes.iter().all(|it| it.name != node.name);
@@ -127,7 +127,7 @@ impl Stack {
         }
     }
 
-    /// Records the resource usage of the processes.
+    /// Records the current resource usage of the processes.
     pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
         self.statuses.values_mut().for_each(|status| status.usage = None);
         for (name, usage) in usage {
@@ -135,14 +135,14 @@ impl Stack {
         }
     }
 
-    /// Removes a process that has exited.
+    /// Removes a process that has exited from the list.
     pub(crate) fn forget(&mut self, name: &str) {
         self.ready.nodes.retain(|node| node.name != name);
         self.ready.services.retain(|(service, _)| service != name);
         self.statuses.remove(name);
     }
 
-    /// Returns the status of process `name`.
+    /// Returns the status of the process `name`.
     pub(crate) fn status(&self, name: &str) -> Status {
         self.statuses.get(name).copied().unwrap_or_default()
     }
@@ -151,7 +151,7 @@ impl Stack {
         self.statuses.entry(name.to_owned()).or_default()
     }
 
-    /// Returns the processes: nodes, then services.
+    /// Returns the processes: first the nodes, then the services.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let of = |name: &str, pid: u32, node: Option<&LocalNode>| Process {
             name: name.to_owned(),
@@ -164,7 +164,8 @@ impl Stack {
         nodes.chain(services).collect()
     }
 
-    /// Returns the number of running nodes that the user added and that stop with the screen.
+    /// Returns the number of running nodes that the user has added and that stop when the screen
+    /// closes.
     pub(crate) fn n_leaving(&self) -> usize {
         let is_leaving = |node: &&LocalNode| {
             node.is_added && !node.is_detached && self.status(&node.name).exited.is_none()
@@ -172,17 +173,18 @@ impl Stack {
         self.ready.nodes.iter().filter(is_leaving).count()
     }
 
-    /// Returns true if there is any process.
+    /// Returns true if there are local processes.
     pub(crate) fn has_processes(&self) -> bool {
         !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
     }
 
-    /// Returns the local process of a node.
+    /// Returns the local process of the node `peer_id`.
     pub(crate) fn node(&self, peer_id: &str) -> Option<&LocalNode> {
         self.ready.nodes.iter().find(|node| node.peer_id == peer_id)
     }
 
-    /// Returns the display name of a node: the name of its process, or its short peer id.
+    /// Returns the name that is displayed for a node: the name of its process, or its shortened
+    /// peer id if it is not local.
     pub(crate) fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
         match self.node(peer_id) {
             Some(node) => Cow::Borrowed(&node.name),
@@ -190,13 +192,14 @@ impl Stack {
         }
     }
 
-    /// Returns the name of the part that is being started.
+    /// Returns the description of the part that is being started. `None` unless the stack is
+    /// starting.
     pub(crate) fn step(&self) -> Option<&str> {
         (self.phase == Phase::Starting)
             .then(|| self.steps.last().map_or("the local stack", String::as_str))
     }
 
-    /// Returns a summary such as `head :41233 · 3 workers · datasets · inference`.
+    /// Summarizes the local stack, such as `head :41233 · 3 workers · datasets · inference`.
     pub(crate) fn summary(&self) -> Option<String> {
         if self.phase != Phase::Ready {
             let attached = (self.phase == Phase::Attached).then(|| "attached".to_owned());

@@ -1,4 +1,4 @@
-//! User-defined themes: colors of tokens, on top of a built-in theme.
+//! User-defined themes: colors of tokens that replace those of a built-in theme.
 
 use std::fmt;
 
@@ -20,13 +20,14 @@ impl fmt::Display for CustomTheme {
     }
 }
 
-/// Key of the built-in theme for tokens that are left out.
+/// Name of the entry with the built-in theme.
 const BASE: &str = "base";
 
 impl CustomTheme {
     /// Reads the theme `name` from entries such as `focus = "#6ea8fe"`.
     ///
-    /// The entry `base` names the theme for tokens that are left out, by default `dark`.
+    /// Tokens without an entry have the color of a built-in theme. The entry `base` is the name of
+    /// that theme. The default is `dark`.
     ///
     /// # Errors
     /// A [`Fault`] for every invalid entry.
@@ -45,7 +46,8 @@ impl CustomTheme {
     }
 }
 
-/// Returns the colors of the theme `name` as a theme file, or `None` for a theme without colors.
+/// Returns the colors of the theme `name` in the format of a theme file. `None` if the theme has
+/// no colors.
 #[must_use]
 pub fn text_of(name: Name) -> Option<String> {
     let palette = Palette::of_theme(name)?;

@@ -1,4 +1,4 @@
-//! Color depth of terminals and the nearest available color.
+//! Color depth of terminals, and the nearest color that a terminal can display.
 
 /// Number of colors of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -7,20 +7,20 @@ pub enum Depth {
     None,
     /// The 16 colors of the terminal's palette.
     Ansi16,
-    /// The 16 colors, a cube of 216 colors, and 24 grays.
+    /// The 16 colors of the palette, a cube of 216 colors, and 24 grays.
     Indexed256,
     /// 256 steps for each of red, green and blue.
     TrueColor,
 }
 
-/// Environment variables that describe the terminal. Empty if not set.
+/// Environment variables that describe the terminal. A variable that is not set is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints<'a> {
-    /// `NO_COLOR`: not empty to disable colors.
+    /// `NO_COLOR`: any text disables colors.
     pub no_color: &'a str,
-    /// `COLORTERM`: `truecolor` or `24bit` for true color.
+    /// `COLORTERM`: `truecolor` or `24bit` if the terminal supports true color.
     pub colorterm: &'a str,
-    /// `TERM`: name of the terminal's description.
+    /// `TERM`: name of the terminal's description in terminfo.
     pub term: &'a str,
     /// `TERM_PROGRAM`: name of the terminal.
     pub term_program: &'a str,
@@ -28,15 +28,15 @@ pub struct Hints<'a> {
     pub term_program_version: &'a str,
 }
 
-/// First build of Apple's Terminal with true color. Earlier builds draw garbage.
+/// First build of Apple's Terminal that supports true color. Earlier builds misinterpret it.
 const APPLE_TRUE_COLOR_BUILD: u32 = 465;
 
-/// Values of `TERM` without `256color` or `direct`, for terminals with true color.
+/// Values of `TERM` for terminals with true color that do not contain `256color` or `direct`.
 const TRUE_COLOR_TERMS: [&str; 5] =
     ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm"];
 
 impl Depth {
-    /// Returns the color depth of a terminal with these hints.
+    /// Returns the color depth of the terminal that `hints` describe.
     #[must_use]
     pub fn detect(hints: Hints<'_>) -> Self {
         if !hints.no_color.is_empty() || hints.term == "dumb" {
@@ -69,7 +69,7 @@ pub(crate) fn luminance(rgb: [u8; 3]) -> f64 {
     0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
-/// Returns the contrast of two colors according to WCAG 2, from 1 to 21.
+/// Returns the contrast between two colors according to WCAG 2, from 1 to 21.
 pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
     let (one, other) = (luminance(one), luminance(other));
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
@@ -78,10 +78,10 @@ pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
 /// Minimum contrast of text according to WCAG 2 (level AA).
 pub(crate) const CONTRAST_MIN: f64 = 4.5;
 
-/// Returns the number of the nearest color of the cube or the grays that is legible on each of the
-/// backgrounds `behind`. If none is, returns the nearest color.
+/// Returns the number of a color of the cube or of the grays. It is the nearest to `rgb` among
+/// colors that are legible on all backgrounds `behind`. If no color is, the nearest of all.
 ///
-/// The first 16 colors are never returned, since the user defines them.
+/// The first 16 colors are never returned, since they depend on the user's palette.
 pub(crate) fn nearest_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
     let is_legible = |shown| behind.iter().all(|on| contrast(shown, *on) >= CONTRAST_MIN);
     let order = |index: &u8| {
@@ -91,9 +91,10 @@ pub(crate) fn nearest_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
     (16..=255_u8).min_by_key(order).unwrap_or(16)
 }
 
-/// Returns color `index` of the 256. Returns black for the first 16, which the user defines.
+/// Returns the color with the number `index`. Returns black for the first 16 colors, which depend
+/// on the user's palette.
 pub(crate) fn rgb_of_256(index: u8) -> [u8; 3] {
-    /// Steps of the cube as defined by xterm.
+    /// Levels of red, green and blue in the cube, as defined by xterm.
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let step = |n: u8| STEPS.get(usize::from(n % 6)).copied().unwrap_or(0);
     match index {
@@ -106,7 +107,8 @@ pub(crate) fn rgb_of_256(index: u8) -> [u8; 3] {
     }
 }
 
-/// Returns the squared visual distance of two colors, weighted by the sensitivity of the eye.
+/// Returns the square of the visual distance between two colors. It takes the sensitivity of the
+/// eye into account.
 fn distance(one: [u8; 3], other: [u8; 3]) -> i32 {
     let [r, g, b] = [0, 1, 2].map(|part: usize| {
         let of = |rgb: [u8; 3]| rgb.get(part).copied().map_or(0, i32::from);
@@ -115,7 +117,7 @@ fn distance(one: [u8; 3], other: [u8; 3]) -> i32 {
     2 * r * r + 4 * g * g + 3 * b * b
 }
 
-/// Mixes `over` into `under` with this share.
+/// Mixes two colors. `share` is the share of `over`, the rest is `under`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

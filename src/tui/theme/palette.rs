@@ -1,16 +1,18 @@
 //! Colors of the tokens in each theme.
 //!
-//! The tests of [`super`] check that text has a contrast of at least 4.5 to 1 to every background.
+//! The tests of [`super`] check that each text has a contrast of at least 4.5 to 1 on every
+//! background.
 
 use super::Name;
 
-/// Tokens of [`super::Theme`] in the order of a theme file, with their colors as 0xRRGGBB in the
-/// themes dark, light, cvd and high-contrast.
+/// Names of the tokens of [`super::Theme`] in the order of a theme file. Each has a color as
+/// 0xRRGGBB in the themes dark, light, cvd and high-contrast.
 ///
-/// The series of the dark theme are the colors of Okabe and Ito, which are distinct for every kind
-/// of color vision. In the light theme, `up`, `warn` and `info` are dark enough for the selected
-/// row. In cvd, rises are blue and falls are orange, so the focus is violet and no overlay is blue
-/// or orange. high-contrast is white on black, with visible borders and grids.
+/// The series of the dark theme have the colors of Okabe and Ito, which can be told apart with any
+/// color vision deficiency. In the light theme, `up`, `warn` and `info` are dark enough for the
+/// background of a selected row. In cvd, rising values are blue and falling values are orange, so
+/// the focus is violet, and no overlay is blue or orange. In high-contrast, text is white on
+/// black, and borders and grids are clearly visible.
 const COLORS: [(&str, [u32; 4]); 23] = [
     ("bg", [0x0011_131a, 0x00fb_fbfd, 0x0011_131a, 0x0000_0000]),
     ("bar", [0x0017_1a23, 0x00ee_f1f7, 0x0017_1a23, 0x000f_0f0f]),
@@ -37,7 +39,7 @@ const COLORS: [(&str, [u32; 4]); 23] = [
     ("overlay-3", [0x00f0_e442, 0x006b_6200, 0x00d5_d9e6, 0x00ff_f066]),
 ];
 
-/// A color for each token.
+/// A color for each token, in the order of [`COLORS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Palette([u32; COLORS.len()]);
 
@@ -53,7 +55,7 @@ impl Palette {
         Self(COLORS.map(|(_, colors)| colors.get(column).copied().unwrap_or_default()))
     }
 
-    /// Returns the colors of the theme `name`, or `None` for a theme without colors.
+    /// Returns the colors of the theme `name`. `None` if the theme has no colors.
     pub(super) fn of_theme(name: Name) -> Option<Self> {
         let column = match name {
             Name::Dark => 0,
@@ -66,17 +68,19 @@ impl Palette {
         Some(Self::of_column(column))
     }
 
-    /// Returns the tokens, in the order of a theme file.
+    /// Returns the names of the tokens, in the order of a theme file.
     pub(super) fn tokens() -> impl Iterator<Item = &'static str> {
         COLORS.iter().map(|(token, _)| *token)
     }
 
-    /// Returns the color of a token as 0xRRGGBB, or `None` for an unknown token.
+    /// Returns the color of the token called `token` as 0xRRGGBB. `None` if there is no such
+    /// token.
     pub(super) fn color_mut(&mut self, token: &str) -> Option<&mut u32> {
         self.0.get_mut(Self::tokens().position(|known| known == token)?)
     }
 
-    /// Returns the color of a token as red, green and blue. An unknown token is black.
+    /// Returns the color of the token called `token` as red, green and blue. Black if there is no
+    /// such token.
     pub(super) fn rgb(mut self, token: &str) -> [u8; 3] {
         let [_, r, g, b] = self.color_mut(token).copied().unwrap_or_default().to_be_bytes();
         [r, g, b]

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::depth::*;
 use super::*;
 
-/// Returns the tokens that text is written in, with their names.
+/// Returns the names and styles of the tokens that are used for text.
 fn text_tokens(theme: &Theme) -> Vec<(&'static str, Style)> {
     vec![
         ("text", theme.text),
@@ -35,7 +35,7 @@ fn every_text_is_legible_on_its_backgrounds() {
             let theme = Theme::new(name, depth);
             let least = match (name, depth) {
                 (Name::HighContrast, Depth::TrueColor) => 7.0,
-                // With 256 colors, the nearest color to the background `sel` is lighter than `sel`.
+                // Among 256 colors, the one nearest to the background `sel` is lighter than `sel`.
                 (Name::HighContrast, _) => 6.0,
                 _ => CONTRAST_MIN,
             };
@@ -63,7 +63,7 @@ fn borders_are_visible_but_faint() {
     }
 }
 
-/// Returns the color as seen by a user without red (protanopia) or green (deuteranopia) receptors: the
+/// Returns a color as it is seen without red (protanopia) or green (deuteranopia) receptors: the
 /// projection of Viénot, Brettel and Mollon (1999) in linear light.
 fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     let [r, g, b] = rgb.map(|part| (f64::from(part) / 255.0).powf(2.2));
@@ -75,7 +75,7 @@ fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     }
 }
 
-/// Returns the perceived difference between two colors of linear light: the distance in CIELAB.
+/// Returns the perceived difference between two colors in linear light: their distance in CIELAB.
 fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
     let lab = |[r, g, b]: [f64; 3]| {
         let white = [0.95047, 1.0, 1.08883];
@@ -98,8 +98,8 @@ fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
 fn rises_and_falls_differ_for_color_blindness() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
-        // Twice the just noticeable difference, and far more in the theme for color-blind users. Rises
-        // and falls also differ in their glyphs.
+        // At least twice the just noticeable difference. In the theme for color-blind users, far
+        // more. Rising and falling values also differ in their symbols.
         let least = if name == Name::Cvd { 50.0 } else { 5.0 };
         for receptor in ["red", "green"] {
             let seen = |style: Style| seen_without(receptor, rgb(style.fg));

@@ -1,4 +1,4 @@
-//! Draws text fields: plain fields, fields of forms, search fields.
+//! Draws text fields: their text, fields of forms with a label, and search fields.
 
 use ratatui::prelude::*;
 
@@ -7,7 +7,8 @@ use crate::state::field::Field;
 use crate::theme::Theme;
 use crate::widget::{format, paint, pane};
 
-/// Draws the text of a field. With a caret, it is scrolled into view.
+/// Draws the text of a field. If `has_caret` is true, the text is scrolled so that the caret is
+/// visible.
 pub(crate) fn draw_field(
     area: Rect,
     buf: &mut Buffer,
@@ -23,7 +24,7 @@ pub(crate) fn draw_field(
         text_cut(buf, area, (0, 0), field.value(), style);
         return;
     }
-    // The last column is for a caret after the text.
+    // The last column is reserved for a caret behind the text.
     let scroll = field.scroll(usize::from(area.width - 1));
     let mut column = 0;
     let mut shown = String::new();
@@ -41,24 +42,25 @@ pub(crate) fn draw_field(
     }
 }
 
-/// A field of a form, with a label on its left.
+/// A field of a form with a label to the left of it.
 pub(crate) struct LabelledField<'a> {
     pub(crate) label: &'static str,
-    /// Width of the label, without the gap after it. 0 for no label.
+    /// Width of the label, without the gap that follows. 0 if there is no label.
     pub(crate) label_width: u16,
     /// Maximum width of the field.
     pub(crate) width: u16,
     pub(crate) is_focused: bool,
     pub(crate) has_caret: bool,
-    /// Background of the field while it has no focus.
+    /// Background of the field while it does not have the focus.
     pub(crate) ground: Style,
-    /// Current choice, if the field is not a text.
+    /// Selected value, if the field is a choice and not a text.
     pub(crate) choice: Option<&'static str>,
     pub(crate) text: &'a Field,
 }
 
 impl LabelledField<'_> {
-    /// Draws the field in the first row of `area`, except for the last column. Returns its place.
+    /// Draws the field into the first row of `area`. Leaves the last column free. Returns the area
+    /// of the field without its label.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let bold = theme.text.add_modifier(Modifier::BOLD);
         let style = if self.is_focused { bold } else { theme.muted };
@@ -81,7 +83,7 @@ impl LabelledField<'_> {
     }
 }
 
-/// Draws the field of a search: `⌕ text`.
+/// Draws a search field, such as `⌕ text`.
 pub(crate) fn draw_search(
     area: Rect,
     buf: &mut Buffer,

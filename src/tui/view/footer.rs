@@ -1,5 +1,5 @@
-//! The last line: hints of the active keys and background activity. A notice replaces the hints while it
-//! is shown and extends over additional rows if needed.
+//! The footer: hints for the active keys, and activity in the background. A notice replaces the
+//! hints while it is displayed. It can take further rows.
 
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
@@ -16,16 +16,16 @@ use crate::theme::Theme;
 use crate::view::{Frame, spinner, strip, wrapped};
 use crate::widget::{format, paint};
 
-/// Maximum number of keys with one hint: one for each direction.
+/// Maximum number of keys that share a hint, such as the keys for two directions.
 const KEYS_MAX: usize = 2;
 
-/// Returns the height of the footer on a screen of `width` columns.
+/// Returns the number of rows of the footer on a screen that is `width` columns wide.
 pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
     let n_lines = notice_lines(frame, width, right_width(frame)).len();
     u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
 }
 
-/// Draws the footer into `area`, which has the height returned by [`height`].
+/// Draws the footer into `area`, which must have the height that [`height`] returns.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
@@ -46,7 +46,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// A hint and its keys.
+/// A hint, and the bindings to which it applies.
 struct Hint<'a> {
     words: &'static str,
     bindings: Vec<&'a Bound>,
@@ -100,7 +100,7 @@ fn hints<'a>(state: &'a State, layers: &[Layer]) -> Vec<Hint<'a>> {
     hints
 }
 
-/// Returns the hint of `binding` in the current state, or an empty text.
+/// Returns the hint of `binding` in the current state. Empty if it has none.
 fn words(binding: &Bound, state: &State) -> &'static str {
     let is_paused = match state.screen {
         Screen::Data => state.data.live.is_paused(),
@@ -126,7 +126,7 @@ fn words(binding: &Bound, state: &State) -> &'static str {
     }
 }
 
-/// Returns true if an action would have no effect now.
+/// Returns true if `action` would have no effect in the current state.
 fn is_idle(action: Action, state: &State, is_paused: bool) -> bool {
     let State { data, logs, .. } = state;
     match (state.screen, action) {
@@ -145,13 +145,13 @@ fn is_idle(action: Action, state: &State, is_paused: bool) -> bool {
     }
 }
 
-/// Like [`words`], on a screen with results of a run.
+/// Returns the hint of `binding` on a screen that shows the results of a run.
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
     let focus = state.cluster.focus;
     let (run, look) = (state.results().selected(&state.runs), state.results().look);
     let response = run.and_then(|run| run.response());
-    // Keys for the output have a hint only if the output has focus.
+    // Keys that affect an output have a hint only while an output has focus.
     let is_read = response.is_some() && (!is_cluster || focus == Pane::Groups);
     let is_searched = is_read && !state.output_search.value().is_empty();
     let is_idle = match binding.action {
@@ -195,7 +195,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
         let key = frame.key(Layer::Always, Action::Interrupt);
         line.push_span(Span::styled(format!("{key} again quits  "), theme.warn));
     }
-    // The first key for the help that is bound now: `?`, unless it would be typed as text.
+    // The first active key for the help. This is `?`, except while it would be typed as text.
     let keys = state.keys.in_force(&state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
         line.push_span(Span::styled(help.first_key_text(), theme.key));
@@ -213,13 +213,13 @@ fn right(frame: Frame<'_>) -> Line<'static> {
     line
 }
 
-/// Maximum height of a notice, including the footer, so that a small screen keeps most of its rows.
+/// Maximum number of rows of a notice in the footer. A small screen retains most of its rows.
 const NOTICE_ROWS_MAX: usize = 4;
 
-/// Columns before the text: a margin, the symbol and a space.
+/// Number of columns before the text: a margin, the symbol and a space.
 const INDENT: u16 = 3;
 
-/// Returns symbol and style of a notice.
+/// Returns the symbol and the style of a notice.
 pub(crate) fn notice_mark(level: Level, theme: &Theme) -> (char, Style) {
     match level {
         Level::Error => ('✗', theme.down),
@@ -228,8 +228,8 @@ pub(crate) fn notice_mark(level: Level, theme: &Theme) -> (char, Style) {
     }
 }
 
-/// Returns the lines of the latest notice for `width` columns, `right` of which are reserved in the last
-/// line. Without a notice, returns no lines.
+/// Returns the lines of the latest notice on a screen that is `width` columns wide. The last
+/// `right` columns are reserved. Returns no lines if no notice is displayed.
 fn notice_lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let Some(notice) = frame.state.notices.iter().last() else { return Vec::new() };
@@ -260,7 +260,7 @@ fn notice_lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> 
     lines.into_iter().map(|line| Line::from(Span::styled(line, theme.text))).collect()
 }
 
-/// Draws `lines` into `area`, which has a row for each.
+/// Draws the lines of a notice into `area`, which has a row for each line.
 fn draw_notice(area: Rect, buf: &mut Buffer, frame: Frame<'_>, lines: &[Line<'_>]) {
     let Some(notice) = frame.state.notices.iter().last() else { return };
     let (glyph, style) = notice_mark(notice.level, frame.theme);

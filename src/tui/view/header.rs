@@ -1,4 +1,4 @@
-//! The first line: screens, health of the services, time of the frame.
+//! The header: names of the screens, health of the services, and time of the frame.
 
 use ratatui::prelude::*;
 
@@ -11,12 +11,12 @@ use crate::state::services::{Health, Service};
 use crate::theme::Theme;
 use crate::widget::{format, paint};
 
-/// Draws the header into `area`, which has one row.
+/// Draws the header into `area`, which is one row high.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, tier, .. } = frame;
     buf.set_style(area, theme.bar);
     let is_narrow = tier < Tier::Large;
-    // Names of screens are left out if a service in trouble needs the space.
+    // Names of screens are omitted if the space is needed for the failure of a service.
     let is_troubled = state.services.all().any(|it| is_trouble(state.services.health(it)));
     let is_tiny = tier < Tier::Medium || (is_narrow && is_troubled);
     let bold = theme.text.add_modifier(Modifier::BOLD);
@@ -39,7 +39,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         frame.hits.add(place, Target::Screen(screen));
     }
-    // Uses the longest form that fits: full, with a short time, without time, with shorter notes.
+    // From complete to short: the first form that fits is drawn. Shorter forms have a shorter time
+    // or none, and then shorter notes.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
     let full = [zoned(false), time(false), zoned(true), None].map(|time| (HealthForm::Full, time));
@@ -60,27 +61,28 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Length of the health in the header. Usual notes have one width, so that a changing latency does
-/// not change the form.
+/// Length of the notes in the header. Usual notes all have the same width, so that a different
+/// latency does not change the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HealthForm {
-    /// Names, and a note for each service.
+    /// Full names of the services, each with a note.
     Full,
-    /// Short names, and notes for services in trouble.
+    /// Short names of the services. Only services in trouble have a note.
     Words,
-    /// Short names, and the time for which services are unavailable.
+    /// Short names of the services. Unavailable services have a note with the duration.
     Brief,
 }
 
-/// Width of a usual note, such as `up 999 ms`.
+/// Width of a usual note. `up 999 ms` fits into it.
 const NOTE_WIDTH: usize = 9;
 
-/// Draws only the health of the services, for a terminal that is too small.
+/// Draws only the health of the services. For terminals that are too small for a screen.
 pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, HealthForm::Brief)));
 }
 
-/// Returns the time that ages in view refer to. It does not advance on an idle screen.
+/// Describes the time to which all visible ages refer. The time does not advance while the screen
+/// is idle.
 fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
     if !state.services.is_any_known() {
         return None;
@@ -137,12 +139,13 @@ fn health(state: &State, theme: &Theme, form: HealthForm) -> Vec<Span<'static>> 
     heads.into_iter().chain(spans).collect()
 }
 
-/// Returns true if the user should know the reason why the service is unavailable.
+/// Returns true if the service is in trouble: unavailable, refused or limited.
 const fn is_trouble(health: &Health) -> bool {
     health.is_away() || matches!(health, Health::Refused { .. } | Health::Limited { .. })
 }
 
-/// Returns the number of responding heads, in place of the health of a single head.
+/// Describes the number of heads that respond. With several heads, it replaces the health of a
+/// single one.
 fn head_count(count: (usize, usize), theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
     let (n_live, n_heads) = count;
     let (glyph, style) = match n_live {
@@ -163,7 +166,7 @@ fn head_count(count: (usize, usize), theme: &Theme, is_narrow: bool) -> Vec<Span
     ]
 }
 
-/// Returns symbol and style of a service's health.
+/// Returns the symbol and the style for the health of a service.
 pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
     match health {
         Health::Absent => ('○', theme.faint),
@@ -177,7 +180,8 @@ pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
     }
 }
 
-/// Returns a short note on the health of `service`, with advice for a refused key.
+/// Describes the health of `service` in a short note. If the key was refused, the note contains
+/// advice.
 pub(crate) fn note(service: Service, state: &State) -> String {
     match state.services.health(service) {
         Health::Absent => "none".to_owned(),
@@ -199,7 +203,7 @@ pub(crate) fn note(service: Service, state: &State) -> String {
     }
 }
 
-/// Returns the time for which `service` has been unavailable: `not responding, 12 s`, `down 3 m`.
+/// Describes how long `service` has been unavailable: `not responding, 12 s`, `down 3 m`.
 pub(crate) fn away(service: Service, state: &State) -> Option<String> {
     let age = state.services.away_for(service, state.now).map(format::coarse_spaced);
     match (state.services.health(service), age) {

@@ -1,4 +1,4 @@
-//! Clickable places of a frame, and the mouse input on them.
+//! The click targets of a frame, and mouse events on them.
 
 use std::cell::RefCell;
 
@@ -10,26 +10,27 @@ use crate::event::{Event, Target};
 use crate::keymap::Chord;
 use crate::state::layout::Divider;
 
-/// Letters of labels, the home row first.
+/// Letters of labels. Letters of the home row are first.
 const LETTERS: &[u8] = b"asdfghjklqwertyuiopzxcvbnm";
 
-/// Maximum number of places. A frame of 200 by 60 has about as many rows and panes.
+/// Maximum number of click targets. A terminal of 200 by 60 cells has about as many rows and
+/// panes.
 const PLACES_MAX: usize = 512;
 
-/// Rows by which a turn of the wheel scrolls.
+/// Number of rows by which a turn of the mouse wheel scrolls.
 const WHEEL_ROWS: i32 = 3;
 
-/// Targets of a frame and their places.
+/// The click targets of a frame with their areas.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hits {
     places: RefCell<Vec<(Rect, Target)>>,
     dividers: RefCell<Vec<(Rect, Divider)>>,
-    /// Area of candles or points of the chart, with the times of its columns.
+    /// Area in which the chart draws candles or points, and the times of its columns.
     chart: RefCell<(Rect, Vec<(u16, Timestamp)>)>,
 }
 
 impl Hits {
-    /// Adds `target` at `area`, on top of earlier targets.
+    /// Adds `target` with its area. It is above earlier targets.
     pub(crate) fn add(&self, area: Rect, target: Target) {
         let mut places = self.places.borrow_mut();
         if places.len() < PLACES_MAX {
@@ -37,18 +38,19 @@ impl Hits {
         }
     }
 
-    /// Adds the divider after `first`, a pane on the left or above.
+    /// Adds a divider. `first` is the area to the left of it or above it.
     pub(crate) fn add_divider(&self, divider: Divider, first: Rect) {
         let place = match divider {
-            // The border of the pane on the right, too.
+            // The borders of the panes on both sides.
             Divider::Columns => Rect { x: first.right().saturating_sub(1), width: 2, ..first },
-            // The border of the pane below has its title.
+            // The border of the upper pane only, since the border of the lower pane contains a
+            // title.
             _ => Rect { y: first.bottom().saturating_sub(1), height: 1, ..first },
         };
         self.dividers.borrow_mut().push((place, divider));
     }
 
-    /// Sets the area of the chart and the times of its columns.
+    /// Sets the area of the chart, and the times of its columns.
     pub(crate) fn set_chart(&self, chart: (Rect, Vec<(u16, Timestamp)>)) {
         self.chart.replace(chart);
     }
@@ -60,12 +62,12 @@ impl Hits {
         self.chart.take();
     }
 
-    /// Returns all targets from the top left on, with labels of one letter, or of two if there are
-    /// too many targets.
+    /// Returns all targets with their labels and areas, from top to bottom. A label has one
+    /// letter, or two letters if there are too many targets.
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
         for (place, target) in self.places.borrow().iter().copied() {
-            // Column headers need no label, since keys sort a table too.
+            // Titles of columns need no label, since tables can be sorted by keys.
             if matches!(target, Target::Column { .. }) {
                 continue;
             }
@@ -73,7 +75,8 @@ impl Hits {
                 places.push((place, target));
             }
         }
-        // The label of a pane is at its corner, the labels of its rows are within.
+        // The area of a pane begins above and to the left of its rows, so its label does not cover
+        // theirs.
         places.sort_by_key(|(place, _)| (place.y, place.x));
         let n_letters = LETTERS.len();
         let letter = |idx: usize| LETTERS.get(idx).map_or(' ', |letter| char::from(*letter));
@@ -91,26 +94,26 @@ impl Hits {
             .collect()
     }
 
-    /// Translates a key press while labels are shown and `typed` was pressed: to a click on the
-    /// target of a complete label, or to the key.
+    /// Converts a key press while labels are shown and `typed` was typed. If the key completes a
+    /// label, returns a click on its target, otherwise the key press.
     pub(crate) fn jump_target(&self, typed: &str, chord: Chord) -> Event {
         let label = chord.letter().map(|letter| format!("{typed}{letter}"));
         let named = label.and_then(|label| self.labels().into_iter().find(|(it, ..)| *it == label));
         named.map_or(Event::Key(chord), |(_, _, target)| Event::Click(target))
     }
 
-    /// Returns the topmost target at this cell.
+    /// Returns the topmost target that contains a cell.
     pub(crate) fn target_at(&self, column: u16, row: u16) -> Option<Target> {
         self.time_at(column, row).map(Target::Time).or_else(|| self.find(column, row, |_| true))
     }
 
-    /// Returns the pane or row at this cell.
+    /// Returns the topmost pane or row that contains a cell.
     pub(crate) fn pane_at(&self, column: u16, row: u16) -> Option<Target> {
         let is_pane = |target: &Target| matches!(target, Target::Pane(_) | Target::Row { .. });
         self.find(column, row, is_pane)
     }
 
-    /// Returns the divider at this cell.
+    /// Returns the divider that contains a cell.
     pub(crate) fn divider_at(&self, column: u16, row: u16) -> Option<Divider> {
         let position = Position::new(column, row);
         self.dividers.borrow().iter().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
@@ -126,7 +129,8 @@ impl Hits {
             .map(|(_, it)| *it)
     }
 
-    /// Returns the time of the chart's column that is nearest to this cell, if the cell is in the chart.
+    /// Returns the time of the column of the chart that is nearest to a cell. `None` if the cell
+    /// is not in the chart.
     fn time_at(&self, column: u16, row: u16) -> Option<Timestamp> {
         let (area, columns) = &*self.chart.borrow();
         let x = area.contains(Position::new(column, row)).then(|| column - area.x)?;
@@ -138,13 +142,13 @@ impl Hits {
 /// State of the mouse between events.
 #[derive(Debug, Default)]
 pub(crate) struct Mouse {
-    /// The dragged divider and the cell where it was grabbed.
+    /// Divider that is being dragged, and cell at which the button was pressed.
     dragged: Option<(Divider, Position)>,
 }
 
 impl Mouse {
-    /// Translates `mouse` to an event, using the targets of the last frame. Returns `None` if the event
-    /// is ignored.
+    /// Converts `mouse` to an event, using the targets of the last frame. Returns `None` if it has
+    /// no meaning there.
     pub(crate) fn translate(&mut self, mouse: MouseEvent, hits: &Hits) -> Option<Event> {
         let MouseEvent { column, row, .. } = mouse;
         match mouse.kind {

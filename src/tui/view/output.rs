@@ -1,4 +1,4 @@
-//! Draws the output of a result group: lines wrapped or cut, highlighted search hits, a scrollbar.
+//! Draws the output of a result group, with matches of a search highlighted and a scrollbar.
 
 use std::ops::Range;
 
@@ -17,16 +17,16 @@ use crate::state::results::{Output, ResultView};
 use crate::theme::Theme;
 use crate::widget::{format, paint};
 
-/// Maximum number of lines of a text.
+/// Maximum number of lines that are drawn.
 const TEXT_LINES_MAX: usize = 200_000;
 
-/// Maximum number of characters of a line, more than fill a screen.
+/// Maximum number of characters of a line. They fill more than a screen.
 const LINE_CHARS_MAX: usize = 64 * 1024;
 
 /// Width of the search field.
 const SEARCH_WIDTH: u16 = 24;
 
-/// Draws the output. Returns its height.
+/// Draws the output. Returns the height that it takes.
 pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
@@ -44,7 +44,7 @@ pub(crate) fn draw(
     }
     let height = usize::from(area.height.saturating_sub(1));
     let number_width = lines.len().to_string().len() + 1;
-    // The last column is for the scrollbar.
+    // The last column is reserved for the scrollbar.
     let text_area = Rect { width: area.width.saturating_sub(1), ..area };
     let room = usize::from(text_area.width).saturating_sub(number_width).max(1);
     let rows_of = |line: &str| if look.is_wrapped { cut(line, room).len() } else { 1 };
@@ -89,7 +89,8 @@ pub(crate) fn draw(
     y.min(area.height)
 }
 
-/// Draws the names of the outputs, with the visible one highlighted. Returns the column after them.
+/// Draws the names of the outputs and highlights the visible one. Returns the column behind the
+/// names.
 fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_json: bool) -> u16 {
     let theme = frame.theme;
     let mut x = 0;
@@ -118,7 +119,8 @@ fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_j
     x
 }
 
-/// Returns the first visible line. The lines from there on fill `height` if there are enough.
+/// Returns the index of the first visible line. The lines from there on fill `height` rows if
+/// there are enough.
 fn first_line(
     lines: &[&str],
     look: ResultView,
@@ -133,7 +135,7 @@ fn first_line(
     look.position.first(lines.len(), fits.count())
 }
 
-/// Draws a scrollbar at the right edge if not all lines fit.
+/// Draws a scrollbar at the right edge of `area`, if not all lines fit.
 fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize>, n_lines: usize) {
     if seen.len() >= n_lines || area.height < 3 {
         return;
@@ -151,12 +153,12 @@ fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize
         .render(below_head.intersection(buf.area), buf, &mut state);
 }
 
-/// Escapes control characters and replaces tabs by spaces.
+/// Escapes control characters in `text` and replaces tabs by spaces.
 pub(crate) fn printable(text: &str) -> String {
     escape_line(&text.replace('\t', " ")).into()
 }
 
-/// Returns a line with highlighted search hits.
+/// Returns `line` with the matches of a search highlighted.
 fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     let theme = frame.theme;
     let found = theme.warn.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
@@ -170,13 +172,13 @@ fn shown_part(line: &str) -> &str {
     line.get(..end).unwrap_or(line)
 }
 
-/// Returns the rows of `line`, which is broken after each `width` columns.
+/// Returns the rows into which `line` is broken. A row has at most `width` columns.
 fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
     wrapped_line(&Line::raw(printable(shown_part(line))), width, "")
 }
 
-/// Returns the part of `line` from column `n_hidden` on that fits into `width`, with one more letter if
-/// it is cut.
+/// Returns the part of `line` that is visible if `n_hidden` columns are scrolled out on the left.
+/// If the line is cut on the right, one more letter than fits into `width` shows that.
 fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     let mut shown = Line::default();
     let mut column = 0;

@@ -1,4 +1,5 @@
-//! Draws the results of a run: its groups, the output of the selected group, and comparisons.
+//! Draws the results of a run: its groups, the output of the selected group, and comparisons of
+//! outputs.
 
 use ratatui::prelude::*;
 use similar::ChangeTag;
@@ -19,18 +20,19 @@ use crate::theme::Theme;
 use crate::widget::bars::ShareBar;
 use crate::widget::{format, paint};
 
-/// Width of the bar of a group's share.
+/// Width of the bar that shows a group's share.
 const BAR_WIDTH: u16 = 20;
 
-/// Maximum number of characters of the output in a group's line, more than fit on a wide terminal.
+/// Maximum number of characters of an output in the line of its group. They fill more than a wide
+/// terminal.
 const GIST_CHARS_MAX: usize = 400;
 
-/// Minimum height of a comparison: a title, a removed and an added line.
+/// Minimum height of a comparison: its title, a removed line and an added line.
 const DIFF_ROWS_MIN: u16 = 3;
 
-/// Returns `title` with the required workers of `run`, if it has requirements.
+/// Adds the required workers of `run` to `title`, if it requires particular workers.
 pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
-    /// Maximum width of the workers, so that the rest of the border fits.
+    /// Maximum width of the required workers. The rest of the border needs space, too.
     const WORKERS_WIDTH_MAX: usize = 32;
     match run.and_then(|run| workers_text(&run.request)) {
         Some(workers) => format!("{title} · {}", format::fit(&workers, WORKERS_WIDTH_MAX)),
@@ -38,7 +40,7 @@ pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
     }
 }
 
-/// Returns symbol and style of the outcome of `run`.
+/// Returns the symbol and the style for the outcome of `run`.
 pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match run.verdict() {
@@ -50,7 +52,7 @@ pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     }
 }
 
-/// Returns the height of the results of `run`: its groups and the longest output.
+/// Returns the height that the results of `run` need: all groups and the longest output.
 pub(crate) fn height(run: &Run) -> u16 {
     let Some(response) = run.response() else { return 0 };
     let n_lines = |group: &ResultGroupBody| {
@@ -61,8 +63,8 @@ pub(crate) fn height(run: &Run) -> u16 {
     u16::try_from(n_rows).unwrap_or(u16::MAX)
 }
 
-/// Returns the progress of `run` for the title of its pane. `time` is the time of a response, and
-/// `end` describes a run without one.
+/// Describes the progress of `run` for the border of its pane. `time` is shown for a run with a
+/// response, `end` for a run without one.
 pub(crate) fn info(run: &Run, frame: Frame<'_>, time: &str, end: &str) -> String {
     let text = match &run.phase {
         Phase::Waiting => {
@@ -120,7 +122,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     let n_groups = response.results.len();
     let top = u16::from(area.height > 12);
     let mut y = 2 * top + 1;
-    // The output below gets at least a third of the height.
+    // At least a third of the height is for the output below the groups.
     let groups_end = area.height.saturating_sub(area.height / 3);
     let selected = look.group_idx.min(n_groups.saturating_sub(1));
     let n_fit = usize::from(groups_end.saturating_sub(y) / 2).max(1);
@@ -159,7 +161,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
         let height = output::draw(below, buf, frame, response, look);
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
-        // The remaining space shows comparisons with the other groups.
+        // The remaining space is for comparisons with the other groups.
         for (idx, other) in response.results.iter().enumerate().filter(|(idx, _)| *idx != selected)
         {
             if below.height < DIFF_ROWS_MIN {
@@ -172,8 +174,8 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     }
 }
 
-/// Returns a sentence on peers and results, with the number of groups above and below the visible
-/// ones.
+/// Summarizes the peers and the results. If groups are scrolled out, contains their number.
+/// `hidden` are the numbers of groups above and below the visible ones.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
     let few =
@@ -198,7 +200,7 @@ fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -
     }
 }
 
-/// Returns the peers that are in no group.
+/// Returns the peers that belong to no result group.
 fn without_result(response: &ExecuteResponse) -> Vec<&String> {
     let has_result =
         |peer: &&String| !response.results.iter().any(|group| group.peers.contains(peer));
@@ -243,20 +245,20 @@ fn draw_group(
     text_cut(buf, area, (2, 1), &peers.join(" "), theme.muted);
 }
 
-/// Formats a frequency, without a fraction if it is whole.
+/// Formats a frequency. An integral frequency has no fraction.
 pub(crate) fn frequency(percent: f64) -> String {
     let text = format::fixed(percent, 1);
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Returns the start of `text` in one line, with all whitespace as single spaces.
+/// Returns the start of `text` as a single line. Consecutive whitespace becomes a single space.
 pub(crate) fn gist(text: &str) -> String {
     let start: String = text.chars().take(GIST_CHARS_MAX).collect();
     let words: Vec<&str> = start.split_whitespace().collect();
     printable(&words.join(" "))
 }
 
-/// Draws the comparison of two groups. Returns its height.
+/// Draws the comparison of two groups. Returns the height that it takes.
 fn draw_diff(
     area: Rect,
     buf: &mut Buffer,

@@ -1,5 +1,5 @@
-//! Tables: ratatui's, with `…` at the end of cut texts and rows that can be clicked. The selected
-//! row stays visible.
+//! Tables: ratatui's tables with rows that can be clicked. A cut text ends with `…`, and the
+//! selected row is always visible.
 
 use ratatui::prelude::*;
 use ratatui::widgets::{self, Row};
@@ -21,7 +21,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Width of the column. A column of width 0 is omitted. The last column gets the remaining width.
+    /// Width of the column. 0 to omit the column. The last column gets all remaining space.
     pub(crate) width: u16,
     /// Alignment of the texts in the column.
     pub(crate) side: Side,
@@ -38,19 +38,21 @@ pub(crate) struct Table<'a> {
     pub(crate) selected: Option<usize>,
     /// Number of the pane that shows the table, for click targets.
     pub(crate) pane: usize,
-    /// Index of the column that the table is sorted by.
+    /// Index of the column by which the table is sorted.
     pub(crate) sorted: Option<usize>,
-    /// Rows by which it is scrolled down from the position that shows the selected row.
+    /// Number of rows by which the table is scrolled down, compared with the position that shows
+    /// the selected row.
     pub(crate) n_scrolled: isize,
 }
 
-/// Returns the first visible row of `n_rows` rows in `height`, so that row `selected` is visible.
+/// Returns the index of the first visible row if `height` of `n_rows` rows fit. The row `selected`
+/// is visible.
 pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
     let last = n_rows.saturating_sub(height);
     selected.saturating_sub(height / 2).min(last)
 }
 
-/// Draws facts, one per row, with right-aligned names.
+/// Draws facts, each in a row. Their names are right-aligned.
 pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(&str, String)]) {
     /// Maximum width of a name.
     const NAME_MAX: usize = 12;
@@ -64,8 +66,8 @@ pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(
 }
 
 impl<'a> Table<'a> {
-    /// Returns a table that is sorted by the column `sorted`. Sets the width of the columns that the user
-    /// hid to 0.
+    /// Returns a table of `columns`. Its title marks the column called `sorted`. The width of
+    /// columns that the user has hidden is set to 0.
     pub(crate) fn new(
         name: TableName,
         columns: &'a mut [Column],
@@ -81,8 +83,8 @@ impl<'a> Table<'a> {
 }
 
 impl Table<'_> {
-    /// Draws the titles and as many of `rows` as fit. Returns the visible rows with their places and
-    /// those of their cells.
+    /// Draws the titles, and as many of `rows` as fit. Returns each visible row with its area and
+    /// the areas of its cells.
     pub(crate) fn draw<'r, T>(
         &self,
         area: Rect,
@@ -115,7 +117,7 @@ impl Table<'_> {
             .column_spacing(self.gap(area.width));
         Widget::render(table, area.intersection(buf.area), buf);
         for ((number, _), place) in visible() {
-            // Includes the margins up to the borders.
+            // The row extends to the borders of the pane.
             let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };
             if self.selected == Some(number) {
                 paint::row_style(buf, whole, 0, theme.sel);
@@ -125,7 +127,7 @@ impl Table<'_> {
         visible().map(|((_, row), place)| (row, place, self.places(place))).collect()
     }
 
-    /// Returns the place of each cell of `row`, which is empty for an omitted column.
+    /// Returns the area of each cell in `row`. It is empty for an omitted column.
     fn places(&self, row: Rect) -> Vec<Rect> {
         let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
         let mut shown = layout.iter().copied();
@@ -150,10 +152,10 @@ impl Table<'_> {
         widths
     }
 
-    /// Returns the gap between two columns. It is wider if the last column is right-aligned and
-    /// there is space left.
+    /// Returns the gap between two columns. If the last column is right-aligned, the gap grows
+    /// with the free space.
     fn gap(&self, width: u16) -> u16 {
-        /// A wider gap would make rows hard to read.
+        /// Maximum gap. With a wider gap, rows would be hard to read.
         const GAP_MAX: u16 = 4;
         let n_gaps =
             u16::try_from(self.shown_columns().count()).unwrap_or(u16::MAX).saturating_sub(1);
@@ -164,7 +166,8 @@ impl Table<'_> {
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
-    /// Returns a row of `cells`. The last text also covers empty cells before it.
+    /// Returns a row of `cells`. If cells before the last one are empty, the text of the last one
+    /// starts there.
     fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
         let shown = self.columns.iter().zip(places).zip(cells);
         let mut shown: Vec<_> = shown.filter(|((column, _), _)| column.width > 0).collect();

@@ -23,10 +23,10 @@ use crate::screens::Screen;
 use crate::state::resource::Failure;
 use crate::theme;
 
-/// The sizes at which the main state of each screen is stored.
+/// Sizes at which each screen has a snapshot of its main state.
 const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];
 
-/// The size at which other states are stored.
+/// Size of the snapshots of other states.
 const STATE_SIZE: (u16, u16) = SIZES[0];
 
 #[track_caller]
@@ -36,14 +36,14 @@ fn check_text(name: &str, text: &str) {
     });
 }
 
-/// Compares the whole screen with the stored picture `name` of its size.
+/// Compares the whole screen with the snapshot for `name` and the size of the screen.
 #[track_caller]
 fn check(name: &str, screen: &Harness) {
     let (width, height) = screen.state.size;
     check_text(&format!("{name}-{width}x{height}"), &screen.text());
 }
 
-/// Compares the part between header and footer with the stored picture `name`.
+/// Compares the screen without header and footer with the snapshot `name`.
 #[track_caller]
 fn check_state(name: &str, screen: &Harness) {
     let text = screen.text();
@@ -354,7 +354,7 @@ fn pane_of_the_overview_is_zoomed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Drawing does not panic for any screen, size or text.
+    /// No screen, size or text makes drawing panic.
     #[test]
     fn any_size_is_drawn(
         width in 1_u16..200,

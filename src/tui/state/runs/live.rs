@@ -6,17 +6,17 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 
-/// Maximum number of executions without a known run, including executions of other clients. The oldest
-/// is evicted.
+/// Maximum number of executions that belong to no run. Most are executions of other clients. The
+/// oldest one is evicted.
 const EARLY_MAX: usize = 64;
 
-/// Stages of a peer that is executing its work order.
+/// Stages between dispatch and result of a work order.
 const WORKING: [Stage; 2] = [Stage::Compiling, Stage::Running];
 
-/// Stage of a peer.
+/// Stage of a peer in an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The peer responded to the roll call and is waiting.
+    /// The peer reported to the roll call and waits for a work order.
     Ready,
     /// The peer is fetching the function.
     Fetching,
@@ -25,61 +25,62 @@ pub(crate) enum Stage {
     /// The peer is executing its work order.
     Running,
     Answered {
-        /// Exit code of the function.
+        /// Exit code of the function on the peer.
         exit_code: i32,
     },
-    /// The peer returned no result.
+    /// The peer failed to return a result.
     Failed {
         reason: String,
-        /// True if another peer replaced the failed one.
+        /// True if another peer has replaced this one.
         is_replaced: bool,
     },
-    /// The work order was cancelled, because the quorum was met.
+    /// The work order was cancelled, because enough results had arrived.
     Cancelled,
-    /// The peer was ready, but was not needed.
+    /// The peer reported to the roll call but was not needed.
     Spare,
-    /// The head did not report the outcome of the peer.
+    /// The outcome is unknown, since the head did not report it.
     Unknown,
 }
 
-/// A peer's part in a run.
+/// Progress of a peer in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub(crate) peer_id: String,
     pub(crate) stage: Stage,
     pub(crate) since: Timestamp,
-    /// Time from the dispatch of the work order to the end of its execution.
+    /// Time from the dispatch of the work order to the result.
     pub(crate) took: Option<Duration>,
-    /// Resource usage, if the head reported it.
+    /// Resource usage of the execution. `None` if the head did not report it.
     pub(crate) usage: Option<Usage>,
-    /// Time at which the work order was dispatched.
+    /// Time at which the work order was dispatched. `None` if the peer got none.
     sent_at: Option<Timestamp>,
 }
 
 /// Progress of a run, according to the events of the head.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct RunProgress {
-    /// The peers, in the order of their first event.
+    /// Progress of each peer, in the order of their first events.
     pub(crate) parts: Vec<Part>,
     /// True during the roll call.
     pub(crate) is_calling: bool,
-    /// True if the run is over. Peers that report later are spare.
+    /// True if the run has ended. Peers that report later were not needed.
     is_over: bool,
 }
 
-/// Progress of executions without a known run.
+/// Progress of executions that belong to no run yet, by request id.
 #[derive(Debug, Default)]
 pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
 impl Stage {
-    /// Returns true if the peer is done.
+    /// Returns true if the peer has no more work to do.
     pub(crate) const fn is_over(&self) -> bool {
         !matches!(self, Self::Ready | Self::Fetching | Self::Compiling | Self::Running)
     }
 }
 
 impl RunProgress {
-    /// Returns the number of dispatched peers that were not replaced, and how many of them are done.
+    /// Returns the number of peers that got a work order and were not replaced, and the number of
+    /// those that have finished.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })
@@ -90,7 +91,7 @@ impl RunProgress {
         (given.count(), n_answered)
     }
 
-    /// Handles an event of the head.
+    /// Handles an event of the head on this execution.
     pub(crate) fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
         match kind {
             ClusterEventKind::RollCall { .. } => self.is_calling = true,
@@ -125,7 +126,7 @@ impl RunProgress {
         }
     }
 
-    /// Moves a peer to `stage`, if it is in one of the stages `from`.
+    /// Changes the stage of a peer to `stage`, if its current stage is one of `from`.
     fn advance(&mut self, peer_id: &str, from: &[Stage], stage: Stage, now: Timestamp) {
         let part = self.part(peer_id, now);
         if from.contains(&part.stage) {
@@ -133,12 +134,12 @@ impl RunProgress {
         }
     }
 
-    /// Records that a local worker is fetching the function, according to its log.
+    /// Records that a local worker fetches the function, which its log has reported.
     pub(crate) fn fetching(&mut self, peer_id: &str, now: Timestamp) {
         self.advance(peer_id, &[Stage::Ready], Stage::Fetching, now);
     }
 
-    /// Applies the head's report of the whole run, which is more accurate than its events.
+    /// Applies the head's report on the execution, which is more accurate than its events.
     pub(crate) fn settle(&mut self, body: &ExecutionBody) {
         let Ok(started_at) = body.started_at.parse::<Timestamp>() else { return };
         let millis = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
@@ -168,7 +169,7 @@ impl RunProgress {
         }
     }
 
-    /// Marks peers without a work order as spare, because the run is over.
+    /// Records that the run has ended, so that peers without a work order were not needed.
     fn spare_unsent(&mut self) {
         self.is_over = true;
         let is_open = |part: &&mut Part| !part.stage.is_over() && part.sent_at.is_none();
@@ -177,7 +178,7 @@ impl RunProgress {
         }
     }
 
-    /// Marks peers that are not done as cancelled.
+    /// Records that the run was cancelled, including the work orders in progress.
     pub(crate) fn cancel(&mut self, now: Timestamp) {
         self.is_calling = false;
         self.is_over = true;
@@ -187,7 +188,7 @@ impl RunProgress {
         }
     }
 
-    /// Marks peers that are not done as unknown, because the run is over.
+    /// Records that the run has ended without a report on the work orders in progress.
     pub(crate) fn lose(&mut self) {
         self.spare_unsent();
         self.is_calling = false;
@@ -206,7 +207,7 @@ impl RunProgress {
     fn part(&mut self, peer_id: &str, now: Timestamp) -> &mut Part {
         let idx = self.parts.iter().position(|part| part.peer_id == peer_id);
         let idx = idx.unwrap_or_else(|| {
-            // Maximum number of listed peers.
+            // Limits the number of listed peers.
             self.parts.truncate(10_000);
             self.parts.push(Part {
                 peer_id: peer_id.to_owned(),
@@ -223,7 +224,7 @@ impl RunProgress {
 }
 
 impl Early {
-    /// Returns the progress of execution `request_id`, created if it is new.
+    /// Returns the progress of the execution `request_id`. Adds it if it is new.
     pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
@@ -236,7 +237,7 @@ impl Early {
         &mut self.0[idx].1
     }
 
-    /// Removes and returns the progress of execution `request_id`.
+    /// Removes the execution `request_id` and returns its progress.
     pub(crate) fn claim(&mut self, request_id: &str) -> RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Services that stop responding or refuse connections: every screen reports them with a growing age.
+//! Services that stop responding or refuse connections. All screens report them with an age.
 
 use super::*;
 use crate::event::{DataEvent, StreamEvent};
@@ -6,7 +6,7 @@ use crate::harness::nodes;
 use crate::state::Dirty;
 use crate::state::services::{PROBE_WITHIN, Service};
 
-/// Returns a screen on services that all responded a moment ago, with an open stream of the head.
+/// Returns a screen with services that have just responded. The stream of the head is open.
 fn running(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     screen.take(Event::Cluster(screen.head(), StreamEvent::Connected));
@@ -17,7 +17,7 @@ fn running(width: u16, height: u16) -> Harness {
     screen
 }
 
-/// Delivers the outcome of a probe with this latency.
+/// Delivers the response to a health check, which took `latency`.
 fn probe(
     screen: &mut Harness,
     service: Service,
@@ -27,7 +27,7 @@ fn probe(
     screen.take(Event::Probed { service, response, latency });
 }
 
-/// Lets a probe of `service` time out, 4 s after it was last heard.
+/// Delivers the timeout of a health check of `service`, which last responded 4 s before.
 fn hang(screen: &mut Harness, service: Service) {
     screen.pass(Duration::from_secs(4));
     probe(screen, service, None, PROBE_WITHIN);
@@ -148,7 +148,7 @@ fn latency_within_the_noise_repaints_nothing() {
     for (idx, latency_ms) in [1, 19, 4, 12, 2, 18, 1, 7].into_iter().enumerate() {
         screen.state.dirty = Dirty::Clean;
         probe(&mut screen, Service::Data, Some(Ok(())), Duration::from_millis(latency_ms));
-        // The median of the first five replaces the first sample, once.
+        // With enough samples, their median replaces the first sample.
         let want = if idx == 3 { Dirty::Data } else { Dirty::Clean };
         assert_eq!(screen.state.dirty, want, "{latency_ms} ms");
     }

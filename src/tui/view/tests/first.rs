@@ -1,4 +1,5 @@
-//! The first minute: the screens before and after a newcomer's first run, and the effect of notices.
+//! The first minute of a new user: screens before and after the first run, and the effect of
+//! notices.
 
 use ratatui::layout::Position;
 
@@ -6,7 +7,7 @@ use super::*;
 use crate::event::{Effect, InferenceEvent, Timer};
 use crate::screens::execute::state::{FormField, Pane};
 
-/// Returns the share of empty rows in the part of the screen between header and footer.
+/// Returns the share of empty rows among the rows between header and footer.
 fn empty_share(screen: &Harness) -> f64 {
     let shown = screen.text();
     let rows: Vec<&str> = shown.lines().skip(1).collect();
@@ -78,7 +79,7 @@ fn open_first_epoch_is_not_a_failure() {
     screen.take(Event::Inference(latest(&why)));
     screen.shows(&["no epoch has closed yet"]);
     screen.hides(&["failed", "not available"]);
-    // A missing first value is requested again soon.
+    // A value that is missing is requested again within seconds.
     screen.take(Event::TimerDue(Timer::Overview));
     let wait = screen.effects.iter().find_map(|effect| match effect {
         Effect::SetTimer(Timer::Overview, wait) => Some(*wait),
@@ -167,7 +168,7 @@ fn local_nodes_have_names_everywhere() {
     }
 }
 
-/// Returns the rows between the header and the footer.
+/// Returns the rows between header and footer.
 fn middle(screen: &Harness) -> Vec<String> {
     let buffer = screen.drawn(theme::Name::Dark);
     let (width, height) = (buffer.area.width, buffer.area.height);
@@ -185,7 +186,7 @@ fn notice_does_not_cover_panes() {
         screen.state.notify("preset \"mean x3\" saved", String::new());
         assert!(screen.text().lines().last().unwrap().contains("✓ preset"), "{}", screen.text());
         assert_eq!(middle(&screen), before);
-        // A long notice uses additional rows. The panes above it remain complete.
+        // A long notice takes several rows of the footer. The panes above still fit.
         let why = "connection refused; ".repeat(12);
         screen.state.notify_failure(&Failure::new("wait", why, ""));
         let shown = screen.text();
