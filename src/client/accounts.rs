@@ -20,8 +20,8 @@ impl Accounts {
         Self { transport: transport.strip_segment("api") }
     }
 
-    /// Returns the key with the SHA-256 hash `key_hash` (64 hexadecimal digits), or `None` if there is
-    /// no such valid key.
+    /// Returns the key with the SHA-256 hash `key_hash` (64 hexadecimal digits), or `None` if no valid
+    /// key has this hash.
     ///
     /// # Errors
     /// [`ClientError`] if the call fails.

@@ -28,8 +28,8 @@ use crate::transport::{Request, Transport, parse};
 
 /// A dataset service, or several replicas behind one address. Cheap to clone.
 ///
-/// Every read includes all commits that this client and its clones have already seen, even behind a load
-/// balancer.
+/// Every read includes all commits that this client and its clones have already seen, even if a load
+/// balancer directs the read to another replica.
 #[derive(Debug, Clone)]
 pub struct Datasets {
     pub(crate) transport: Transport,
@@ -103,7 +103,7 @@ pub struct NamedRow {
 pub enum Rows {
     /// Raw rows.
     Raw(Vec<NamedRow>),
-    /// Buckets of any other resolution.
+    /// Buckets of a resolution other than raw.
     Buckets(Vec<Bucket>),
 }
 

@@ -22,7 +22,7 @@ pub enum ClientError {
     /// The text cannot be used as a token.
     #[error("token contains unprintable characters")]
     Token,
-    /// HTTP cannot be used, since the system lacks something.
+    /// The HTTP client cannot be created, for example because the system has no certificates.
     #[error("cannot create the HTTP client")]
     Prepare(#[source] reqwest::Error),
     /// The service cannot be reached, or the connection was lost.
@@ -124,7 +124,7 @@ impl ClientError {
         }
     }
 
-    /// Returns advice for the user, if there is any.
+    /// Returns advice for the user.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {

@@ -13,8 +13,9 @@ use wire::paths;
 use crate::error::ClientError;
 use crate::transport::Transport;
 
-/// Time limit of an execution. A head waits up to five minutes until workers have compiled the function,
-/// and less than two minutes for everything else. It reports its own timeout before this one expires.
+/// Time limit of an execution. A head waits up to five minutes until workers have compiled the
+/// function, and less than two minutes for everything else. The head reports its own timeout before
+/// this limit expires.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
 /// Time limit for changing a node, in addition to the requested wait. The head writes the change to

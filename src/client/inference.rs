@@ -153,8 +153,8 @@ impl Inference {
         self.call(Method::DELETE, paths::TOPIC_SETTINGS, topic).done().await
     }
 
-    /// Makes the service read the ground truth of epoch `from` and later epochs again, and compute their
-    /// losses and regrets again. If the future is dropped, the service may do so nevertheless.
+    /// Makes the service read the ground truth of epoch `from` and later epochs again, and compute
+    /// their losses and regrets again. If the future is dropped, the service might do so nevertheless.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if another key owns the topic, or some of these epochs were deleted.

@@ -66,19 +66,19 @@ impl<T> From<mpsc::error::SendError<T>> for Lost {
     }
 }
 
-/// An event of a stream that reconnects. `E` is the type of the error of a lost connection.
+/// An event of a stream that reconnects. `E` is the type of the error in [`Self::Lost`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent<T, E = ClientError> {
     /// Connected. A replay of the latest items can follow.
     Connected,
     /// New items in the order of arrival.
     Item(T),
-    /// The service no longer knows the last event id, so late items may be missing.
+    /// The service no longer knows the last event id, so late items can be missing.
     Reset,
     /// The connection works, but there was no new item for a while.
     Heartbeat,
-    /// The connection was lost. Items may be missed until the next attempt to connect, which follows
-    /// after `retry_in`.
+    /// The connection was lost. Items can be missed until the next attempt to connect, after
+    /// `retry_in`.
     Lost {
         /// Error of the connection.
         why: E,

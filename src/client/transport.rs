@@ -117,7 +117,8 @@ impl Transport {
             .tcp_nodelay(true)
             .user_agent("triptych");
         if is_loopback(&url) {
-            // A proxy from the environment cannot connect to loopback addresses of this machine.
+            // A proxy from the environment is not used, since it cannot connect to loopback addresses
+            // of this machine.
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Placeholder for the parts that are omitted.
 pub const REDACTED: &str = "…";
 
-/// Returns `text`, which should be an address, without user, password and query.
+/// Removes user, password and query from the address `text`.
 ///
 /// `http://me:secret@host/a?token=b` becomes `http://…@host/a`. A text without `://` is unchanged
 /// unless it begins with a user and a password.
@@ -17,8 +17,8 @@ pub fn redact_address(text: &str) -> Cow<'_, str> {
     };
     let user = rest.rsplit_once('@');
     Cow::Owned(match user.filter(|(user, _)| !scheme.is_empty() || user.contains(':')) {
-        // The `?` or `#` can be part of the password, or the `@` part of the query. Nothing is
-        // shown.
+        // Either the `?` or `#` is part of the password, or the `@` is part of the query. Since this is
+        // unknown, the whole rest is omitted.
         Some((user, _)) if user.contains(['?', '#']) => format!("{scheme}{REDACTED}"),
         Some((_, rest)) => format!("{scheme}{REDACTED}@{}", without_query(rest)),
         None if scheme.is_empty() => return Cow::Borrowed(text),

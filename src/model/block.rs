@@ -136,7 +136,8 @@ impl Series {
         }
     }
 
-    /// Returns the value of a row as a number, if it is numeric.
+    /// Returns the value of row `row_idx` as a float. `None` if the row has no value, or the column is
+    /// neither a float nor an integer column.
     pub fn number(&self, row_idx: usize) -> Option<f64> {
         match self {
             Self::Float(values) => *values.get(row_idx)?,
@@ -200,7 +201,7 @@ impl Series {
         }
     }
 
-    /// If row `row_idx` has no value, copies that of row `from_idx` in `from`.
+    /// Copies the value of row `from_idx` in `from` to row `row_idx`, unless that row has a value.
     fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         match (self, from) {
             (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
@@ -279,7 +280,7 @@ impl Block {
         texts.flatten().map(|text| text.len()).sum()
     }
 
-    /// Appends some rows of `other`, which is a block of the same dataset.
+    /// Appends the rows `rows` of `other`, a block of the same dataset.
     pub fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
         extend(&mut self.times, &other.times, rows.clone());
         extend(&mut self.ids, &other.ids, rows.clone());
@@ -359,9 +360,9 @@ impl Block {
         merged
     }
 
-    /// Replaces the missing values of each row by those of the row with the same timestamp in `under`.
-    /// Both blocks belong to the same dataset. Columns that were added since this block was created are
-    /// added to it.
+    /// Fills the missing values of each row with the values of the row in `under` that has the same
+    /// timestamp. Both blocks belong to the same dataset. Columns that only `under` has are appended to
+    /// this block first.
     pub fn fill(&mut self, under: &Self) {
         for series in under.columns.iter().skip(self.columns.len()) {
             let mut missing = Series::new(series.dtype());
@@ -379,14 +380,14 @@ impl Block {
         }
     }
 
-    /// Replaces the missing values of row `row_idx` by those of row `from_idx` in `from`.
+    /// Fills the missing values of row `row_idx` with the values of row `from_idx` in `from`.
     pub fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         for (series, from) in self.columns.iter_mut().zip(&from.columns) {
             series.fill(row_idx, from, from_idx);
         }
     }
 
-    /// Removes the values in those of `columns` that are deleted.
+    /// Removes the values of deleted columns. `columns` describes the columns of this block in order.
     pub fn clear_columns(&mut self, columns: &[Column]) {
         let n_rows = self.len();
         for (series, column) in self.columns.iter_mut().zip(columns) {

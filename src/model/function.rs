@@ -98,7 +98,8 @@ impl FunctionId {
         matches!(self.0, Name::Content(_))
     }
 
-    /// Returns the version 1 id of the same content. Functions are stored under this form.
+    /// Converts a version 0 CID to the version 1 CID of the same content, the form under which
+    /// functions are stored. Other ids are unchanged.
     #[must_use]
     pub fn normalize(self) -> Self {
         self.content().map_or(self, Self::from)

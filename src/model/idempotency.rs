@@ -13,7 +13,7 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct IdempotencyKey(Box<str>);
 
-/// A text is not a valid idempotency key.
+/// Error for a text that is not a valid idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "idempotency key must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters other than \

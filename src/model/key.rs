@@ -18,7 +18,8 @@ pub const KEY_DIGITS: usize = 24;
 #[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);
 
-/// A text is not a valid API key. The error does not contain the text, which could be a mistyped secret.
+/// Error for a text that is not a valid API key. It does not contain the text, which could be a
+/// mistyped secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("API key must be {KEY_PREFIX} followed by {KEY_DIGITS} hexadecimal digits")]
 pub struct KeyError;

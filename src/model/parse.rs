@@ -3,7 +3,7 @@
 /// Maximum length of the text that is shown in an error, in characters.
 const SHOWN_CHARS: usize = 80;
 
-/// A text cannot be parsed as a type of this crate.
+/// Error for a text that cannot be parsed as a type of this crate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub struct ParseError {

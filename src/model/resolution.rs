@@ -85,7 +85,7 @@ impl Resolution {
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
     /// Returns the resolution from which buckets of this one are computed, or `None` for raw rows. The
-    /// choice affects sums of floats, since these depend on the order.
+    /// choice affects sums of floats, since these depend on the order of addition.
     #[must_use]
     pub fn source(self) -> Option<Self> {
         match self {

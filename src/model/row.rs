@@ -65,8 +65,8 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Content of the buckets that a read inserts into gaps between stored ones. They have no volume and
-/// a count of 0.
+/// Content of the buckets that a read inserts into gaps between stored buckets. Inserted buckets have
+/// no volume and a count of 0.
 #[derive(
     Debug,
     Clone,
@@ -96,13 +96,12 @@ fn no_fill(text: &str) -> ParseError {
     ParseError::new(text, "a way to fill gaps (none, null, previous or linear)")
 }
 
-/// Additions to the stored buckets of a dataset that a read can request. By default, it requests
-/// none.
+/// Optional additions to stored buckets that a read can request. The default requests none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BucketExtras {
     /// Buckets in gaps.
     pub fill: Fill,
-    /// True if each bucket says whether it has ended.
+    /// True to add the field [`COMPLETE`] to each bucket.
     pub complete: bool,
 }
 

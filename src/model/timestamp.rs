@@ -131,7 +131,8 @@ fn has_wide_offset(text: &str) -> bool {
     offset.get(..2).and_then(|hours| hours.parse::<u8>().ok()).is_some_and(|hours| hours > 23)
 }
 
-/// Returns true if a timestamp has digits beyond the microseconds that are stored.
+/// Returns true if the fraction of a timestamp has a nonzero digit after the six digits that are
+/// stored.
 #[must_use]
 pub fn is_finer_than_stored(text: &str) -> bool {
     let Some((_, rest)) = time_of_day(text) else { return false };

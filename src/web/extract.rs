@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout_at};
 /// It also limits how long a slow caller occupies a connection.
 pub const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Number of bytes of a body per additional second of the time limit. It requires half a megabit per
-/// second.
+/// Number of body bytes for which the time limit is extended by a second. Callers with a long body must
+/// therefore send at least half a megabit per second.
 const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 
 /// Maximum memory that is allocated for a body in advance.
@@ -98,13 +98,13 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
     Ok(bytes.into())
 }
 
-/// Reads the body of a request as a JSON object, whatever its content type.
+/// Reads the body of a request as a JSON object. The `Content-Type` header is ignored.
 ///
 /// # Errors
-/// The same as for [`bytes`], and [`BodyError::Invalid`] if the body is not an object or not a `T`.
+/// The errors of [`bytes`], and [`BodyError::Invalid`] if the body is not an object or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
-    // Otherwise a struct could also be parsed from an array of its fields.
+    // Arrays are rejected, because serde would parse an array of field values as a struct.
     match body.trim_ascii_start().first() {
         None | Some(b'{') => parse_json(&body),
         Some(_) => Err(BodyError::json("expected an object")),

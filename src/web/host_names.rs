@@ -52,8 +52,8 @@ pub struct HostNameError;
 
 /// Host names of a service, in addition to `localhost` and all IP addresses. Cheap to clone.
 ///
-/// IP addresses are always accepted: the owner of a page can point its host name to another machine, but
-/// cannot do so with an address.
+/// IP addresses are always accepted: a site's owner can make its host name resolve to another machine,
+/// but cannot redirect an IP address.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     names: Arc<[HostName]>,
@@ -79,8 +79,8 @@ impl FromIterator<HostName> for HostNames {
 }
 
 impl HostNames {
-    /// Accepts every host name. For a service over TLS: its certificate is not valid for pages with
-    /// another name.
+    /// Accepts every host name. Safe only for a service over TLS, since browsers reject its certificate
+    /// under any name but its own.
     #[must_use]
     pub fn any() -> Self {
         Self { names: Arc::default(), is_any: true }
@@ -109,9 +109,9 @@ impl HostNames {
             && !is_passed_on(request.headers())
     }
 
-    /// Like [`Self::is_local`], but the origin of a request is determined with `addresses`. Behind a
-    /// proxy, only the proxy's header counts. If the header cannot be parsed, returns false, even if the
-    /// proxy is on this machine.
+    /// Like [`Self::is_local`], but for a service that may be behind a proxy, according to `addresses`.
+    /// Behind a proxy, returns true if the proxy's header contains a loopback address. A missing or
+    /// invalid header counts as remote, even if the proxy is on this machine.
     #[must_use]
     pub fn is_local_by<B>(
         &self,

@@ -75,8 +75,8 @@ pub const fn summary(name: Text, help: Text) -> Metric {
     Metric { name, kind: MetricKind::Summary, labels: &[], help }
 }
 
-/// Describes a duration in seconds that is exported with the counts at or below each of the ascending
-/// `bounds`.
+/// Describes a histogram of durations. For each of the ascending `bounds` in seconds, it exports the
+/// number of durations up to that bound.
 #[must_use]
 pub const fn histogram(name: Text, labels: Labels, bounds: &'static [f64], help: Text) -> Metric {
     Metric { name, kind: MetricKind::Histogram(bounds), labels, help }
@@ -111,8 +111,9 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to a metric with certain label values, for code that counts often: it needs neither a lock nor
-/// formatting of labels. Cheap to clone: all clones share the value.
+/// Handle to a metric with certain label values. Code that counts often should hold one, since counting
+/// through it needs neither a lock nor formatting of labels. Cheap to clone: all clones share the
+/// value.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: MetricKind,

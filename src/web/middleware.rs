@@ -29,7 +29,8 @@ const EVENTS: &[u8] = b"text/event-stream";
 /// Header that tells nginx not to buffer a response.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Request headers with the key, on which most responses depend.
+/// `Vary` header of most responses. They depend on the API key, which is in one of these request
+/// headers.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
 /// Default `Retry-After` of a response with status 503, in seconds. It is long enough for connections

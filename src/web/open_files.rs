@@ -15,8 +15,8 @@ const RESERVE_MIN: usize = 64;
 
 /// Raises this process's soft limit of open files to the hard limit.
 ///
-/// The soft limit is usually low, 1024 or 256, for the sake of programs that use `select`. This program
-/// does not.
+/// The soft limit is usually low, 1024 or 256, for programs that use `select`. This program does not
+/// use `select`.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -246,7 +246,8 @@ fn tidy_schemas(value: &mut Value) {
                 }
                 members.insert("anyOf".to_owned(), alternatives);
             }
-            // If an optional flattened part is missing, all its fields are missing.
+            // utoipa describes an optional flattened part as nullable. If the part is missing, only its
+            // fields are missing, so any object is allowed instead of null.
             for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
             {
                 if part["oneOf"][1] == json!({"type": "null"}) {

@@ -12,7 +12,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tracing::warn;
 
-/// A name that no certificate has. An error about it lists the names that a certificate has.
+/// Server name that no certificate has. Verifying a certificate for this name fails with an error that
+/// lists the names in the certificate.
 const OTHER_NAME: &str = "name.invalid";
 
 /// Paths of a certificate and its key, both in PEM.
@@ -106,15 +107,16 @@ impl Tls {
     }
 }
 
-/// Returns the reason why no client will accept these certificates, whatever it trusts and whatever the
-/// name of the server is. Returns `None` if some client may accept them.
+/// Returns the reason why every client will reject these certificates, regardless of its trusted roots
+/// and of the server's name. Returns `None` if some client might accept them.
 fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
     let (own, others) = certificates.split_first()?;
     let parsed = match ParsedCertificate::try_from(own) {
         Ok(parsed) => parsed,
         Err(error) => return Some(error.to_string()),
     };
-    // Without trusted roots, an unknown issuer is the only possible error of a valid certificate.
+    // No root is trusted here, so even a valid certificate has an unknown issuer. Any other error means
+    // that the certificate is invalid.
     let checked = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),

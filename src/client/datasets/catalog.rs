@@ -15,7 +15,8 @@ use wire::paths;
 use super::{Datasets, DatasetsQuery};
 use crate::error::ClientError;
 
-/// Page size when a dataset is searched by name. An exact match is the first result.
+/// Page size when a dataset is searched by name. A small page is sufficient, since services return an
+/// exact match first.
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {

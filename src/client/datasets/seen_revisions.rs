@@ -1,6 +1,6 @@
-//! The latest revision of each dataset that a client has seen. Its requests contain this revision, since
-//! a service behind a load balancer could otherwise read a replica of the database that is older than
-//! the previous response.
+//! Remembers the latest revision of each dataset from the responses to a client. Later requests contain
+//! this revision. Otherwise, a service behind a load balancer could read from a replica of the database
+//! that is older than the previous response.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use wire::paths::REVISION_HEADER;
 /// Maximum number of datasets with a remembered revision. The least recently used dataset is forgotten.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Latest revisions that were seen. Clones share them.
+/// Latest seen revision of each dataset. Clones share the revisions.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenRevisions(Arc<Mutex<LruCache<DatasetId, u64>>>);
 
@@ -33,7 +33,7 @@ impl SeenRevisions {
         }
     }
 
-    /// Records the revision that a response includes, if its header contains one.
+    /// Records the revision in the header of `response`, if there is one.
     pub(crate) fn note(&self, response: &Response, dataset: DatasetId) {
         let revision = response.headers().get(REVISION_HEADER);
         let Some(revision) = revision.and_then(|revision| revision.to_str().ok()?.parse().ok())

@@ -20,7 +20,7 @@ use crate::transport::parse;
 /// bundles do not count as events.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
-/// Name of the event of a new bundle.
+/// Name of the server-sent event that contains a new bundle.
 const EVENT_BUNDLE: &str = "bundle";
 
 /// An event of a stream of bundles. The service sends the latest bundle after each connect.

@@ -64,8 +64,8 @@ pub struct RowBatch {
 /// An event of a dataset that is being followed.
 pub type RowEvent = StreamEvent<RowBatch>;
 
-/// Sends the rows of `dataset` that follow the state `resume_from` to `events`, until the receiver is
-/// dropped.
+/// Sends the rows of `dataset` to `events`, starting after the state `resume_from`, until the receiver
+/// is dropped.
 ///
 /// If the queue is full, this function waits, and so does the service. Dropping the future closes the
 /// connection.
@@ -152,7 +152,8 @@ impl Follow for Reader {
 }
 
 impl Reader {
-    /// Handles a row. Before the first row of a connection, reads the rows that are missing.
+    /// Handles a received row. If it is the first row of a connection, first reads the rows between it
+    /// and the latest delivered row.
     async fn take(
         &mut self,
         event: &Sse,

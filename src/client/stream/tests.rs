@@ -16,7 +16,7 @@ use crate::datasets::Datasets;
 use crate::tests::fake::Fake;
 use crate::transport::Transport;
 
-/// Time limit of each step. No step takes as long.
+/// Time limit of each step, far longer than a step needs.
 const SOON: Duration = Duration::from_secs(20);
 
 fn row(minute: u32, close: f64) -> sse::Event {

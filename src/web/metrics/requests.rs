@@ -142,7 +142,8 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     metrics: Metrics,
 ) -> Router<S> {
     let counts = Arc::new(RequestCounts::new(metrics));
-    // A layer made with `from_fn` would clone the inner service for each request.
+    // `layer_fn` is used because a layer made with `from_fn` would clone the inner service for each
+    // request.
     router.layer(layer_fn(move |mut inner: Route| {
         let counts = Arc::clone(&counts);
         service_fn(move |request: Request| {
@@ -159,9 +160,9 @@ fn method_name(method: &Method) -> &'static str {
     known.into_iter().find(|name| method == name).unwrap_or(OTHER)
 }
 
-/// Passes the number of bytes in `body` to `count`. If the length is known, does so immediately, and the
-/// returned body has the same known length. Otherwise does so while the body is sent. `count` is dropped
-/// with the body, or earlier if it is no longer needed.
+/// Calls `count` with the number of bytes in `body`: immediately if the length is known, otherwise with
+/// the length of each part when it is sent. The returned body has a known length if `body` has. `count`
+/// is dropped with the returned body at the latest.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         count(n_bytes);

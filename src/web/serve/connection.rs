@@ -146,8 +146,8 @@ where
                 return;
             }
             () = idle_check.as_mut(), if is_checked => match activity.check() {
-                // The time limits of HTTP/1 and HTTP/2 only apply after the first bytes have shown the
-                // version.
+                // The connection is closed here, since hyper's time limits only apply after the first
+                // bytes have shown the HTTP version.
                 Idle::NeverUsed => return,
                 Idle::Http1 => is_checked = false,
                 Idle::Until(next) => idle_check.as_mut().reset(next),

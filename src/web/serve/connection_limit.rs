@@ -94,7 +94,8 @@ impl LimitedListener {
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
-            // A regular permit may have become available before the caller connected.
+            // If a regular permit has become available before the caller connected, the reserved permit
+            // is returned.
             if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
                 (place, is_reserved) = (Some(free), false);
             }
@@ -176,8 +177,8 @@ impl NetworkLimit {
         Self { n_max, is_exempt, taken: Tally::default() }
     }
 
-    /// Creates a limit for connections that fits the source of callers' addresses. Programs on this
-    /// machine and a proxy are exempt.
+    /// Creates the limit of connections for a service that determines callers' addresses with
+    /// `addresses`. Connections from loopback are exempt. Behind a proxy, all connections are exempt.
     pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
             n_max,

@@ -17,7 +17,7 @@ use super::*;
 use crate::tests::fake::Fake;
 use crate::transport::Transport;
 
-/// Time limit of each step. No step takes as long.
+/// Time limit of each step, far longer than a step needs.
 const SOON: Duration = Duration::from_secs(20);
 
 fn at(minute: usize) -> String {
