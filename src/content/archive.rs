@@ -1,4 +1,4 @@
-//! Unpacks archives (tar.gz) in memory, so that no path in them can lead out of a directory.
+//! Unpacks archives (tar.gz) in memory. Paths that lead out of the archive's directory are rejected.
 
 use std::io::Read;
 
@@ -10,10 +10,11 @@ use super::dag::FILES_MAX;
 use super::error::{ContentError, shorten};
 use super::pack::Entry;
 
-/// Maximum size of an unpacked archive: the largest content, with 4 KiB of headers for each file.
+/// Maximum size of an unpacked archive. It is enough for the largest function and 4 KiB of headers for
+/// each of its files.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
-/// Unpacks an archive. It can contain only files and directories, with paths within the archive.
+/// Unpacks an archive. Rejects entries other than files and directories, and absolute paths.
 pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
     let mut archive = Archive::new(unpacked);

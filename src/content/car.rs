@@ -11,17 +11,18 @@ use super::varint;
 /// Name of the format in errors.
 const WHAT: &str = "CAR of version 1 with one root";
 
-/// Maximum number of blocks of a function. The largest function in one file has some 1000. Each further
-/// file can add one.
+/// Maximum number of blocks of a function. A function of the maximum size in a single file has about
+/// 1000 blocks. Each further file can add a block.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
-/// Maximum size of a block that links to others, which is also the maximum that IPFS tools exchange.
+/// Maximum size of a block that links to other blocks. IPFS tools do not exchange larger blocks.
 const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Header in CBOR up to the length of the root: a map whose first member is `roots`, a list of one id.
+/// Header in CBOR up to the length of the root's id: a map with the first member `roots`, a list of one
+/// id.
 const HEADER_START: &[u8] = b"\xa2\x65roots\x81\xd8\x2a\x58";
 
-/// Header in CBOR after the root: the member `version`, which is 1.
+/// Header in CBOR after the root's id: the member `version`, which is 1.
 const HEADER_END: &[u8] = b"\x67version\x01";
 
 /// Verified blocks by id.
@@ -59,7 +60,8 @@ pub(super) fn write<'a>(
     blocks: impl IntoIterator<Item = (ContentId, &'a Bytes)>,
 ) -> Bytes {
     let mut header = HEADER_START.to_vec();
-    // A length below 128 is one byte in both formats. In CBOR, an id follows a zero byte.
+    // CBOR requires a zero byte before an id. The length is written as a varint, which is the same byte
+    // as in CBOR for lengths below 128.
     varint::write_prefixed(&[&[0], root.bytes().as_slice()].concat(), &mut header);
     header.extend_from_slice(HEADER_END);
     let mut car = Vec::new();

@@ -22,7 +22,7 @@ use super::pack::Entry;
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     files: ContentFiles,
-    /// Name in the manifest; `None` if there is no manifest or name.
+    /// Function name in the manifest; `None` if there is no manifest or it has no name.
     pub(super) name: Option<String>,
     /// Block of the archive, if it is not part of the tree.
     pub(super) archive: Option<ContentId>,
@@ -31,7 +31,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone)]
 enum ContentFiles {
     Module(Bytes),
-    /// Files of a directory. Those unpacked from an archive are last.
+    /// Files of a directory, followed by files that were unpacked from its archive.
     Folder(Arc<[File]>),
 }
 
@@ -66,7 +66,8 @@ impl Contents {
         Ok(Self { files: ContentFiles::Folder(files.into()), name, archive })
     }
 
-    /// Returns the module called `method`. If the function is one file, returns it for any name.
+    /// Returns the module called `method`. A function that is a single file has this module under any
+    /// name.
     pub(crate) fn module(&self, method: &Method) -> Option<Bytes> {
         match &self.files {
             ContentFiles::Module(bytes) => Some(bytes.clone()),

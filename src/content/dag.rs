@@ -18,10 +18,12 @@ pub(super) const FILES_MAX: usize = 1024;
 /// Maximum depth of directories.
 pub(super) const DEPTH_MAX: usize = 16;
 
-/// Maximum number of block visits while a tree is read. A tree can contain the same block many times.
+/// Maximum number of block visits while a tree is read. A small set of blocks can form a huge tree that
+/// contains the same block many times.
 const VISITS_MAX: usize = 4 * BLOCKS_MAX;
 
-/// Maximum depth of nodes within a file. A node has up to 174 links, so that three levels suffice.
+/// Maximum depth of nodes within a file. A node has up to 174 links, so three levels suffice for the
+/// largest function.
 const FILE_DEPTH_MAX: usize = 8;
 
 /// A tree of blocks.
@@ -48,8 +50,8 @@ pub(crate) struct File {
 }
 
 impl Dag {
-    /// Reads a CAR that contains the tree of `root`. Blocks outside the tree are dropped when it is
-    /// [written](Self::car).
+    /// Reads a CAR that contains the tree of `root`. Blocks outside the tree are dropped when the tree
+    /// is [written](Self::car).
     pub(super) fn read(root: ContentId, car: &Bytes) -> Result<Self, ContentError> {
         let (_, blocks) = car::read(car)?;
         Ok(Self { root, blocks })
@@ -96,7 +98,7 @@ impl Dag {
     }
 }
 
-/// A walk through a tree, with its remaining limits.
+/// State of a walk through a tree, with the remaining numbers of visits and bytes.
 struct Walk<'a> {
     blocks: &'a Blocks,
     visits_left: usize,

@@ -96,7 +96,8 @@ pub(super) fn write_directory(links: &[Link]) -> Vec<u8> {
     write(links, &unixfs)
 }
 
-/// Serializes a file that consists of the parts behind `links`, with sizes `piece_bytes`.
+/// Serializes a file that consists of the parts behind `links`. `piece_bytes` are the sizes of these
+/// parts.
 pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_FILE, &mut unixfs);

@@ -76,13 +76,13 @@ pub enum ContentError {
     /// The content contains something that functions cannot have.
     #[error("{what} is not supported")]
     Unsupported {
-        /// What was rejected, with an article.
+        /// Noun with an article that describes the rejected content.
         what: &'static str,
     },
     /// The content exceeds a limit.
     #[error("more than {max} {what}")]
     TooMuch {
-        /// The items of which there are too many, in the plural.
+        /// Plural noun for the counted items.
         what: &'static str,
         /// The limit.
         max: usize,

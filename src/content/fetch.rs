@@ -1,6 +1,6 @@
 //! Fetches functions from peers and gateways. Serves functions to peers.
 //!
-//! A module of a single block is sent without changes, anything else as a CAR.
+//! A function that is a single block is sent unchanged, any other function as a CAR.
 
 use std::collections::hash_map::Entry;
 use std::mem;
@@ -22,12 +22,12 @@ use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, duration_at_min_rate
 use crate::verify::{NameHints, VerifiedFunction};
 use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking};
 
-/// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`], including the time to verify
-/// it. Enough at 4 Mbit/s.
+/// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`], including the time to
+/// verify it. It is enough at 4 Mbit/s.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// Time limit of a search, including the wait for a turn. The transfer of a large function can continue
-/// after this limit at the minimum rate or above.
+/// Time limit of a search, including the wait for a turn. The transfer of a large function can exceed
+/// this limit if it is not slower than the minimum rate.
 pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 
 /// Maximum number of peers to ask for a function.
@@ -48,7 +48,8 @@ const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, ins
 /// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum length of the line before the content. It has at most two names of 255 characters in JSON.
+/// Maximum length of the line before the content. The line contains at most two names of 255 characters
+/// in JSON.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
 
 /// A failed fetch.
@@ -133,13 +134,14 @@ impl FetchTurns {
 pub(super) struct LargeTurn<'a> {
     turns: &'a Turns,
     claim: &'a Claim,
-    /// End of the search, and so of the wait for a turn.
+    /// Time at which the search ends, and therefore also the wait for a turn.
     until: Instant,
     turn: Option<Turn>,
 }
 
 impl LargeTurn<'_> {
-    /// If `n_bytes` are large, waits for the turn. Cancel-safe.
+    /// Waits for the turn if `n_bytes` exceeds [`SMALL_BYTES_MAX`]. Returns immediately if the turn is
+    /// already held. Cancel-safe.
     ///
     /// # Errors
     /// [`Elapsed`] if no turn became free before the end of the search.
@@ -303,9 +305,9 @@ impl Functions {
             }
         }
         drop(transfer);
-        // A fetch from a gateway acquires the turn in `LARGE` after the turn of the gateway. If
-        // this fetch held its turn in `LARGE` while it waits for a gateway, it could deadlock with
-        // such a fetch.
+        // Turns for a gateway must be acquired before turns in `LARGE`. If this fetch held a turn in
+        // `LARGE` while it waits for a gateway, it could deadlock with a fetch that waits for the
+        // opposite.
         drop(large);
         if !self.0.gateways.is_empty() {
             let turn = self.0.turns.gateways.take(claim.clone());

@@ -99,8 +99,8 @@ struct AddressRecord {
 #[derive(Debug)]
 pub(super) struct ScannedFunction {
     pub(super) function: Function,
-    /// Id of the module as one raw block.
-    pub(super) whole: Option<FunctionId>,
+    /// Id of the function's only module as one raw block; `None` for a directory.
+    pub(super) raw_id: Option<FunctionId>,
     pub(super) custody: Custody,
     /// Time at which the record was last written.
     saved_at: SystemTime,
@@ -125,8 +125,8 @@ impl FunctionFiles {
         Self { folder: folder.into() }
     }
 
-    /// Returns all functions with intact content. Removes damaged ones and the unfinished files that a
-    /// crash left.
+    /// Returns all functions with intact content. Removes damaged functions, and unfinished files that
+    /// a crash left.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         fs::create_dir_all(&self.folder)
             .map_err(file_error("create the directory", &self.folder))?;
@@ -233,11 +233,12 @@ impl FunctionFiles {
             kind: if unnamed { Kind::Unnamed } else { Kind::Module },
         };
         let is_in_place = path == self.record_of(function.id);
-        let VerifiedFunction { function: read, whole, .. } = self.read(&function).ok().flatten()?;
+        let VerifiedFunction { function: read, raw_id, .. } =
+            self.read(&function).ok().flatten()?;
         let is_whole = read.size_bytes == function.size_bytes;
         let written = fs::metadata(path).and_then(|record| record.modified());
         let saved_at = written.unwrap_or(SystemTime::UNIX_EPOCH);
-        let known = ScannedFunction { function: read, whole, custody, saved_at };
+        let known = ScannedFunction { function: read, raw_id, custody, saved_at };
         (is_in_place && is_whole).then_some(known)
     }
 

@@ -39,7 +39,7 @@ const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
 #[display("{}", _0.as_str().trim_end_matches('/'))]
 pub struct Gateway(Url);
 
-/// The text is not the address of a gateway.
+/// Error for a text that is not the address of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid IPFS gateway `{text}`, expected an address such as https://ipfs.io")]
 pub struct GatewayError {
@@ -47,7 +47,7 @@ pub struct GatewayError {
 }
 
 impl Gateway {
-    /// Returns the gateway's host. Naming the gateway permits requests to it.
+    /// Returns the gateway's host. Requests to hosts of configured gateways are permitted.
     pub(super) fn host(&self) -> Option<String> {
         self.0.host_str().map(str::to_owned)
     }

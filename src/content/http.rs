@@ -199,8 +199,8 @@ async fn read(
     }
 }
 
-/// Returns the reason if a request failed because a redirect led to a host that is not permitted, or
-/// because no address of the host name is.
+/// Returns the reason if a request failed because a redirect led to a forbidden host, or because the
+/// host has no permitted IP address.
 fn rejected(error: &reqwest::Error) -> Option<WebError> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -336,7 +336,8 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let segments = ip.segments();
     if let Some(mapped) = ip.to_ipv4() {
-        // `to_ipv4` maps `::1` and `::` to 0.0.0.1 and 0.0.0.0, which are not public.
+        // This also rejects `::1` and `::`, which `to_ipv4` maps to the private addresses 0.0.0.1 and
+        // 0.0.0.0.
         return is_public_v4(mapped);
     }
     // Global unicast, except tunnels to IPv4 (6to4 and Teredo) and addresses for documentation.

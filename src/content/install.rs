@@ -88,7 +88,8 @@ impl Functions {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
         let installed = self.install_by(id, cid, address, requester, peers).await?;
-        // The stored function might belong to a stranger, whose other functions would then evict it.
+        // If the function was stored on behalf of a stranger, the stranger's other functions could
+        // evict it. Claiming it for `requester` prevents that.
         if !requester.is_unnamed() {
             self.claim(installed.id, requester).await?;
         }
@@ -109,8 +110,8 @@ impl Functions {
         if !id.is_cid() {
             return self.install_from(id, address, requester).await;
         }
-        // Heads send the usual address if a request contains none. There is rarely a manifest at
-        // this address.
+        // Heads send the usual address if a request contains no address. It is ignored, since there is
+        // rarely a manifest at this address.
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
@@ -118,8 +119,8 @@ impl Functions {
         }
         match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
-            // The files can be split into other blocks than those that the CID identifies. A peer
-            // or a gateway can have the expected blocks.
+            // The files of the archive might have been split into other blocks than those under the
+            // CID. A peer or a gateway can have the expected blocks.
             Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }
@@ -231,8 +232,8 @@ impl Package {
         VerifiedFunction::of_dag(self.label(), dag)
     }
 
-    /// Returns what `id` identifies: the files of the archive, a single module among them, or the
-    /// directory of the manifest with its archive.
+    /// Returns the content that `id` identifies: the files of the archive, a single module among them,
+    /// or the directory of the manifest with its archive.
     fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
         let id = id.normalize();
         let files = unpack(&self.archive)?;
@@ -240,7 +241,7 @@ impl Package {
             for (name, entry) in entries {
                 let (Entry::File(bytes), Ok(method)) = (entry, name.parse()) else { continue };
                 if let Ok(checked) = VerifiedFunction::of_file(method, bytes)
-                    && (checked.function.id == id || checked.whole == Some(id))
+                    && (checked.function.id == id || checked.raw_id == Some(id))
                 {
                     return Ok(checked);
                 }

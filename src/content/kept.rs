@@ -1,10 +1,16 @@
 //! Index of the stored functions and the order of their eviction.
 //!
-//! Any peer can make a worker fetch functions, so a full store evicts functions instead of rejecting new
-//! ones. It evicts first functions of peers that the operator did not name if they never ran here, then
-//! other functions of such peers, then functions of peers that the operator named. Within each of these
-//! steps, the least recently used function is first. Functions that the operator added or installed are
-//! pinned: only the operator and heads named by `--obey` or `--boot-nodes` remove them.
+//! Any peer can make a worker fetch functions, so a full store evicts functions instead of rejecting
+//! new ones. Peers that the operator named are trusted more than unnamed peers. The order of eviction
+//! is:
+//!
+//! 1. functions of unnamed peers that never ran here,
+//! 2. other functions of unnamed peers,
+//! 3. functions of named peers.
+//!
+//! In each group, the least recently used function is evicted first. Functions that the operator added
+//! or installed are pinned. Only the operator and heads named by `--obey` or `--boot-nodes` can remove
+//! them.
 //!
 //! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together evict
 //! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
@@ -19,9 +25,9 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// Divisor of the limits of the store, which gives the share of one unnamed peer. All unnamed peers
-/// together can claim a share of the same size from named peers. With an eighth, a few honest
-/// strangers can work next to a hostile one.
+/// An unnamed peer can use at most this fraction (an eighth) of the store. All unnamed peers together
+/// can take the same fraction from named peers. It is small enough that a few honest strangers can work
+/// next to a hostile one.
 const SHARE: usize = 8;
 
 /// Maximum number of addresses of a function. Each is stored in a file, and anyone can invent addresses.
@@ -66,7 +72,7 @@ impl Requester {
         matches!(self, Self::Peer(_) | Self::Unknown)
     }
 
-    /// Rank of this party's claim. The highest claim to a function applies.
+    /// Returns the rank of this party's claim. A function belongs to the party with the highest claim.
     const fn claim(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -154,9 +160,9 @@ struct Kept {
     tick: Tick,
     /// Time at which the record was last written.
     saved_at: Instant,
-    /// Id of its module as one raw block, if that differs from its own id.
-    whole: Option<FunctionId>,
-    /// Addresses from which it was installed, oldest first.
+    /// Id of the function's only module as one raw block, if it differs from the function's id.
+    raw_id: Option<FunctionId>,
+    /// Addresses from which the function was installed, oldest first.
     addresses: Vec<InstallSource>,
 }
 
@@ -178,7 +184,8 @@ struct Quota {
 pub(super) struct Index {
     limits: StoreLimits,
     kept: BTreeMap<FunctionId, Kept>,
-    /// Other ids of stored functions: of whole modules as one block, and of addresses.
+    /// Other ids of stored functions: ids of modules as one raw block, and ids of installs from an
+    /// address. The values are the ids under which the functions are stored.
     aliases: HashMap<FunctionId, FunctionId>,
     order: Order,
     /// Usage by rank.
@@ -192,7 +199,7 @@ pub(super) struct Index {
 pub(super) struct Removed {
     pub(super) id: FunctionId,
     pub(super) bytes: u64,
-    /// Ids of the addresses from which it was installed.
+    /// Ids of the addresses from which the function was installed.
     pub(super) addresses: Vec<FunctionId>,
 }
 
@@ -280,7 +287,7 @@ impl Index {
     pub(super) fn insert(
         &mut self,
         function: Function,
-        whole: Option<FunctionId>,
+        raw_id: Option<FunctionId>,
         custody: Custody,
     ) {
         let id = function.id;
@@ -290,17 +297,17 @@ impl Index {
             self.unlist(&before);
             addresses = before.addresses;
         }
-        let whole = whole.filter(|whole| *whole != id);
-        if let Some(whole) = whole {
-            self.aliases.insert(whole, id);
+        let raw_id = raw_id.filter(|raw_id| *raw_id != id);
+        if let Some(raw_id) = raw_id {
+            self.aliases.insert(raw_id, id);
         }
         let (tick, saved_at) = (self.tick(), Instant::now());
-        let kept = Kept { function, custody, tick, saved_at, whole, addresses };
+        let kept = Kept { function, custody, tick, saved_at, raw_id, addresses };
         self.list(&kept);
         self.kept.insert(id, kept);
     }
 
-    /// Returns the custody that function `id` has after it is also claimed with `custody`.
+    /// Returns the custody of function `id` after another claim `custody`: the higher claim applies.
     pub(super) fn merged(&self, id: FunctionId, custody: Custody) -> Custody {
         let Some(before) = self.custody(id) else { return custody };
         let has_run = custody.has_run || before.has_run;
@@ -345,7 +352,7 @@ impl Index {
         let kept = self.kept.remove(&id)?;
         self.unlist(&kept);
         let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
-        for alias in addresses.iter().chain(&kept.whole) {
+        for alias in addresses.iter().chain(&kept.raw_id) {
             // The alias might already belong to a function that was added later.
             if self.aliases.get(alias) == Some(&id) {
                 self.aliases.remove(alias);
@@ -369,8 +376,8 @@ impl Index {
         self.usage.iter().fold(Usage::default(), |sum, usage| sum.plus(*usage))
     }
 
-    /// Records that `requester` uses function `id`, as a run if `is_run`. Returns the custody if it has
-    /// to be saved.
+    /// Records that `requester` uses function `id`, as a run if `is_run`. Returns the function and its
+    /// new custody if these must be saved.
     pub(super) fn note_use(
         &mut self,
         id: FunctionId,
@@ -423,8 +430,8 @@ impl Index {
         if self.total().plus(new).fits(self.limits) {
             return None;
         }
-        // Unnamed peers evict functions of named peers first, down to the reserve, and then those
-        // of one another.
+        // Unnamed peers evict functions of named peers first, down to the reserve, and then functions
+        // of unnamed peers.
         let named = || self.first_other(Rank::Named, Rank::Named, id);
         let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
         let victim = if reserved { named() } else { None };
@@ -443,7 +450,7 @@ impl Index {
     }
 
     const fn share(&self) -> StoreLimits {
-        // At least one function always fits.
+        // The share is at least one function, even in a very small store.
         let functions =
             if self.limits.functions < SHARE { 1 } else { self.limits.functions / SHARE };
         StoreLimits { functions, bytes: self.limits.bytes / SHARE as u64 }

@@ -2,9 +2,9 @@
 //!
 //! A function is one module, or a directory of files with modules at its top. Its id is the CID that
 //! `ipfs add --cid-version=1 --raw-leaves` prints: of a raw block for a module of at most 256 KiB, of a
-//! tree of blocks for anything else. A module of any size is also accepted by the id of one raw block. A
-//! module that was added is found by both ids. For the ids that b7s derives from addresses, see
-//! `install.rs`.
+//! tree of blocks for anything else. A module of any size can also be identified by the id that it
+//! would have as one raw block. A module that was added is found by both ids. For the ids that b7s
+//! derives from addresses, see `install.rs`.
 //!
 //! `<folder>/<id>/<method>` contains a module that is one block, `<folder>/<id>/content.car` the blocks
 //! of anything else, and `<folder>/<id>.json` the record, which is written last. All are written by
@@ -108,11 +108,11 @@ pub struct SourceOptions {
     pub allowed_hosts: BTreeSet<String>,
     /// True if only functions with a CID can be installed.
     pub requires_cid: bool,
-    /// Limits of the store. Functions are evicted when they are exceeded.
+    /// Limits of the store. Functions are evicted when a limit is exceeded.
     pub limits: StoreLimits,
 }
 
-/// A module on this machine that is not stored.
+/// A module that was read from a path on this machine without storing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalModule {
     /// Name of the module.
@@ -203,8 +203,8 @@ impl Functions {
     /// Adds the scanned functions to the index. Deletes functions that exceed the limits.
     fn fill(&self, found: ScanResult) -> Result<(), FunctionsError> {
         let mut kept = self.0.kept.write();
-        for ScannedFunction { function, whole, custody, .. } in found.functions {
-            kept.insert(function, whole, custody);
+        for ScannedFunction { function, raw_id, custody, .. } in found.functions {
+            kept.insert(function, raw_id, custody);
         }
         for address in found.addresses {
             let id = address.id;
@@ -260,7 +260,8 @@ impl Functions {
     }
 
     /// Returns the module at `path`, or the module `method` of the directory at `path`, without storing
-    /// it. If `files_to` is given, the files of the directory are written to it, as a worker would do.
+    /// it. If `files_to` is given, the files of the function are written to that directory, as a worker
+    /// would do.
     ///
     /// # Errors
     /// Same as [`Self::pack_path`], or [`FunctionsError::Files`] if the files cannot be written.
@@ -371,8 +372,8 @@ impl Functions {
         self.0.changed.notified().await;
     }
 
-    /// Returns function `id`, if it is stored. The id of the returned function differs if `id` is that
-    /// of the whole module or of an address.
+    /// Returns function `id`, if it is stored. The returned function has another id if `id` is that of
+    /// its module as one raw block, or of an install from an address.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
         self.0.kept.read().get(id).cloned()
@@ -487,7 +488,7 @@ impl Functions {
         let store = self.clone();
         blocking(move || {
             let _changing = store.0.changing.lock();
-            let VerifiedFunction { function, bytes, whole, .. } = checked;
+            let VerifiedFunction { function, bytes, raw_id, .. } = checked;
             let removed = store.0.kept.write().make_room(&function, &requester)?;
             if !removed.is_empty() {
                 info!(function = %function.id, evicted = removed.len(), "evicted functions for a new one");
@@ -496,15 +497,15 @@ impl Functions {
             let custody = Custody { requester, has_run: false };
             let custody = store.0.kept.read().merged(function.id, custody);
             store.0.files.write(&function, &bytes, &custody)?;
-            store.0.kept.write().insert(function.clone(), whole, custody);
+            store.0.kept.write().insert(function.clone(), raw_id, custody);
             store.0.changed.notify_one();
             Ok(function)
         })
         .await
     }
 
-    /// Records that `requester` uses a stored function other than by a run. The operator or a named peer
-    /// also becomes its requester if this claim ranks above the claim of the current requester.
+    /// Records that `requester` uses a stored function other than by a run. The operator or a named
+    /// peer becomes the function's requester if its claim ranks above that of the current requester.
     async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
         match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,
@@ -527,7 +528,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Returns the id under which the function with any id `id` is stored.
+    /// Returns the id under which a function is stored. `id` can be any of its ids.
     fn resolve_id(&self, id: FunctionId) -> FunctionId {
         self.0.kept.read().resolve(id)
     }

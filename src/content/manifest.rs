@@ -73,8 +73,8 @@ impl Manifest {
         }
     }
 
-    /// Returns the archive's path relative to the manifest's directory, if its address can be read as
-    /// one.
+    /// Returns the archive's path relative to the manifest's directory, or `None` if the address of the
+    /// archive is not such a path.
     pub(super) fn archive_path(&self) -> Option<String> {
         match self.archive.parse::<Url>() {
             Ok(url) => {

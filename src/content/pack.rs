@@ -39,7 +39,7 @@ struct Subtree {
     id: ContentId,
     /// Size of all blocks of the subtree.
     tree_bytes: u64,
-    /// Size of the file in the subtree; 0 for a directory.
+    /// Size of the file content in the subtree; 0 for a directory.
     file_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ fn pack(
     files_left: &mut usize,
     blocks: &mut Blocks,
 ) -> Result<Subtree, ContentError> {
-    // Directories are counted, too, since they are entries of their parents.
+    // Directories count, too, since they are entries of their parents.
     let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
     *files_left = files_left.checked_sub(1).ok_or(too_many)?;
     let entries = match entry {

@@ -47,7 +47,8 @@ pub trait Peers: Sync {
 pub struct AnswerLimits {
     /// Maximum length in bytes, including the first line.
     pub bytes_max: usize,
-    /// Time limit from the request to the last byte. A dripping peer is given up earlier.
+    /// Time limit from the request to the last byte. A peer that sends below the minimum rate is given
+    /// up earlier.
     pub within: Duration,
 }
 
@@ -71,7 +72,7 @@ pub enum AnswerHead {
         /// Length of the content, in bytes.
         bytes: u64,
     },
-    /// The blocks of a function that is more than one block follow, as a CAR.
+    /// The blocks of a function with more than one block follow, as a CAR.
     Car {
         /// Human-readable name of the function.
         name: String,

@@ -10,7 +10,7 @@ use super::error::{ContentError, file_error, shorten};
 use super::pack::Entry;
 use super::{FUNCTION_BYTES_MAX, FunctionsError};
 
-/// Number of further files and bytes that may be read.
+/// Numbers of further files and bytes that can be read.
 struct Budget {
     bytes: usize,
     entries: usize,

@@ -1,9 +1,9 @@
 //! Limits the number of concurrent fetches and decides their order.
 //!
-//! If permits were granted first come, first served, a peer with a dripping server could hold them for a
-//! long time. Therefore each unnamed peer has few turns at a time, and all unnamed peers together leave
-//! some turns to named peers. Installs leave some turns to roll calls and work orders, which are served
-//! first.
+//! If permits were granted first come, first served, a peer with a server that sends single bytes could
+//! hold them for a long time. Therefore each unnamed peer has few turns at a time, and all unnamed
+//! peers together leave some turns to named peers. Installs leave some turns to roll calls and work
+//! orders, which are served first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::kept::Requester;
 
-/// Minimum average rate of a transfer: half a megabit per second. Without it, a dripping peer or server
-/// could hold its turn forever.
+/// Minimum average rate of a transfer: half a megabit per second. Without it, a peer or server that
+/// sends single bytes could hold its turn forever.
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// Returns the time that `n_bytes` take at the minimum rate.
@@ -26,13 +26,14 @@ pub(super) fn duration_at_min_rate(n_bytes: usize) -> Duration {
 /// Maximum numbers of concurrent turns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnLimits {
-    /// Of all requesters.
+    /// Maximum for all requesters together.
     pub(super) total: usize,
-    /// Of all unnamed peers together.
+    /// Maximum for all unnamed peers together.
     pub(super) unnamed: usize,
-    /// Of one unnamed peer.
+    /// Maximum for one unnamed peer.
     pub(super) per_peer: usize,
-    /// Of installs for unnamed peers. Installs for named peers can also use the remaining turns.
+    /// Maximum for installs that unnamed peers request. Installs for named peers can also use the
+    /// remaining turns.
     pub(super) installs: usize,
 }
 
@@ -87,7 +88,8 @@ impl Turns {
         let (granted, turn) = oneshot::channel();
         self.0.state.lock().waiting.push((claim, granted));
         self.grant();
-        // The sender is stored with the claim and dropped only after the turn is granted.
+        // Always `Some`, since the sender is stored with the claim and dropped only after the turn is
+        // granted.
         turn.await.ok()
     }
 
@@ -115,7 +117,7 @@ impl Drop for Turn {
 
 impl TurnTable {
     /// Removes and returns the next claim that can be granted a turn: urgent claims first, then claims
-    /// of named peers, then claims of those with the fewest current turns.
+    /// of named peers, then claims of peers with the fewest current turns.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =

@@ -31,7 +31,8 @@ pub struct Function {
     pub id: FunctionId,
     /// Human-readable name: the module's file name without the extension, or the name of the directory.
     pub name: String,
-    /// Default module. In a directory it is the one named like the directory, or the first.
+    /// Default module. In a directory, this is the module named like the directory, or else the first
+    /// module.
     pub method: Method,
     /// Size of the content in bytes.
     pub size_bytes: u64,
@@ -92,8 +93,8 @@ pub(super) struct VerifiedFunction {
     /// Content in stored form: a module as one block, or a CAR.
     pub(super) bytes: Bytes,
     pub(super) contents: Contents,
-    /// Id of the module as one raw block.
-    pub(super) whole: Option<FunctionId>,
+    /// Id of the function's only module as one raw block; `None` for a directory.
+    pub(super) raw_id: Option<FunctionId>,
 }
 
 impl VerifiedFunction {
@@ -185,7 +186,7 @@ impl VerifiedFunction {
             return Err(FunctionsError::TooLarge { size_bytes: bytes.len() });
         }
         let (name, method, kind) = choose_names(id, label, &contents)?;
-        let whole = contents.module(&method).filter(|_| contents.folder().is_none());
+        let module = contents.module(&method).filter(|_| contents.folder().is_none());
         let function = Function {
             id: id.into(),
             name,
@@ -194,8 +195,8 @@ impl VerifiedFunction {
             kept_bytes: bytes.len() as u64,
             kind,
         };
-        let whole = whole.map(|module| FunctionId::from_module(&module));
-        Ok(Self { function, bytes, contents, whole })
+        let raw_id = module.map(|module| FunctionId::from_module(&module));
+        Ok(Self { function, bytes, contents, raw_id })
     }
 }
 

@@ -8,7 +8,7 @@ use tar::{Builder, Header};
 
 use super::*;
 
-/// Creates an archive of `entries`, whose names and types are written without any check.
+/// Creates an archive of `entries`. Their names and types are not checked.
 pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
     let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, kind, bytes) in entries {
@@ -77,7 +77,7 @@ fn archive_with_too_large_contents_is_rejected() {
     refused(&many, "files and folders");
 }
 
-/// The size in a header is not trusted: too large contents are detected while they are read.
+/// The header announces a huge size, for which no memory must be allocated in advance.
 #[test]
 fn truncated_archive_is_rejected() {
     let mut header = Header::new_gnu();

@@ -45,7 +45,8 @@ fn error_names_the_missing_block() {
     refused(root, blocks, &format!("block {file} is missing"));
 }
 
-/// A few blocks with a tree of very many files.
+/// A tree of few blocks can have a huge size, or very many links or files, if it contains the same
+/// block many times.
 #[test]
 fn small_tree_with_too_many_files_is_rejected() {
     let mut blocks = Blocks::new();

@@ -149,7 +149,7 @@ async fn large_body_is_read_at_a_low_steady_rate() {
     assert_eq!(whole.len(), wanted.bytes_max);
 }
 
-/// A dripping body must not hold its turn until the time limit of the search.
+/// A body that stops arriving must not hold its turn until the time limit of the search.
 #[tokio::test(start_paused = true)]
 async fn response_below_the_minimum_rate_is_rejected() {
     let (n_bytes, elapsed) = (5, START_WITHIN + duration_at_min_rate(5));

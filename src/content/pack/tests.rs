@@ -18,7 +18,7 @@ pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {
     bytes.into()
 }
 
-/// The tree of the CAR in the tests of `car.rs`.
+/// The tree that the CAR `SMALL` in the tests of `car.rs` contains.
 pub(in super::super) fn tree() -> Entry {
     let mut tree = Entry::folder();
     let files = [
