@@ -16,7 +16,7 @@ pub(crate) type Attributes = BTreeMap<String, String>;
 /// Attributes that a worker must declare to be eligible for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
-    /// Exact values, as b7s knows them. Roll calls carry them.
+    /// Exact values, as in b7s. Roll calls contain them, and workers compare them with their own.
     pub attributes: Option<AttributesBody>,
     /// Selector that the head applies to the attributes in offers.
     pub selector: Option<Selector>,
@@ -35,8 +35,8 @@ impl Requirements {
     }
 }
 
-/// Returns true if `attributes` contain the `required` ones. Required attestations are never met. As in
-/// b7s, a worker without attributes meets no requirement.
+/// Returns true if `attributes` contain all `required` values. Returns false if attestations are
+/// required, since there are none. As in b7s, a worker without attributes meets no requirement.
 pub(crate) fn declare(attributes: &Attributes, required: &AttributesBody) -> bool {
     let mut values = required.values.iter().flatten();
     let are_attested = required.attestors.as_ref().is_some_and(|attestors| {
@@ -49,7 +49,8 @@ pub(crate) fn declare(attributes: &Attributes, required: &AttributesBody) -> boo
         && values.all(|value| attributes.get(&value.name) == Some(&value.value))
 }
 
-/// Returns the attributes that fit in an offer. Others are only found by roll call.
+/// Returns the attributes that fit in an offer. Requests for other attributes find the worker only by
+/// roll call.
 pub(crate) fn bounded(attributes: &Attributes) -> Attributes {
     let fit = attributes
         .iter()

@@ -28,7 +28,8 @@ pub(crate) enum Verdict<G> {
     Waits,
 }
 
-/// Grants that were not sent yet. A grant whose receiver has given up is dropped when they are sent.
+/// Grants that must still be sent to the requests' receivers. If a receiver was dropped, its grant is
+/// dropped, too.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Grants<G>(Vec<(oneshot::Sender<G>, G)>);

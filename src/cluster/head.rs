@@ -83,7 +83,7 @@ pub struct Execution {
     pub groups: Vec<ResultGroup>,
     /// Nodes that returned a result, ordered by id.
     pub peers: Vec<PeerId>,
-    /// Run on each node. The output of the runs is in `groups` only.
+    /// Details of the run on each node, without the output, which is in `groups`.
     pub runs: BTreeMap<PeerId, NodeResult>,
 }
 
@@ -166,7 +166,7 @@ struct HeadParts {
     executions: Executions,
     permits: Arc<Semaphore>,
     shares: Tally<Client>,
-    /// Derives client tags that do not reveal addresses.
+    /// Keyed hash from which client tags are derived, so that they do not reveal addresses.
     client_tags: RandomState,
     is_stopping: AtomicBool,
 }
@@ -209,7 +209,8 @@ impl Head {
     /// Executes `order` on behalf of `client` and returns the outcome, even if it failed.
     ///
     /// Completes within the sum of [`Order::wait_within`], twice the time limit of a worker, and the
-    /// time to compile the function. Dropping the future cancels the work orders on our workers.
+    /// time to compile the function. Dropping the future cancels the work orders on workers of this
+    /// program. b7s workers complete theirs.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the execution was not started.
@@ -375,7 +376,7 @@ impl Head {
             SlotGrant::Now(leases) => return Ok(warm(leases)),
             SlotGrant::Later(mut queued) => match timeout_at(end, queued.granted()).await {
                 Ok(Some(leases)) => return Ok(warm(leases)),
-                // There are too few workers now.
+                // There are too few eligible workers for a queue, so the roll is called.
                 Ok(None) => {}
                 Err(_) => {
                     let roster = Roster::new(order.nodes).into();
@@ -389,9 +390,9 @@ impl Head {
 }
 
 impl HeadParts {
-    /// Takes slots for an order from workers with an offer that hold the function. If `can_fetch` and
-    /// this head holds the function, workers without it count too. An order for all nodes always needs a
-    /// roll call.
+    /// Takes slots for an order from workers with an offer that hold the function. If `can_fetch` is
+    /// true and this head holds the function, workers without the function are eligible, too. An order
+    /// for all nodes always needs a roll call.
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
             NodeCount::Exactly(n) => {
@@ -463,7 +464,8 @@ impl HeadParts {
             };
             let leases: Vec<Lease> =
                 peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
-            // If a worker was cordoned in the meantime, its drain might have missed this lease.
+            // If a worker was cordoned in the meantime, the operation that drains it might not wait for
+            // this lease. In this case, all workers are chosen again.
             if peers.iter().all(|peer| self.may_run(peer, order)) {
                 return Ok(Selection { leases, roster });
             }
@@ -487,8 +489,8 @@ pub enum Client {
 /// An execution in progress, counted for its client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. A client can have half of the `n_max` executions that other clients
-/// leave.
+/// Counts an execution of `client`. A client can have half of the executions that remain of `n_max`
+/// after those of other clients.
 ///
 /// # Errors
 /// Returns [`Unavailable::ClientBusy`] if the client already has executions, else [`Unavailable::Busy`].

@@ -19,7 +19,7 @@ pub struct Identity {
     peer_id: PeerId,
 }
 
-/// A key file could not be read or written.
+/// Error for a key file that could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file could not be read, decoded as a key of a supported kind (Ed25519), or written.
@@ -60,8 +60,8 @@ impl Identity {
     /// # Errors
     /// Returns [`IdentityError`] if the file cannot be read or has no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
-        // An Ed25519 key file has 68 bytes. A file with an RSA key has a few thousand and is rejected
-        // with a reason.
+        // An Ed25519 key file has 68 bytes. The limit is higher so that an RSA key of a few thousand
+        // bytes is decoded and rejected with a reason.
         let bytes = read_at_most(path, 64 * 1024).map_err(IdentityError::file("read", path))?;
         Self::decode(&bytes)
             .map_err(|error| IdentityError::file("decode", path)(io::Error::other(error)))
@@ -98,9 +98,9 @@ impl Identity {
         }
     }
 
-    /// Writes the files that keyforge writes to the directory `dir`, which is created if missing:
+    /// Writes the same files as keyforge to the directory `dir`, which is created if missing:
     /// `priv.bin` (the private key), `pub.bin` (the public key), `pubkey.txt` (the public key in
-    /// base64), `identity` and `peerid.txt` (the peer id). Without line endings.
+    /// base64), `identity` and `peerid.txt` (the peer id). The texts have no line endings.
     ///
     /// # Errors
     /// Returns [`IdentityError::Other`] if the directory contains another key, which is never
@@ -166,7 +166,8 @@ pub fn is_whole(peer: &PeerId) -> bool {
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();
-    // With multihash code 0 (identity), the id contains the key itself, as it does for all short keys.
+    // The id contains the key itself only with multihash code 0 (identity), which all short keys such
+    // as Ed25519 have. Other ids are hashes.
     if hash.code() != 0 {
         return false;
     }

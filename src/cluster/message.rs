@@ -1,11 +1,11 @@
 //! Messages between nodes: those of b7s for work, and extensions for offers and functions.
 //!
 //! A message is a JSON object with a `type`, published as gossip or sent on a stream of
-//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version 1
-//! has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well as
-//! orders to workers. It sets `from` in its messages. Version 2 has work orders for workers. Between our
-//! nodes, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind that determines
-//! the JSON. Extensions that b7s does not have are marked.
+//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version
+//! 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well
+//! as orders to workers. It sets `from` in its messages. Version 2 has work orders for workers. Between
+//! nodes of this program, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind
+//! that determines the JSON. Extensions that b7s does not have are marked.
 
 mod signature;
 
@@ -149,8 +149,8 @@ pub struct RollCall {
     /// Attributes that a node must declare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
-    /// Id of the head, to which b7s nodes of version 1 reply. Nodes of ours reply to the author of
-    /// the gossip message, which is signed.
+    /// Id of the head, to which b7s nodes of version 1 reply. Nodes of this program reply to the author
+    /// of the gossip message, which is signed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub origin: String,
     /// Span of the request, if it is traced.
@@ -219,7 +219,7 @@ pub struct WorkOrderResponse {
     /// Reason why there was no run; empty if there was one. b7s has the field and leaves it empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
-    /// True if every other node would refuse too, so that no other one needs to be asked.
+    /// True if every other node would refuse, too, so that the head need not try another node.
     /// Extension.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
@@ -231,7 +231,7 @@ pub struct WorkOrderResponse {
 pub struct OrderState {
     /// Id of the request.
     pub request_id: String,
-    /// [`Self::WAITING`], [`Self::COMPILING`] or [`Self::RUNNING`]. Others are ignored.
+    /// [`Self::WAITING`], [`Self::COMPILING`] or [`Self::RUNNING`]. Other values are ignored.
     pub state: String,
 }
 
@@ -278,7 +278,7 @@ impl NodeResult {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Execute {
-    /// Function to run. Only a head sets the id of the request, for its worker.
+    /// Function to run. The request id is set only by heads (in messages to workers), not by clients.
     #[serde(flatten)]
     pub order: WorkOrder,
     /// Id of the sender. Only b7s nodes of version 1 set it.
@@ -324,8 +324,8 @@ pub struct InstallFunction {
     /// Id of the function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
-    /// True if the head's operator requests it: workers to which the head was named pin the
-    /// function. Extension.
+    /// True if the head's operator requests the installation. Workers pin the function if their
+    /// operator named the head. Extension.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
@@ -336,7 +336,7 @@ pub struct InstallFunction {
 pub struct EvictFunctions {
     /// Id of the request, which the response repeats.
     pub request_id: String,
-    /// Id of the function to remove, pinned or not. Empty for all that are not pinned.
+    /// Id of the function to remove, even if it is pinned. Empty for all functions that are not pinned.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
 }
@@ -382,16 +382,16 @@ pub struct Offer {
     pub role: String,
     /// Subgroups of the node.
     pub subgroups: Vec<String>,
-    /// Content ids of its functions.
+    /// Content ids of the node's functions.
     pub functions: Vec<String>,
-    /// Its compiled functions. Their runs start immediately. Empty for heads.
+    /// Functions that the node has compiled, so that runs start immediately. Empty in offers of heads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
-    /// Number of functions that it runs simultaneously.
+    /// Number of functions that the node can run simultaneously.
     pub slots: usize,
-    /// Slots that the receiver may use, including slots that run for it.
+    /// Number of slots that the receiver can use, including slots that run its orders.
     pub slots_free: usize,
-    /// Declared attributes. Omitted for workers.
+    /// Declared attributes. Omitted in offers to workers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }

@@ -10,7 +10,7 @@ pub fn new() -> Metrics {
     Metrics::new("b7s_", &[METRICS])
 }
 
-/// Counts a message of type `kind` to one peer.
+/// Counts a message of type `kind` that was sent to one peer.
 pub(crate) fn count_sent(metrics: &Metrics, protocol: &str, kind: &str, n_bytes: usize) {
     metrics.add(SENT, &[kind]);
     metrics.add(MESSAGES_SENT, &[protocol]);

@@ -1,9 +1,9 @@
 //! The network: connections, gossip and messages between nodes. Hides libp2p.
 //!
 //! [`Network`] is a handle to one task that owns the swarm: TCP, noise and yamux below; gossipsub,
-//! Kademlia, identify, ping and our own streams above. [`Event`]s go through one bounded queue to
-//! the caller of [`Network::start`]. The swarm waits while that reader is slow, so the reader must
-//! never wait for the swarm. Boot nodes are dialed until they respond, other peers are found
+//! Kademlia, identify, ping and the streams of this program above. [`Event`]s go through one bounded
+//! queue to the caller of [`Network::start`]. The swarm waits while that reader is slow, so the reader
+//! must never wait for the swarm. Boot nodes are dialed until they respond, other peers are found
 //! through them, and the traffic of each peer is limited.
 
 mod actor;
@@ -314,8 +314,8 @@ impl Network {
         }
     }
 
-    /// Records that connected `peer` sent a valid message. Under pressure, connections to peers
-    /// without one are closed first.
+    /// Records that connected `peer` sent a valid message. If there are too many connections, those of
+    /// peers without a valid message are closed first.
     pub fn vouch(&self, peer: &PeerId) {
         if let Some(peer) = id(peer) {
             self.guard.vouch(peer);
@@ -471,7 +471,7 @@ impl Network {
     }
 }
 
-/// Returns the id as libp2p knows it, unless it is truncated.
+/// Converts the id to that of libp2p. `None` for a truncated id.
 fn id(peer: &PeerId) -> Option<libp2p::PeerId> {
     peer.as_str().parse().ok()
 }

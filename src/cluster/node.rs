@@ -44,9 +44,9 @@ pub struct NodeOptions {
     pub role: RoleOptions,
     /// Identity.
     pub identity: Identity,
-    /// Address of its network; the unspecified address for every interface.
+    /// Address of the node's network; the unspecified address for every interface.
     pub address: IpAddr,
-    /// TCP port of its network; 0 for any free port.
+    /// TCP port of the node's network; 0 for any free port.
     pub port: u16,
     /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
@@ -66,7 +66,7 @@ pub struct NodeOptions {
     pub limits: Limits,
     /// Ways in which a worker runs functions.
     pub execution: ExecutionOptions,
-    /// Options of its role.
+    /// Options of the node's role.
     pub work: WorkOptions,
 }
 
@@ -159,13 +159,13 @@ impl NodeRole {
     }
 }
 
-/// A node did not start.
+/// Reason why a node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// Its function store could not be opened.
+    /// The function store could not be opened.
     #[error("cannot open the function store")]
     Functions(#[from] FunctionsError),
-    /// Its network could not be started.
+    /// The network could not be started.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// A topic could not be subscribed to.
@@ -176,16 +176,16 @@ pub enum NodeError {
         /// Cause.
         source: PublishError,
     },
-    /// Its REST API could not be served.
+    /// The REST API could not be served.
     #[error("cannot serve the REST API")]
     Serve(#[from] BindError),
-    /// The certificate of its REST API is not usable.
+    /// The certificate of the REST API is not usable.
     #[error("cannot secure the REST API")]
     Tls(#[from] TlsError),
     /// The operator's decisions about nodes cannot be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// It cannot run functions.
+    /// A worker has no usable runtime.
     #[error(transparent)]
     Worker(#[from] WorkerError),
 }
@@ -231,12 +231,13 @@ impl Node {
         self.network.peer_id()
     }
 
-    /// Returns the addresses of its network: multiaddresses that end in its id, as boot nodes do.
+    /// Returns the addresses of the node's network: multiaddresses that end in the node's id, as those
+    /// of boot nodes do.
     pub fn addresses(&self) -> Vec<String> {
         self.network.addresses()
     }
 
-    /// Returns its function store.
+    /// Returns the node's function store.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }

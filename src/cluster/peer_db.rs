@@ -224,7 +224,7 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, S
     let mut records = BTreeMap::new();
     for mut record in list {
         let Ok(peer) = record.id.parse::<PeerId>() else { continue };
-        // A time in the future would keep the record forever.
+        // A record with a time in the future would never be evicted.
         record.last_seen = record.last_seen.min(now.micros());
         let addresses = mem::take(&mut record.addrinfo.addresses);
         let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;

@@ -45,7 +45,7 @@ pub struct Peers {
 /// Protocol by which a peer receives work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkProtocol {
-    /// Frames of a line, for a worker of ours.
+    /// Frames of a line, for a worker of this program.
     Line,
     /// Work orders of b7s version 2.
     B7sV2,
@@ -97,23 +97,23 @@ impl NodeOffer {
 pub struct Peer {
     /// Latest offer; empty if there was none.
     pub offer: Arc<NodeOffer>,
-    /// Topics that it listens to.
+    /// Topics that the peer listens to.
     pub topics: BTreeSet<String>,
-    /// Multiaddresses that it listens on, each ending in its id.
+    /// Multiaddresses that the peer listens on, each ending in its id.
     pub addresses: Vec<String>,
-    /// Protocols that it speaks.
+    /// Protocols that the peer speaks.
     pub protocols: Vec<String>,
-    /// True if it has replied like a b7s node of version 1.
+    /// True if the peer has replied like a b7s node of version 1.
     pub is_older: bool,
-    /// True if it is connected.
+    /// True if the peer is connected.
     pub is_connected: bool,
     /// Latest round trip time.
     pub latency: Option<Duration>,
     /// Time of the latest message or connection.
     pub last_seen: Timestamp,
-    /// Number of results that it returned.
+    /// Number of results that the peer returned.
     pub n_runs: u64,
-    /// Number of its results in the largest result group.
+    /// Number of the peer's results that were in the largest result group.
     pub n_agreed: u64,
 }
 
@@ -190,8 +190,8 @@ impl Peers {
         self.update(peer, |peer| peer.offer = offer);
     }
 
-    /// Counts the runs of the peers in `groups`, the largest first. Peers in the largest group, or
-    /// in one of the same size, agree: without a majority, no peer is wrong.
+    /// Counts the runs of the peers in `groups`, which are ordered by size, the largest first. A run
+    /// counts as agreeing if its group is the largest, or has the same size as the largest.
     pub fn count_runs(&self, groups: &[ResultGroup]) {
         let n_largest = groups.first().map_or(0, |group| group.peers.len());
         for group in groups {
@@ -217,7 +217,7 @@ impl Peers {
         table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
     }
 
-    /// Records if `peer` has replied like a b7s node of version 1.
+    /// Records whether `peer` has replied like a b7s node of version 1.
     pub fn note_version(&self, peer: &PeerId, is_older: bool) {
         if let Some(peer) = self.table.lock().get_mut(peer) {
             peer.is_older = is_older;
@@ -262,7 +262,7 @@ impl Peers {
         self.is(peer, |peer| peer.is_connected && peer.protocols.is_empty())
     }
 
-    /// Returns true if `peer` offers to be a worker.
+    /// Returns true if `peer` is a worker according to its latest offer.
     pub fn is_worker(&self, peer: &PeerId) -> bool {
         self.is(peer, |peer| peer.offer.role == Some(Role::Worker))
     }
@@ -283,7 +283,7 @@ impl Peers {
         self.connected(|peer| peer.topics.contains(topic) && peer.offer.role != Some(Role::Head))
     }
 
-    /// Returns true if no peer has joined or left recently, so that all listeners are known.
+    /// Returns true if no peer has joined or left a topic recently, so that all listeners are known.
     pub fn is_settled(&self) -> bool {
         // Longer than a worker needs to reconnect, but shorter than a roll call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)

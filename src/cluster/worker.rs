@@ -2,8 +2,8 @@
 //!
 //! It accepts a roll call if it has a free slot and holds the function, which it fetches from a peer if
 //! necessary, preferably from the author. A work order waits for a slot and runs in a sandbox
-//! (`runtime`). Its result is signed. Our heads send orders on a line (`heads.rs`), which also lets them
-//! cancel orders. Others send a message for each order.
+//! (`runtime`). The result is signed. Heads of this program send orders on a line (`heads.rs`), on
+//! which they can also cancel orders. Other heads send each order as a message on its own stream.
 
 mod executor;
 mod external;
@@ -63,15 +63,16 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     fuel: None,
 };
 
-/// Maximum number of work orders that wait for a slot. Fits the orders that a head can have in progress.
+/// Maximum number of work orders that wait for a slot. It is enough for the orders that a head can have
+/// in progress.
 const WAITING_MAX: u32 = 256;
 
 /// Maximum time for which a work order waits for a slot. Heads with a line are told that the order
 /// waits.
 const SLOT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Maximum time for which a work order waits for a slot if its head has no line. To such a head, the
-/// order looks like a slow one.
+/// Maximum time for which a work order waits for a slot if its head has no line. Such a head cannot
+/// distinguish a waiting order from a slow one.
 const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 
 /// Time to stop canceled runs and send their responses when a worker stops.
@@ -107,7 +108,8 @@ struct WorkerParts {
     open_lines: Arc<Semaphore>,
     /// Open lines by head.
     lines: Tally<PeerId>,
-    /// Roll calls in progress, by author and request as well as by author.
+    /// Roll calls in progress. The first tally counts by author and request, to ignore repeated calls,
+    /// and the second by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
     /// Limits how many roll calls for unknown functions are logged, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
@@ -122,11 +124,11 @@ struct WorkerParts {
 enum Phase {
     /// It accepts work.
     Working,
-    /// It completes its runs.
+    /// The worker accepts no more work and completes its runs.
     Draining,
-    /// It cancels its runs.
+    /// The worker cancels its runs.
     CutShort,
-    /// It closes its lines.
+    /// The worker closes its lines.
     Ended,
 }
 
@@ -244,7 +246,7 @@ impl Worker {
         self.0.changed.notify_one();
     }
 
-    /// Returns true if it accepts no more work.
+    /// Returns true if the worker accepts no more work.
     fn is_stopping(&self) -> bool {
         *self.0.phase.borrow() > Phase::Working
     }
@@ -361,8 +363,8 @@ impl Worker {
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
-    /// Acquires a slot for `order`. The returned value also tells if `head` was notified that the order
-    /// waits.
+    /// Acquires a slot for `order`. Also returns true if the order had to wait. If there is a line,
+    /// `head` was then notified.
     async fn take_slot(
         &self,
         head: &PeerId,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A queue whose requests are granted themselves, with the receivers of the grants.
+/// A queue in which the grant of each request is the request itself, and the receivers of the grants.
 #[derive(Default)]
 struct Requests {
     queue: FairQueue<u8, u32, u32>,

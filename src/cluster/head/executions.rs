@@ -422,8 +422,8 @@ fn n_output_bytes(execution: &Execution) -> usize {
     outcomes.map(|outcome| outcome.stdout.len() + outcome.stderr.len()).sum()
 }
 
-/// Number of events that are buffered for slow readers: those of ten executions on fifty nodes. A reader
-/// that lags further behind is disconnected.
+/// Number of events that are buffered for slow readers. It is enough for ten executions on fifty nodes.
+/// A reader that lags further behind is disconnected.
 const EVENTS_CAPACITY: usize = 1024;
 
 /// Maximum number of simultaneous readers of the events.

@@ -65,7 +65,7 @@ impl Gathered {
 /// Has the chosen workers run the order. Returns once all have returned a result or failed, or once
 /// the quorum is reached.
 ///
-/// Dropping the future cancels the orders on workers of ours.
+/// Dropping the future cancels the orders on workers of this program.
 pub(super) async fn gather(
     head: &Head,
     track: &Track,
@@ -114,7 +114,8 @@ pub(super) async fn gather(
     std::mem::take(&mut work.gathered)
 }
 
-/// Outcome of sending a work order: the number of the line that it was sent on, if any.
+/// Outcome of sending a work order: the number of the [line](crate::network::line) that it was sent on,
+/// or `None` if it was sent on its own stream.
 type Sent = Result<Option<u64>, ExchangeError>;
 
 /// The work orders of a request.
@@ -284,8 +285,8 @@ impl Work<'_> {
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
-            // Most modules compile in less than 10 s. A worker that only pretends to wait must not delay
-            // the request.
+            // A spare runs the order after 10 s, since a worker that only pretends to wait must not
+            // delay the request. Most modules compile in less time.
             let hedge_at = open.hedge_at.map(|_| now + Duration::from_secs(10));
             open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
@@ -351,7 +352,7 @@ impl Work<'_> {
         };
         let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
-            // Workers that did not hold the function before might hold it by now.
+            // The roll is called again, since other workers might hold the function by now.
             self.head.0.slots.note_silent(peer);
             self.is_hedging = true;
             self.call();
@@ -436,8 +437,9 @@ impl Work<'_> {
                 head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The fault might be in the request, which must not cost other clients their workers. The
-            // worker is demoted once another worker returns a result for the order.
+            // The request itself might be at fault. A client with such requests must not demote the
+            // workers of other clients. The worker is demoted if another worker returns a result for
+            // the order.
             Failure::Refused(..) | Failure::Final(..) => {}
             // Disconnected workers are forgotten anyway.
             _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),
@@ -453,7 +455,7 @@ impl Work<'_> {
     }
 
     /// Acquires a slot of a worker with at least this `trust` that was not tried yet. Returns `None` if
-    /// there is none or no time is left.
+    /// there is no such worker or no time is left.
     fn spare(&mut self, trust: Trust) -> Option<Lease> {
         if self.end <= Instant::now() {
             return None;

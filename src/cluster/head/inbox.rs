@@ -46,9 +46,9 @@ pub(super) enum ReplyKind {
 pub(super) enum Readiness {
     /// The peer is ready to run the function.
     Ready,
-    /// The peer refuses, for a reason.
+    /// The peer refuses for this reason.
     Refused(String),
-    /// The peer is busy, with a description.
+    /// The peer is busy, as this text describes.
     Busy(String),
     /// The peer fetches the function and is ready afterwards.
     Fetching,
@@ -115,7 +115,7 @@ impl OpenInbox {
 impl Inbox {
     /// Returns the next reply. Cancel-safe.
     pub(super) async fn next(&mut self) -> Reply {
-        // The sender stays in the table until this inbox is dropped.
+        // `None` does not occur, since the sender stays in the table until this inbox is dropped.
         let Some(reply) = self.replies.recv().await else { return std::future::pending().await };
         reply
     }
@@ -188,15 +188,16 @@ pub(super) fn shorten_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If there
-/// was no run, our workers give the reason in the message. b7s workers leave the result empty.
+/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If
+/// there was no run, workers of this program give the reason in the message. b7s workers leave the
+/// result empty.
 pub(super) fn read_answer(
     response: WorkOrderResponse,
     signed: Signed,
     policy: SignaturePolicy,
 ) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    // Valid codes have three characters.
+    // Valid codes have three characters. Long texts are not stored as codes.
     let code = if code.as_str().len() > 8 { Code::ERROR } else { code };
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
     if code != Code::OK && !has_run {

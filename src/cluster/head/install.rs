@@ -147,7 +147,8 @@ impl Head {
             let requester = if function.pinned {
                 Requester::Operator
             } else {
-                // Clients that are not known to be the operator share one quota.
+                // Clients that are not known to be the operator share the quota of a single peer, for
+                // which this head's own id is used.
                 Requester::Peer(head.0.context.network.peer_id().clone())
             };
             let got = head.0.context.functions.install(cid, address, &requester, &peers).await;
@@ -185,9 +186,9 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
 }
 
 impl Head {
-    /// Has all connected workers remove function `id`, or all functions that are not pinned if it
-    /// is `None`. Returns what each worker reports within 30 s. Workers obey only heads that were
-    /// named to them.
+    /// Has all connected workers remove function `id`, or all functions that are not pinned if it is
+    /// `None`. Returns what each worker reports within 30 s. Workers obey only heads that their
+    /// operators named.
     pub async fn evict(&self, id: Option<FunctionId>) -> EvictResponse {
         let mut reports = self.0.installs.reports.subscribe();
         let request_id = Uuid::new_v4().to_string();

@@ -231,7 +231,7 @@ impl Decisions {
     }
 }
 
-/// Reads the file. A missing file is empty.
+/// Reads the file. A missing file contains no decisions.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
     // `DECISIONS_MAX` records need a fraction of this.
     let bytes = match read_at_most(path, 32 * 1024 * 1024) {

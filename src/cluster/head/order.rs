@@ -40,8 +40,8 @@ pub struct Order {
     pub quorum: Option<NonZeroUsize>,
     /// Attributes that the nodes must declare.
     pub requirements: Requirements,
-    /// Tag that groups the orders of a client for our workers without revealing the client. Empty until
-    /// the request is admitted.
+    /// Tag by which workers of this program recognize orders of the same client, without revealing the
+    /// client. Empty until the request is admitted.
     pub(super) client_tag: String,
 }
 
@@ -96,8 +96,8 @@ impl Order {
                 subgroup,
                 // Default time for workers to report, as in b7s.
                 roll_call_within: timeout.unwrap_or(Duration::from_secs(5)),
-                // Default time for which a request waits for busy workers. Longer than workers let
-                // functions run.
+                // Default time for which a request waits for busy workers. It is longer than workers
+                // let functions run.
                 wait_within: timeout.unwrap_or(Duration::from_secs(30)),
                 // Default share of nodes that must return a result, as in b7s.
                 threshold: threshold.unwrap_or(0.6),

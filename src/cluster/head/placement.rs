@@ -72,7 +72,7 @@ pub(super) struct Load {
 pub(super) struct Candidate {
     /// Expected completion time.
     pub(super) completion: Duration,
-    /// True if it has a free slot.
+    /// True if the worker has a free slot.
     pub(super) is_free: bool,
     /// Relative probability of being drawn.
     pub(super) weight: u64,
@@ -181,7 +181,7 @@ fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     (pool.len() >= n).then(|| pool.into_iter().map(|(idx, _)| idx).collect())
 }
 
-/// Returns true if a worker of this weight is a newcomer next to one of weight `heaviest`.
+/// Returns true if a worker of this weight is a newcomer compared with a worker of weight `heaviest`.
 pub(super) const fn is_newcomer(weight: u64, heaviest: u64) -> bool {
     weight.saturating_mul(NEWCOMER_SHARE) < heaviest
 }

@@ -25,7 +25,7 @@ pub(super) struct Roster {
     wanted: NodeCount,
     /// Workers that are ready and were not chosen yet.
     pub(super) ready: VecDeque<PeerId>,
-    /// Reply of each connected worker. A worker that is ready stays so, and is not counted twice.
+    /// Latest reply of each connected worker. A ready worker remains ready, whatever it replies later.
     replies: BTreeMap<PeerId, Readiness>,
 }
 
@@ -292,7 +292,8 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &HeadParts, track: &Track, order: &Order) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (track.request_id(), topic(order));
-        // A worker that has just connected missed the call, since gossip does not repeat it.
+        // Checks often if a worker has joined the topic. It missed the call, since gossip does not
+        // repeat messages.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at
@@ -303,7 +304,7 @@ impl Calls {
         self.n_joins = n_joins;
         match head.context.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
-            // Stays due, so the call is published as soon as there is a listener.
+            // The call remains due, so it is published as soon as there is a listener.
             Err(PublishError::NoListeners) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }

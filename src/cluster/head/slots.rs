@@ -1,10 +1,10 @@
-//! Slots: workers that could run a function immediately, according to their offers and their orders of
-//! this head.
+//! Slots: workers that could run a function immediately, according to their offers and the orders that
+//! this head gave them.
 //!
-//! A worker of ours sends its functions and free slots to the heads, repeatedly and on changes. While an
-//! offer is fresh, the head acquires slots here by the rules of `placement.rs` instead of calling the
-//! roll. If all eligible workers are busy, requests wait in the fair order of `fair_queue.rs`. Nodes
-//! without offers are found by roll call.
+//! A worker of this program sends its functions and free slots to the heads, repeatedly and after
+//! changes. While an offer is fresh, the head acquires slots here by the rules of `placement.rs`
+//! instead of calling the roll. If all eligible workers are busy, requests wait in the fair order of
+//! `fair_queue.rs`. Nodes without offers are found by roll call.
 
 mod worker;
 
@@ -33,9 +33,9 @@ use crate::result_groups::ResultGroup;
 /// Maximum number of functions whose usual run time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
 
-/// A request for several workers can be overtaken by this many others. After that, free slots of its
-/// eligible workers are reserved for it. Otherwise it would wait as long as others request single
-/// workers.
+/// A request for several workers can be overtaken by this many other requests. After that, free slots
+/// of its eligible workers are reserved for it. Otherwise, a steady flow of requests for single workers
+/// would delay it forever.
 const OVERTAKEN_MAX: u64 = 16;
 
 /// Interval at which a waiting request checks again if it can be served. A worker's pause might be over,
@@ -51,7 +51,7 @@ pub(super) struct SlotRequest {
     pub(super) subgroup: Option<String>,
     /// Attributes that the workers must declare.
     pub(super) requirements: Requirements,
-    /// Number of workers to take a slot of.
+    /// Number of workers, each with one slot.
     pub(super) n: usize,
     /// True if the workers might have to fetch the function first.
     pub(super) can_fetch: bool,
@@ -76,7 +76,7 @@ pub(super) struct Lease {
     slots: Slots,
 }
 
-/// A request that waits for slots. Dropping it leaves the queue.
+/// A request that waits for slots. Dropping it removes the request from the queue.
 #[derive(Debug)]
 pub(super) struct QueuedRequest {
     granted: oneshot::Receiver<Vec<Lease>>,
@@ -96,7 +96,7 @@ struct SlotTable {
     n_workers_max: usize,
     /// Waiting requests. Limited by the number of executions in progress.
     queue: FairQueue<Client, Waiting, Vec<Lease>>,
-    /// Usual time of each function.
+    /// Usual run time of each function, over all workers.
     usual: BTreeMap<FunctionId, RunTime>,
     /// Number of leases so far, from which each lease gets its number.
     turn: u64,
@@ -130,8 +130,8 @@ impl QueuedRequest {
 }
 
 impl Slots {
-    /// Creates a table sized for about `n_workers_max` workers. `registry` decides which of them can get
-    /// work.
+    /// Creates an empty table. If more than `n_workers_max` workers are known, workers without an offer
+    /// are forgotten. `registry` decides which workers can get work.
     pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
         Self(Arc::new(Mutex::new(SlotTable { registry, n_workers_max, ..SlotTable::default() })))
     }
@@ -167,8 +167,8 @@ impl Slots {
         }
     }
 
-    /// Compares the results of an execution. A majority has more than half of the total weight, so that
-    /// no number of strangers outvotes trusted workers.
+    /// Compares the results of an execution and adjusts the weights of its workers. A majority has more
+    /// than half of the total weight, so that no number of strangers outvotes trusted workers.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
         let mut table = self.0.lock();
         let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, WorkerState::weight);
@@ -178,7 +178,8 @@ impl Slots {
         let majority = weights.iter().position(|weight| weight * 2 > total);
         for (idx, group) in groups.iter().enumerate() {
             let has_agreed = majority.map(|majority| majority == idx);
-            // If only one worker returned the majority's result, no other worker confirmed it.
+            // If only one worker returned the majority's result, this does not count as agreement,
+            // since no other worker confirmed it.
             let has_agreed = has_agreed.filter(|agreed| !agreed || group.peers.len() > 1);
             for peer in &group.peers {
                 if let Some(worker) = table.workers.get_mut(peer) {
@@ -219,7 +220,8 @@ impl Slots {
         slow.map(|(peer, _)| peer.clone()).collect()
     }
 
-    /// Records that a worker was sent a ping. Returns true if it has missed too many pings just now.
+    /// Records that a worker was sent a ping. Returns true if the worker has just missed too many
+    /// pings.
     pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
         self.0.lock().workers.get_mut(peer).is_some_and(WorkerState::note_ping)
     }
@@ -300,7 +302,7 @@ impl Slots {
         (!worker.is_silent(Instant::now())).then(|| worker.weight())
     }
 
-    /// Returns true if `peer` has served much less than others.
+    /// Returns true if `peer` has returned far fewer results than other workers.
     pub(super) fn is_newcomer(&self, peer: &PeerId) -> bool {
         let table = self.0.lock();
         let weight = table.workers.get(peer).map_or(1, WorkerState::weight);
@@ -349,8 +351,8 @@ impl Slots {
         self.grant(table);
     }
 
-    /// Serves waiting requests. Takes the lock guard to release it early: dropping leases of requests
-    /// that gave up locks the table again.
+    /// Serves waiting requests. Releases the lock before it sends the leases, since the lease of a
+    /// request that gave up is dropped, which locks the table again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, SlotTable>) {
         let mut queue = std::mem::take(&mut table.queue);
         let mut unmet: Vec<SlotRequest> = Vec::new();

@@ -96,7 +96,7 @@ impl Head {
         }
     }
 
-    /// Cancels the run of a request on `peer`, if that is a worker of ours.
+    /// Cancels the run of a request on `peer`, if the peer is a worker of this program.
     pub(super) fn cancel_at(&self, peer: &PeerId, request_id: &str) {
         if self.0.context.peers.work_protocol(peer) == WorkProtocol::Line {
             let content = Bytes::copy_from_slice(request_id.as_bytes());
@@ -123,8 +123,8 @@ impl Lines {
         Self { network, group, by_worker: Arc::default(), n_opened: Arc::default() }
     }
 
-    /// Sends a frame to `peer`. Opens a line if necessary, which `read` then reads until it is closed.
-    /// Returns the number of the line. Cancel-safe.
+    /// Sends a frame to `peer`. If there is no line, opens one and runs `read` on it until it is
+    /// closed. Returns the number of the line. Cancel-safe.
     ///
     /// # Errors
     /// Returns [`ExchangeError`] if no line can be opened.
@@ -178,7 +178,7 @@ impl Lines {
     fn forget_unused(&self, peer: &PeerId, slot: &LineSlot) {
         let mut by_worker = self.by_worker.lock();
         let is_current = by_worker.get(peer).is_some_and(|other| Arc::ptr_eq(other, slot));
-        // The table and the caller have one reference each.
+        // The table and the caller have one reference each, so no other order uses the slot.
         if is_current && Arc::strong_count(slot) == 2 {
             by_worker.remove(peer);
         }
@@ -250,8 +250,8 @@ impl Head {
 
     /// Records a peer's offer.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
-        // The offer of a peer that is no longer connected would never be removed. Offers of peers that
-        // wait for approval are recorded too, since workers rarely repeat them.
+        // The offer of a disconnected peer would never be removed, so it is ignored. Offers of peers
+        // that wait for approval are recorded, since workers rarely repeat them.
         if offer.n_slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer);
         }

@@ -19,7 +19,7 @@ impl CallDigest {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         };
-        // First of the hashed parts, so that the digest differs from that of any other data.
+        // The first part names the purpose, so that the digest differs from digests of other data.
         for part in ["triptych call 1", head.as_str(), &call.method] {
             add(part);
         }
@@ -64,7 +64,7 @@ pub enum Signed {
 pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
     let (digest, exit_code) = (HEXLOWER.encode(&of.call.0), outcome.exit_code.to_string());
-    // Beginning of the signed bytes, so that a signature of something else is never valid for a
+    // The first part names the purpose, so that a signature of something else is never valid for a
     // result.
     let call = ["triptych result 2", of.request_id, of.function_id, &digest];
     let result = [result.code.as_str(), &exit_code, &outcome.stdout, &outcome.stderr];

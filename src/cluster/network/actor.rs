@@ -31,8 +31,8 @@ use super::{ConnectionBounds, Event, Protocols, PublishError};
 use crate::identity::model_peer_id;
 use crate::peer_db::PeerDb;
 
-/// Maximum interval between checks of the tables for peers to find and bans to lift. Dials that are due
-/// are checked earlier. Each check wakes an idle node.
+/// Maximum interval between checks for topics to look up and bans to lift. Dials that are due are
+/// checked earlier. Each check wakes an idle node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Delay of a check after a change. Also the minimum interval between checks.
@@ -96,7 +96,7 @@ pub(super) struct Actor {
     /// Streams that wait for a connection.
     pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
-    /// True if the addresses listened on are announced to peers.
+    /// True if the listen addresses are announced to peers.
     pub(super) announces_listening: bool,
 }
 
@@ -128,7 +128,7 @@ impl Actor {
     }
 
     fn perform(&mut self, command: NetworkCommand) {
-        // The receiver of the reply might be gone.
+        // Replies whose receiver is gone are dropped.
         match command {
             NetworkCommand::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);

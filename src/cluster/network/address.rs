@@ -117,7 +117,7 @@ pub(super) enum Scope {
     Loopback,
     /// A private or link-local network.
     Private,
-    /// Any address on the Internet. Includes names, since their addresses are not known yet.
+    /// Any address on the Internet. Includes host names, since their addresses are not known yet.
     Public,
 }
 
@@ -148,7 +148,8 @@ impl Scope {
 
 fn is_private_v4(ip: Ipv4Addr) -> bool {
     let [a, b, ..] = ip.octets();
-    // Providers share 100.64.0.0/10 among their customers. Overlay networks use it too.
+    // The last condition is 100.64.0.0/10, which providers share among their customers and overlay
+    // networks use.
     ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
 }
 

@@ -22,7 +22,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time for which the short delay of [`LONGEST_WAIT`] applies to a lost peer. A machine restarts in
-/// less.
+/// less time.
 const RECENT: Duration = Duration::from_mins(10);
 
 /// Maximum delay between attempts for other peers.
@@ -35,13 +35,13 @@ const FIRST_REPORT_WAIT: Duration = Duration::from_secs(10);
 /// Maximum delay between reports, to keep the log short.
 const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
 
-/// Maximum number of peers in the table, apart from boot nodes. If more are added, the one lost longest
-/// ago is evicted. If all are connected, a new peer is not added. A head can have more workers than
-/// this, since workers reconnect themselves.
+/// Maximum number of peers in the table, apart from boot nodes. If more are added, the peer that was
+/// lost longest ago is evicted. If all are connected, a new peer is not added. A head can have more
+/// workers than this, since workers reconnect themselves.
 const PEERS_MAX: usize = 256;
 
-/// A connection shorter than this was most likely closed by the peer because it has no room. A
-/// restarting peer cannot be reached between two connections that short.
+/// Two consecutive connections shorter than this were most likely closed by the peer because it has no
+/// room. They are not due to a restart, since a restarting peer cannot be reached for a while.
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Maximum number of addresses per peer.
@@ -172,7 +172,8 @@ impl Dialer {
             let is_brief = now - entry.connected < BRIEF;
             entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
             if !is_brief {
-                // A peer that closes connections repeatedly is dialed less often.
+                // The backoff is not reset after a brief connection, so that a peer that repeatedly
+                // closes connections is dialed less often.
                 entry.backoff = quick();
             }
         }
@@ -210,7 +211,7 @@ impl Dialer {
         Some(address.with(libp2p::multiaddr::Protocol::P2p(peer)))
     }
 
-    /// Forgets `peer`, unless it is a boot node, which is treated like a lost one.
+    /// Forgets `peer`. A boot node is instead treated like a lost peer.
     pub(super) fn forget(&mut self, peer: PeerId, now: Instant) {
         if self.is_boot_node(peer) {
             self.note_lost(peer, now);

@@ -28,7 +28,7 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 /// rate.
 const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
 
-/// Size of the pieces in which a response is written. At the minimum rate, one takes a second.
+/// Size of the pieces in which a response is written. At the minimum rate, a piece takes a second.
 const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
 
 /// Maximum time by which a response that is being received can fall behind the minimum rate.
@@ -79,8 +79,8 @@ pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), Exchan
 pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
-    // A node of ours closes the stream as soon as it has read the message, a b7s worker after it
-    // has run the order. The message counts as sent either way.
+    // A node of this program closes the stream as soon as it has read the message, a b7s worker after
+    // it has run the order. The message counts as sent in both cases.
     drop(timeout(Duration::from_secs(1), closing).await);
 }
 
@@ -112,7 +112,8 @@ pub(super) async fn read_all(
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
-            // The receiver of the event limits the number of lines per peer.
+            // The slot is released, since the receiver of the event limits the number of lines per
+            // peer.
             drop(slot);
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
@@ -154,7 +155,7 @@ async fn read_one(
     let read = match read_timely(&mut stream, bytes_max, &mut share).await {
         Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
             drop((stream, slot, share));
-            // The receiver fails the request that waits for this message.
+            // The receiver of the event makes the request that waits for this message fail.
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
@@ -197,7 +198,7 @@ async fn write_paced(
     Ok(())
 }
 
-/// Returns the time that `n_bytes` may take at the minimum rate.
+/// Returns the time that `n_bytes` take at the minimum rate.
 const fn duration_at_min_rate(n_bytes: u64) -> Duration {
     // 64 KiB per second. Otherwise a slow peer could delay others until the time for the whole
     // response has passed.
@@ -277,7 +278,7 @@ pub enum NetworkError {
     /// The transport or a protocol could not be set up.
     #[error("cannot set up the network")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The address is in use or not one of this machine.
+    /// The address is in use or does not belong to this machine.
     #[error("cannot listen on {address}")]
     Listen {
         /// Address to listen on.

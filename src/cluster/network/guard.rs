@@ -103,7 +103,8 @@ pub(super) enum Offense {
     Crowding,
 }
 
-/// Standing of a peer, which determines the part of this node that it may use.
+/// Standing of a peer. It determines the share of this node's slots, turns and memory that the peer can
+/// use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// The peer was named to this node, as a boot node or as an allowed peer.
@@ -142,9 +143,9 @@ struct Ledger {
     accounts: LruCache<PeerId, Account>,
     /// Bans with their end, the oldest first.
     banned: LruCache<PeerId, Instant>,
-    /// Bans since the last call of [`Guard::take_changes`].
+    /// Peers banned since the last call of [`Guard::take_changes`].
     fresh: Vec<PeerId>,
-    /// Bans lifted early since the last call of [`Guard::take_changes`].
+    /// Peers whose ban was lifted early since the last call of [`Guard::take_changes`].
     lifted: Vec<PeerId>,
     /// Connected peers that sent a valid message.
     useful: HashSet<PeerId>,
@@ -253,7 +254,8 @@ impl Guard {
         is_admitted
     }
 
-    /// Judges a gossip message of `author` that `relay` sent, which may be `author` itself.
+    /// Judges a gossip message of `author` that was received from `relay`. Both are the same peer if
+    /// the author sent the message directly.
     pub(super) fn judge_gossip(&self, author: PeerId, relay: PeerId) -> GossipVerdict {
         let now = Instant::now();
         let (is_named, is_direct) = (self.is_named(author), author == relay);
@@ -296,8 +298,8 @@ impl Guard {
         if let Some((lifted, _)) = state.banned.push(peer, now + BANNED_FOR) {
             state.lifted.push(lifted);
         }
-        // If an earlier ban expired since the last call of [`Guard::take_changes`], the peer would be
-        // unbanned despite this ban.
+        // An earlier ban of this peer might have been lifted since the last call of
+        // [`Guard::take_changes`]. It must not be reported, since this ban would be lifted, too.
         state.lifted.retain(|lifted| *lifted != peer);
         state.fresh.push(peer);
         self.bell.notify_one();
@@ -348,8 +350,8 @@ const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
 }
 
-/// Returns the amount of memory up to which a peer that is refused more commits no offense: a
-/// thirty-second of the total, or a few messages. In that case, other peers hold too much.
+/// Returns the amount of memory up to which a refusal is not the peer's offense, since other peers hold
+/// too much: a thirty-second of the total, enough for a few messages.
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
 }

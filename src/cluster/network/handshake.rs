@@ -81,7 +81,8 @@ impl PendingHandshakes {
         displaced
     }
 
-    /// Returns the host with the most handshakes. Of several, returns the one with the oldest handshake.
+    /// Returns the host with the most handshakes. If several hosts have the same number, returns the
+    /// host with the oldest handshake.
     fn most_crowded(&self) -> Option<HostNetwork> {
         let mut n_by_host: HashMap<HostNetwork, usize> = HashMap::new();
         for (host, _) in &self.open {

@@ -27,7 +27,7 @@ use super::n_messages;
 const FRAMES_CAPACITY: usize = 256;
 
 /// Time limit for writing the waiting frames or reading the rest of a frame, for each
-/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of data. Enough at 4 Mbit/s.
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of data. It is enough at 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
 /// Number of bytes to read from a message that is too long: enough for its type and the id of its

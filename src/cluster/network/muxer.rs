@@ -32,7 +32,7 @@ const PROTOCOL: &str = "/yamux/1.0.0";
 /// Maximum number of streams per connection whose protocol is being negotiated.
 pub(super) const NEGOTIATING_MAX: usize = 128;
 
-/// Size up to which the buffers of a connection are not counted. Fits a usual message, so that most
+/// Size up to which the buffers of a connection are not counted. A usual message fits, so that most
 /// messages do not need the lock that all connections share. For 2 500 connections, this is 10 MiB.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
 
@@ -201,8 +201,8 @@ impl FrameReader {
             let n_bytes = u32::from_be_bytes([n0, n1, n2, n3]);
             self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
             if flags & RST != 0 {
-                // Yamux drops the rest of the body of a reset stream. No stream has the id 0, so its
-                // bytes are not counted for any stream.
+                // Yamux drops the body of a frame that resets its stream, so the body must not be
+                // counted. It is attributed to stream 0, which never exists.
                 self.stream = 0;
             }
         }
@@ -312,8 +312,9 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        // If the link is lost, pending data is never sent and the connection would seem to exist. The
-        // time is short, since a peer that is reachable again dials again.
+        // If the link is lost, pending data is never sent. Without a limit, closing would never
+        // complete and the connection would seem to exist. The limit is short, since the peer dials
+        // again as soon as it can be reached.
         let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));

@@ -38,7 +38,7 @@ const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_se
 /// interval, since the nodes that store its record for a day might have restarted.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
-/// Maximum number of topics. Our nodes only join their subgroups and the general topic.
+/// Maximum number of topics. A node only joins its subgroups and the general topic.
 const TOPICS_MAX: usize = 256;
 
 /// Returns the Kademlia behavior, which stores provider records only.
@@ -126,7 +126,7 @@ impl Rendezvous {
         }
     }
 
-    /// Records if a head is connected. A worker with a head needs its neighbors less urgently.
+    /// Records whether a head is connected. A worker with a head needs its neighbors less urgently.
     pub(super) fn set_has_head(&mut self, has_head: bool, now: Instant) {
         if !has_head {
             self.settled_at = None;

@@ -77,7 +77,7 @@ impl Names {
         self.0.lock().n_connections
     }
 
-    /// Returns true if `host`, which resolved to `ip`, can be dialed there.
+    /// Returns true if `host` can be dialed at `ip`, to which it was resolved.
     fn admits(&self, host: &str, ip: IpAddr) -> bool {
         let scope = Scope::of_ip(ip);
         if let Some(led_to) = self.0.lock().own.get_mut(host) {

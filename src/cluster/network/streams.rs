@@ -1,8 +1,9 @@
-//! Streams of our own protocols, opened on demand and accepted into a bounded queue.
+//! Streams of the protocols that this program handles itself, opened on demand and accepted into a
+//! bounded queue.
 //!
 //! Each message has its own stream, so many streams arrive together when many peers reply to one head.
 //! The queue fits the replies to one roll call. Further streams are dropped with a warning. Their
-//! senders notice that.
+//! senders notice the failure.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,7 +32,7 @@ use tracing::{debug, warn};
 use super::Protocols;
 use super::guard::Guard;
 
-/// A stream opened by a peer. Holds one of the simultaneous streams that the peer is allowed.
+/// A stream opened by a peer. It counts toward the peer's limit of simultaneous streams.
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) peer: PeerId,
@@ -122,7 +123,8 @@ impl NetworkBehaviour for Behaviour {
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        // The task that polls the swarm calls `open` just before it polls again.
+        // No waker is needed, since the task that polls the swarm calls `open` just before it polls
+        // again.
         self.requests.pop_front().map_or(Poll::Pending, |(peer_id, event)| {
             Poll::Ready(ToSwarm::NotifyHandler { peer_id, handler: NotifyHandler::Any, event })
         })
@@ -185,7 +187,8 @@ impl ConnectionHandler for Handler {
     ) -> Poll<
         ConnectionHandlerEvent<Self::OutboundProtocol, Self::OutboundOpenInfo, Self::ToBehaviour>,
     > {
-        // A connection polls its handler again after each event that the handler returns.
+        // No waker is needed, since a connection polls its handler again after each event that the
+        // handler returns.
         self.requests.pop_front().map_or(Poll::Pending, |Open { protocol, opened }| {
             Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
                 protocol: SubstreamProtocol::new(ReadyUpgrade::new(protocol), opened),

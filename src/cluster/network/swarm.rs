@@ -139,7 +139,8 @@ fn behaviour(
         .with_agent_version(concat!("triptych/", env!("CARGO_PKG_VERSION")).to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
         .with_push_listen_addr_updates(true)
-        // Only the dialer and the table dial addresses that peers name, within their limits.
+        // Addresses that peers name are not cached for dials by libp2p. Only the dialer and the table
+        // dial them, within their limits.
         .with_cache_size(0);
     let gossip = gossipsub::ConfigBuilder::default()
         .validation_mode(ValidationMode::Strict)
@@ -152,7 +153,7 @@ fn behaviour(
         .heartbeat_interval(Duration::from_secs(3))
         // Equals the number of heartbeats for which a message is announced.
         .history_length(3)
-        // No peer can make this node dial others.
+        // Peer exchange is disabled, so that no peer can make this node dial others.
         .prune_peers(0)
         // The guard decides which messages are forwarded.
         .validate_messages()

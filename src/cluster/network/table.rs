@@ -84,12 +84,12 @@ impl ProviderTable {
         }
     }
 
-    /// Records if a head is connected.
+    /// Records whether a head is connected.
     pub(super) const fn set_has_head(&mut self, has_head: bool) {
         self.has_head = has_head;
     }
 
-    /// Returns true if a query may dial now.
+    /// Returns true if queries are allowed to dial now.
     fn may_query_dial(&self) -> bool {
         let n_connections = self.names.n_connections();
         n_connections == 0 || !self.has_head && n_connections < self.n_enough
@@ -115,7 +115,7 @@ impl ProviderTable {
         self.resting.get(&peer).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Returns those of the `addresses` that are allowed to be dialed.
+    /// Returns the `addresses` that are allowed to be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
         let farthest = self.names.farthest_peer();
         let mut chosen = Vec::new();

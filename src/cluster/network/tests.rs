@@ -9,7 +9,7 @@ use task::wait::until;
 
 use super::*;
 
-/// Time limit of each step. Generous, since the machine might be busy.
+/// Time limit of each step. It is generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(15);
 const MESSAGES: &str = "/test/message/1.0.0";
 const QUESTIONS: &str = "/test/question/1.0.0";
@@ -37,7 +37,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     }
 }
 
-/// Returns the swarm of a misbehaving worker that accepts no protocol of ours.
+/// Returns the swarm of a misbehaving worker that accepts none of this program's protocols.
 fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
     let guard = Guard::new(None, [], guard::ALLOWANCES);
@@ -119,7 +119,7 @@ async fn nodes_exchange_gossip_messages_and_requests() {
     });
     assert_eq!(gossip.await, (head.peer_id().clone(), Bytes::from_static(b"roll call")));
 
-    // Longer than yamux sends without the reader's consent.
+    // Longer than a yamux window, so that the message is complete only if it is read.
     let long = vec![b'x'; 1024 * 1024];
     worker.tell(head.peer_id(), MESSAGES, &long).await.unwrap();
     let received = next(&mut at_head, |event| match event {

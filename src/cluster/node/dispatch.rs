@@ -23,9 +23,9 @@ use crate::worker::Worker;
 use crate::{NodeContext, metrics};
 use content::Answer;
 
-/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which are
-/// counted separately. Further messages are dropped, and the heads that sent them time out. A worker
-/// admits fewer, so that it can refuse some.
+/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which
+/// are counted separately. Further messages are dropped, and the heads that sent them time out. A
+/// worker admits fewer messages, so that it can respond to the others with a refusal.
 const HANDLED_MAX: usize = 512;
 
 /// Maximum number of installations requested by all unnamed peers together. The rest is reserved for
@@ -44,7 +44,7 @@ pub(super) struct Dispatch {
     node_role: NodeRole,
     context: NodeContext,
     offers: Arc<Offers>,
-    /// True if a head executes for every peer.
+    /// True if the role is a head that executes requests of every peer.
     is_open: bool,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
@@ -161,7 +161,8 @@ impl Dispatch {
                     let was_worker = self.context.peers.is_worker(&peer);
                     self.context.peers.note_offer(&peer, Arc::clone(&offer));
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
-                        // The peer might have been sent an offer with slots before its role was known.
+                        // Before its role was known, the peer might have received an offer with slots,
+                        // which must be replaced.
                         self.offers.greet_worker(&peer);
                     }
                     if let Some(head) = self.node_role.head() {

@@ -30,17 +30,18 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// functions. It is longer because many workers send offers to each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// Maximum number of simultaneous sends, not counting slow ones.
+/// Maximum number of simultaneous sends, not counting slow sends.
 const PROMPT_MAX: usize = 256;
 
-/// Sends the offers of a node. Each receiver has a task, so that a stalled one delays no other.
+/// Sends the offers of a node. Each receiver has its own task, so that a stalled receiver does not
+/// delay the others.
 pub(super) struct Offers {
     context: NodeContext,
     node_role: NodeRole,
     subgroups: Vec<Subgroup>,
     /// Latest offer, without slots and attributes.
     latest: watch::Sender<Arc<Offer>>,
-    /// Receivers. Notifying one sends it an offer immediately.
+    /// Receivers. If a receiver's bell is notified, it gets an offer immediately.
     receivers: Mutex<HashMap<PeerId, Arc<Notify>>>,
     permits: Semaphore,
 }
@@ -107,7 +108,8 @@ impl Offers {
         }
     }
 
-    /// Stops sending offers to a peer that is disconnected. It needs a new one when it reconnects.
+    /// Stops sending offers to a disconnected peer. If it reconnects, [`Self::greet`] sends it the
+    /// latest offer, even if that is unchanged.
     pub(super) fn forget(&self, peer: &PeerId) {
         if let Some(bell) = self.receivers.lock().remove(peer) {
             bell.notify_one();
@@ -225,7 +227,7 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
 }
 
 /// Sends with one of `permits`. A slow send returns its permit early, so that stalled peers cannot use
-/// them up.
+/// up all permits.
 async fn limited<T>(permits: &Semaphore, sending: impl Future<Output = T>) -> T {
     let mut sending = std::pin::pin!(sending);
     let permit = permits.acquire().await;

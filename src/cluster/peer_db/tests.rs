@@ -6,7 +6,7 @@ use super::*;
 const ADDRESS: &str = "/ip4/10.0.0.1/tcp/9527";
 
 fn id(n: usize) -> PeerId {
-    // Base58 has no zero.
+    // The base58 alphabet has no digit 0.
     format!("12D3KooWpeer{}", (n + 1).to_string().replace('0', "A")).parse().unwrap()
 }
 

@@ -150,7 +150,7 @@ impl Executor {
         let host = match external {
             Some(mut external) => {
                 let program = external.program.clone();
-                // The node itself sets this variable.
+                // This variable is always allowed, since the node itself sets it.
                 external.variables.insert(PEER_ID.to_owned());
                 let no_workspace =
                     || io::Error::new(io::ErrorKind::InvalidInput, "it requires a workspace");
@@ -266,8 +266,8 @@ impl Executor {
         Ok(Some(result(finished)))
     }
 
-    /// Returns the number of additional functions that could run now. It is limited only for the runtime
-    /// in this process.
+    /// Returns the number of additional functions that could run now. The number is limited only for
+    /// the runtime in this process.
     pub(super) fn n_free(&self) -> usize {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),

@@ -4,8 +4,8 @@
 //! the module's path, flags, `--` and the arguments. The environment contains the request's variables
 //! and their names in `BLS_LIST_VARS`. Unlike in b7s, its environment is fixed apart from the request's
 //! variables that the operator allows (`environment.rs`). Its time and output are limited. It and all
-//! processes it started are killed when it exceeds the limits or the result is not needed any more. A
-//! log file is not passed on, since the caller could choose any file on this machine.
+//! processes it started are killed when it exceeds the limits or the result is not needed any more. The
+//! request's setting for a log file is ignored, since the caller could choose any file on this machine.
 //!
 //! If the program is this one under another name, the request's variables are not in its
 //! environment: it reads them from a file that a flag names. Other flags set the directory of
@@ -73,7 +73,7 @@ pub(super) struct External(Arc<ExternalParts>);
 #[derive(Debug)]
 struct ExternalParts {
     program: PathBuf,
-    /// True if the program is this one, which has additional flags.
+    /// True if the program is `triptych` itself, which has additional flags.
     is_own: bool,
     /// Directory of compiled code of this program; `None` to compile modules for each run.
     compiled_folder: Option<PathBuf>,
@@ -104,7 +104,8 @@ pub(super) enum ExternalError {
     Lost,
 }
 
-/// A process and its descendants. They can be killed until the exit of the process has been collected.
+/// A process and its descendants. They can be killed until the exit status of the process has been
+/// collected.
 #[derive(Debug, Clone)]
 struct ProcessGroup {
     pid: Pid,
@@ -183,7 +184,7 @@ impl External {
 }
 
 impl ExternalParts {
-    /// Prepares the process for a run, which must not start after the returned directory was dropped.
+    /// Prepares the process for a run. It must be started before the returned directory is dropped.
     /// Blocks.
     fn command(
         &self,
@@ -295,7 +296,7 @@ fn is_this_program(about: &fs::Metadata) -> bool {
     own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
 }
 
-/// Pipes to the standard streams of a process. There is none to its input if it gets no input.
+/// Pipes to the standard streams of a process. The first is `None` if the process gets no input.
 type Pipes = (
     Option<std::process::ChildStdin>,
     Option<std::process::ChildStdout>,
@@ -431,7 +432,7 @@ async fn read(
 }
 
 impl ProcessGroup {
-    /// Kills the process and its descendants. Does nothing once the exit of the process has been
+    /// Kills the process and its descendants. Does nothing once the exit status of the process has been
     /// collected, since its id might have been reused by then.
     fn kill(&self) {
         let is_gone = self.is_gone.lock();
@@ -440,10 +441,10 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until the process has exited and kills the processes it left behind. Returns the resources
-    /// it used. Blocks.
+    /// Waits until the process has exited and kills the descendants that it left behind. Returns the
+    /// resources that the process used. Blocks.
     fn wait(&self, child: Child) -> io::Result<ResUse> {
-        // `NOWAIT` keeps the process id reserved.
+        // `NOWAIT` keeps the process id reserved, so that the descendants can be killed by this id.
         waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
         self.kill();
         let mut is_gone = self.is_gone.lock();

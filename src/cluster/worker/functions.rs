@@ -88,7 +88,8 @@ impl Worker {
         }
     }
 
-    /// Records that function `id` ran for `head`, so that it is evicted later than unused ones.
+    /// Records that function `id` ran for `head`, so that it is evicted later than functions that never
+    /// ran.
     pub(super) fn note_run(&self, head: &PeerId, id: FunctionId) {
         let functions = &self.0.context.functions;
         let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
@@ -118,7 +119,7 @@ impl Worker {
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
-        // A peer that has just connected might not have identified itself yet.
+        // The author is asked even if its protocols are unknown, since it might have just connected.
         let is_source = speaking.contains(author) || peers.is_silent(author);
         let mut sources: Vec<PeerId> = is_source.then(|| author.clone()).into_iter().collect();
         let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));
@@ -182,7 +183,7 @@ impl Worker {
                 }
             }
         } else {
-            // Response to a peer that may not evict functions, as a sentence about the worker.
+            // The head shows this text after the worker's id.
             let message = "does not obey this head: see --obey and --boot-nodes".to_owned();
             EvictFunctionsResponse { code: Code::FORBIDDEN, message, ..report }
         };

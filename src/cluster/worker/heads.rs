@@ -35,7 +35,8 @@ use crate::network::line::{Frame, Frames, Incoming, Line};
 /// can hold a frame of up to 4 MiB that is being read. Further lines are closed immediately.
 pub(super) const LINES_MAX: u32 = 256;
 
-/// Maximum number of open lines of a head. It needs one, and a second one while it replaces the first.
+/// Maximum number of open lines of a head. A head needs one line, and a second line while it replaces
+/// the first.
 const LINES_OF_HEAD_MAX: usize = 4;
 
 /// Time for a head to close a line when its worker is stopping, so that the last responses arrive.
@@ -52,7 +53,7 @@ impl Worker {
         let Ok(_permit) = permit else {
             return debug!(peer = %head, "closed a line: there are too many");
         };
-        // Otherwise a single head could take the lines of all others.
+        // The number is limited, since otherwise a single head could take the lines of all others.
         let counted = self.0.lines.add(&head, |n_own, _| n_own < LINES_OF_HEAD_MAX);
         let Some(_counted) = counted else {
             return debug!(peer = %head, "closed a line: the head has too many");
@@ -163,8 +164,9 @@ const NAMED_CALLS_MAX: usize = 64;
 /// Maximum number of roll calls in progress of an unnamed author.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
-/// Maximum number of authors whose roll calls in the log are counted. Anyone can name any number of
-/// functions that do not exist. If there are more authors, the least recent one is dropped.
+/// Maximum number of authors for which the logged roll calls are counted. Logging is limited per
+/// author, since anyone can request functions that do not exist. If there are more authors, the count
+/// of the least recently active author is dropped.
 pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl Worker {
@@ -269,7 +271,7 @@ impl Worker {
         self.check_free(author)
     }
 
-    /// Tells a head of ours that this node will be ready once it has fetched the function.
+    /// Tells a head of this program that this node will be ready once it has fetched the function.
     async fn tell_fetching(&self, author: &PeerId, call: &RollCall) {
         if !self.0.context.peers.speaks(author, OFFER_PROTOCOL) {
             return;

@@ -26,8 +26,8 @@ pub(super) fn name(request_id: &str) -> String {
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the directories that executions of an earlier process left behind: all whose name begins with
-/// a UUID, as request ids do. Other directories might belong to someone else. Blocks.
+/// Removes the directories that executions of an earlier process left behind. Their names begin with a
+/// UUID, as request ids do. Other directories might belong to someone else. Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.
@@ -84,12 +84,13 @@ impl Drop for ScratchDir {
     }
 }
 
-/// Directories that this process has written. Directories of evicted functions are removed when the next
-/// one is written, unless a run still uses them.
+/// Directories that this process has written. Directories of evicted functions are removed when the
+/// next directory is written, unless a run still uses them.
 #[derive(Debug)]
 pub(super) struct FunctionDirs {
     workspace: PathBuf,
-    /// Written directories, by function. The reference count of each tells if a run uses it.
+    /// Written directories, by function. The reference count of a directory is higher while a run uses
+    /// it.
     written: Mutex<BTreeMap<FunctionId, Arc<()>>>,
 }
 

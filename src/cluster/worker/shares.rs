@@ -172,8 +172,8 @@ impl Shares {
         }
     }
 
-    /// Grants free places to waiting heads. Takes the lock guard to release it early: dropping the place
-    /// of a head that gave up locks the table again.
+    /// Grants free places to waiting heads. Releases the lock before it sends the places, since the
+    /// place of a head that gave up is dropped, which locks the table again.
     fn grant(&self, mut table: MutexGuard<'_, Holders>) {
         let mut waiting = std::mem::take(&mut table.waiting);
         let grants = waiting.serve(|head, standing| {
@@ -270,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn recent_strangers_reserve_at_most_half_of_the_slots_until_disconnected() {
         let shares = Shares::new(10);
-        // An id has no digit 0.
+        // Peer ids contain no digit 0, so these numbers are skipped.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
         let strangers: Vec<PeerId> = strangers.collect();
         // Each of them used a slot recently.

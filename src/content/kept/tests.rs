@@ -12,7 +12,7 @@ fn function(n: u32) -> Function {
 }
 
 fn stranger(n: usize) -> Requester {
-    // The digit 0 is not in the alphabet of peer ids.
+    // The base58 alphabet of peer ids has no digit 0.
     Requester::Peer(format!("12D3KooWstranger{n}").replace('0', "z").parse().unwrap())
 }
 

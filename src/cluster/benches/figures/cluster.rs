@@ -28,7 +28,7 @@ const WARM_WITHIN: Duration = Duration::from_mins(1);
 /// Interval at which the nodes of a cluster are checked.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// Distinguishes the directories of a run.
+/// Number of directories created so far, which makes their names unique.
 static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
 
 /// A directory that is removed when dropped.
@@ -59,7 +59,7 @@ pub(crate) struct Cluster {
     pub(crate) head: Process,
     pub(crate) workers: Vec<Process>,
     pub(crate) rest: SocketAddr,
-    /// REST APIs of all heads, beginning with [`Self::rest`].
+    /// Addresses of the REST APIs of all heads, beginning with [`Self::rest`].
     pub(crate) rests: Vec<SocketAddr>,
     /// Heads other than the first.
     other_heads: Vec<Process>,
@@ -78,8 +78,8 @@ impl Cluster {
         Self::start_with(nodes, n_workers, None).await
     }
 
-    /// Starts a head and `n_workers` workers that run functions by the program `runtime`, if it is
-    /// set.
+    /// Starts a head and `n_workers` workers, which run functions with the external program `runtime`
+    /// if it is set.
     pub(crate) async fn start_with(
         nodes: &Nodes,
         n_workers: usize,
@@ -138,7 +138,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Adds a worker of many slots that runs functions by `program`.
+    /// Adds a worker with many slots that runs functions with the external program `program`.
     pub(crate) async fn grow_slow(&mut self, program: &Path) -> Outcome<()> {
         let folder = self.folder.path().join("slow");
         let worker = self.nodes.slow_worker(&folder, &self.boot, program).await?;
@@ -163,7 +163,7 @@ impl Cluster {
         Client::connect(self.rest).await?.upload(name, module).await
     }
 
-    /// Uploads hello to the head and returns the request that runs it on `n_nodes`.
+    /// Uploads the function `hello` to the head and returns the request that runs it on `n_nodes`.
     pub(crate) async fn hello(&self, n_nodes: usize) -> Outcome<Request> {
         let module = wat::parse_str(HELLO)?;
         let function = self.add("hello.wasm", &module).await?;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::Outcome;
 
-/// Number of functions in the module. With [`N_STEPS`] each, it has 1 MiB.
+/// Number of functions in the module. With [`N_STEPS`] steps in each function, the module has 1 MiB.
 const N_FUNCTIONS: usize = 595;
 /// Number of steps of each function.
 const N_STEPS: usize = 50;

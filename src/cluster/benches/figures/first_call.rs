@@ -15,7 +15,7 @@ use crate::nodes::Nodes;
 /// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;
 
-/// Maximum duration of a call without its compilations: of the roll call, fetching and the run.
+/// Maximum total duration of the roll call, fetching and the run. The time to compile is not included.
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// Calls a function of 1 MiB on all workers as soon as the head has it.

@@ -53,7 +53,7 @@ const SMALL_SHARE_MIN: f64 = 0.9;
 
 /// Maximum time until a client learns that its head was killed.
 const ERROR_WITHIN: Duration = Duration::from_secs(1);
-/// Maximum time from then until all slots serve the other head.
+/// Maximum time after this error until all slots serve the other head.
 const FREE_WITHIN: Duration = Duration::from_secs(3);
 /// Number of workers with slots held by the killed head.
 const N_WORKERS_HELD: usize = 2;
@@ -62,10 +62,11 @@ const STEP_WITHIN: Duration = Duration::from_secs(30);
 /// Interval of checks.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 
-/// Records its request and runs for long, or greets immediately if it gets no request.
+/// External runtime that records its request and runs for long, or prints a greeting immediately if it
+/// gets no request.
 const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
 
-/// Sleeps for [`RUN`] by `poll_oneoff` and greets.
+/// Module that sleeps for [`RUN`] by `poll_oneoff` and prints a greeting.
 const SLEEPER: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
@@ -203,7 +204,7 @@ async fn one_client(
     loop {
         let began = Instant::now();
         let answer = timeout_at(end, client.ask(&request)).await;
-        // A request that was interrupted at the end has waited too.
+        // A request that was interrupted at the end counts with its wait so far.
         served.longest_wait = served.longest_wait.max(began.elapsed().saturating_sub(RUN));
         let Ok(answer) = answer else { return Ok(served) };
         let is_counted = counted_from <= Instant::now();
@@ -217,7 +218,7 @@ async fn one_client(
     }
 }
 
-/// Kills a head that fills all slots.
+/// Kills a head that uses all slots, and measures when another head can use them.
 pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
     let program = folder.path().join(RUNTIME_NAME);

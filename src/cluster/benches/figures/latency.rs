@@ -39,7 +39,7 @@ const LARGE_TO_FEW_MAX: f64 = 2.0;
 /// Maximum latency with 50 nodes, as a multiple of the latency with one node.
 const MANY_TO_ONE_MAX: f64 = 20.0;
 
-/// Compares warm hello on one node with the echo.
+/// Compares the latency of `hello` on one node, without a roll call, with that of the echo.
 pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     let mut echo = echo::Client::start().await?;
     let cluster = Cluster::start(nodes, 1).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_TO_ECHO_MAX))
 }
 
-/// Compares warm hello on 50 nodes with hello on one.
+/// Compares the latency of `hello` on 50 nodes, without a roll call, with that on one node.
 pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;
@@ -98,7 +98,7 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     ))
 }
 
-/// Compares warm hello on one of 300 nodes with hello on one of three.
+/// Compares the latency of `hello` on one of 300 nodes, without a roll call, with that on one of three.
 pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_FEW).await?;
     let hello = cluster.hello(1).await?;

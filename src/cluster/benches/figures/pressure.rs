@@ -95,7 +95,7 @@ pub(crate) async fn stopped(nodes: &Nodes) -> Outcome<Row> {
     ))
 }
 
-/// Runs hello on all of many workers that have just joined.
+/// Runs `hello` on all of many workers that have just joined.
 pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, N_JOINED).await?;
     let hello = cluster.hello(N_JOINED).await?;

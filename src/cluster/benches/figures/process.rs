@@ -73,12 +73,12 @@ impl Process {
         Ok(line.ok_or("part exited before it responded")?)
     }
 
-    /// Kills the process and waits until it has exited.
+    /// Kills the process, waits until it has exited, and drops the handle.
     pub(crate) async fn kill(mut self) -> Outcome<()> {
         self.end().await
     }
 
-    /// Kills the process and drops it.
+    /// Kills the process and waits until it has exited.
     pub(crate) async fn end(&mut self) -> Outcome<()> {
         Ok(self.child.kill().await?)
     }

@@ -90,7 +90,8 @@ pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -
     Ok(Row::new(&name, value, "all responses correct", tally.wrong == 0))
 }
 
-/// Sends one request in each interval `between`, or immediately while behind.
+/// Sends one request in each interval `between`. After a slow response, sends the overdue requests
+/// immediately.
 async fn one_client(
     rest: std::net::SocketAddr,
     request: Request,

@@ -96,7 +96,7 @@ impl fmt::Display for HeadUsage {
 }
 
 async fn held(head: &mut Process) -> Outcome<HeadUsage> {
-    // The threads of another program's head can be counted, at least.
+    // The tasks of another program's head cannot be counted, only its threads.
     let n_tasks = head.n_tasks().await?.unwrap_or_default();
     Ok(HeadUsage { usage: head.usage()?, n_tasks })
 }

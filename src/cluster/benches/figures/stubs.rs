@@ -52,7 +52,7 @@ const CORE_SHARE_MAX: f64 = 0.25;
 const BYTES_PER_WORKER_MAX: u64 = 160 * 1024;
 /// Maximum time until all workers have reconnected to the restarted head.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum mean number of connections that a worker opens until then.
+/// Maximum mean number of connections that a worker opens until all workers have reconnected.
 const CONNECTS_MAX: f64 = 3.0;
 
 /// Counts of the stubs of a process.
@@ -63,8 +63,8 @@ struct Counts {
     n_connects: AtomicUsize,
 }
 
-/// Runs the number of workers in the environment. For each line of input, writes the number of
-/// workers that offer slots and the number of connections that were opened.
+/// Runs as many workers as an environment variable specifies. For each line of input, writes the number
+/// of workers that offer slots and the number of connections that were opened.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let (group, counts) = (Group::default(), Arc::new(Counts::default()));
     let n_stubs: usize = env::var(SLOTS)?.parse()?;

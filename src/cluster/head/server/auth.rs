@@ -1,10 +1,10 @@
 //! Access control.
 //!
 //! If there is a token, every request must carry it, except for health checks and, if the operator
-//! trusts them, requests from programs on this machine. Without a token, other machines can read and use
-//! the endpoints of document 1 that change something. All other changes are reserved for programs on
-//! this machine, as [`web::host_names`] recognizes them. Requests without a token need a known host
-//! name.
+//! trusts them, requests from programs on this machine. If there is no token, other machines can read
+//! everything, and change something only through the endpoints of document 1. All other changes are
+//! reserved for programs on this machine, as [`web::host_names`] recognizes them. Requests without a
+//! token need a known host name.
 
 use std::future::Future;
 use std::str::FromStr;
@@ -66,14 +66,15 @@ pub(super) fn is_by_operator(request: &Request) -> bool {
     request.extensions().get::<ByOperator>().is_some()
 }
 
-/// Passes a request on if its sender may make it.
+/// Passes a request on if its sender has permission.
 pub(super) fn check(
     options: &RestOptions,
     mut request: Request,
     next: Next,
 ) -> impl Future<Output = Response> + use<> {
     let permitted = permitted(options, &request);
-    // If there is a token, a request that is permitted carries it or is trusted.
+    // If this head has a token, a permitted request contains the token or comes from this machine, so
+    // it is the operator's. Health checks are an exception, but ignore the mark.
     if permitted.is_ok() && (options.token.is_some() || options.hosts.is_local(&request)) {
         request.extensions_mut().insert(ByOperator);
     }

@@ -88,7 +88,7 @@ fn without_nulls(value: Value) -> Value {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
             Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
         }
-        // An element of a list cannot be omitted.
+        // Null elements of a list remain, since only fields can be omitted.
         Value::Array(values) => Value::Array(values.into_iter().map(without_nulls).collect()),
         other => other,
     }

@@ -34,7 +34,7 @@ impl RestError {
     );
     /// The request does not contain an id.
     pub(super) const MISSING_ID: Self = Self::new(StatusCode::BAD_REQUEST, "missing request ID");
-    /// No such execution is remembered. Existing heads respond without a body.
+    /// No such execution is remembered. The body is empty, as that of existing heads.
     pub(super) const UNKNOWN_RESULT: Self = Self::new(StatusCode::NOT_FOUND, "");
     /// No such execution is remembered.
     pub(super) const UNKNOWN_EXECUTION: Self =

@@ -1,5 +1,5 @@
-//! `/api/v1/executions` lists executions, `/{id}` below it shows or cancels one, and
-//! `/api/v1/events` follows the cluster as server-sent events.
+//! `/api/v1/executions` lists executions, `/api/v1/executions/{id}` describes or cancels one, and
+//! `/api/v1/events` sends the events of the cluster (server-sent events).
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -172,8 +172,8 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
     };
     let cid = id.map(|id| id.to_string()).unwrap_or_default();
     let subgroup = subgroup(request.group(), &mut errors);
-    // b7s workers look for a CID at its usual address. Workers of ours fetch the content from
-    // anywhere.
+    // b7s workers download the function from the usual address for its CID. Workers of this program
+    // also fetch it from peers and gateways.
     let manifest_url = if uri.is_empty() { content::usual_address(&cid) } else { uri.clone() };
     let function = InstallFunction { manifest_url, cid, pinned: false };
     if errors.is_empty() { Ok((function, subgroup)) } else { Err(errors) }

@@ -1,5 +1,5 @@
-//! `/api/v1/nodes` lists the nodes that a head knows, itself first. `/{id}` below it is one of
-//! them, which `PATCH` cordons, drains, approves or refuses.
+//! `/api/v1/nodes` lists the nodes that a head knows, beginning with the head. `GET /api/v1/nodes/{id}`
+//! describes one node, and `PATCH` cordons, drains, approves or refuses it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -147,7 +147,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
     let _one = granted(take(&slots, want(1)));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
-    // The offer does not count the runs of this head.
+    // The worker now offers both slots, including the slot that runs the order of this head.
     slots.note_offer(&id(1), offer(2, 2));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other run is complete");
 }

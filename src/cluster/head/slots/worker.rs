@@ -22,7 +22,8 @@ pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 /// pause, one order tests the worker.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// Maximum number of functions remembered per worker, for run times and for `learned` functions each.
+/// Maximum number of functions remembered per worker. It applies separately to run times and to
+/// `learned` functions.
 const FUNCTIONS_MAX: usize = 256;
 
 /// A worker that misses this many pings gets no work until it answers one.
@@ -33,11 +34,11 @@ const PINGS_MISSED_MAX: u32 = 2;
 pub(super) struct WorkerState {
     /// Latest offer and its time.
     pub(super) offer: Option<(Arc<NodeOffer>, Instant)>,
-    /// Functions that it has run for this head, possibly under another id than it offers.
+    /// Functions that the worker has run for this head. It might offer them under other ids.
     pub(super) learned: BTreeSet<FunctionId>,
     /// Orders that this head gave the worker, by number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,
-    /// Number of its latest lease.
+    /// Number of the worker's latest lease.
     pub(super) last_turn: u64,
     run_times: BTreeMap<FunctionId, Measured>,
     /// Number of results so far. Results that agreed with a majority count several times.
@@ -57,7 +58,8 @@ struct Measured {
     is_cold: bool,
 }
 
-/// A pause during which a worker gets no work. It doubles each time in a row.
+/// A pause during which a worker gets no work. Each consecutive pause is twice as long as the previous
+/// one.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pause {
     n_in_row: u32,
@@ -137,13 +139,13 @@ impl WorkerState {
         self.n_pings > 0 || self.running.values().any(|(_, since)| now - *since > age)
     }
 
-    /// Records a ping. Returns true if the worker has just missed too many.
+    /// Records that a ping was sent. Returns true if the worker has just missed too many pings.
     pub(super) fn note_ping(&mut self) -> bool {
         self.n_pings = self.n_pings.saturating_add(1);
         self.n_pings == PINGS_MISSED_MAX + 1
     }
 
-    /// Records the answer to a ping. Returns true if the worker had missed too many.
+    /// Records the answer to a ping. Returns true if the worker had missed too many pings before.
     pub(super) fn note_pong(&mut self) -> bool {
         std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
@@ -196,13 +198,12 @@ impl WorkerState {
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {
             None => self.n_answers.saturating_add(1),
-            // A result that agreed with the majority is worth this many results without a majority.
+            // A result that agreed with the majority counts like four results without a majority.
             Some(true) => self.n_answers.saturating_add(4),
-            // The number of results is divided by this if a result contradicts the majority.
+            // A result that contradicts the majority reduces the number to a quarter.
             Some(false) => self.n_answers / 4,
         };
-        // Maximum number of results that count. A worker stays trusted once it has a quarter of this
-        // number.
+        // The number is limited, so that a worker stays trusted once it has a quarter of the maximum.
         self.n_answers = self.n_answers.min(1024);
     }
 
@@ -216,7 +217,7 @@ impl WorkerState {
         // If several orders given at about the same time fail, they count once.
         if self.silent.is_over(now) {
             self.silent.extend(now, SILENT_FOR);
-            // The number of results is divided by this if a response is missing.
+            // A missing response halves the number of results.
             self.n_answers /= 2;
         }
     }

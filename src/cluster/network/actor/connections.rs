@@ -53,8 +53,8 @@ impl Established {
 /// several addresses. A dial can take this long.
 const YOUNG_FOR: Duration = Duration::from_secs(10);
 
-/// The silent peers of one host can have all connections divided by this. An honest peer sends a valid
-/// message within a few round trips.
+/// The silent peers of one host can use at most the total number of connections divided by this. An
+/// honest peer is silent only for a few round trips, until it sends a valid message.
 const SILENT_HOST_PART: usize = 10;
 
 /// Minimum limit of silent connections per host, for workers that start together on one machine.

@@ -126,8 +126,8 @@ impl Actor {
         }
     }
 
-    /// Records the protocols of `peer`. Returns true if it is a head: all our nodes speak the protocols
-    /// of messages, but only workers accept lines.
+    /// Records the protocols of `peer`. Returns true if it is a head of this program: heads speak the
+    /// protocols of messages like every node, but only workers accept lines.
     fn note_protocols(&mut self, peer: PeerId, protocols: &[StreamProtocol]) -> bool {
         let Protocols { messages, lines, .. } = self.protocols;
         let speaks = |name: &&str| protocols.iter().any(|spoken| spoken.as_ref() == *name);
@@ -141,7 +141,7 @@ impl Actor {
         is_head
     }
 
-    /// Tells the rendezvous and the table if a head is connected.
+    /// Tells the rendezvous and the table whether a head is connected.
     pub(super) fn note_heads(&mut self) {
         let has_head = !self.heads.is_empty();
         self.rendezvous.set_has_head(has_head, Instant::now());
@@ -183,7 +183,7 @@ impl Actor {
         if !is_stranger || !self.rendezvous.invite(network.num_peers() + n_dialed) {
             return;
         }
-        // The query that found it still has its addresses.
+        // No addresses are passed, since the query that found the peer still has them.
         match self.dial(peer, None) {
             Ok(()) => debug!(%peer, "dialing a peer of a subscribed topic"),
             Err(error) => debug!(%peer, %error, "failed to dial a peer of a subscribed topic"),

@@ -75,7 +75,7 @@ async fn head_that_relays_gossip_of_strangers_is_not_banned() {
 #[tokio::test]
 async fn idle_sockets_do_not_prevent_joining() {
     let group = Group::default();
-    // Fewer connections than idle sockets.
+    // The limit of connections is lower than the number of idle sockets.
     let mut options = options(vec![]);
     options.connectivity.connections = Some(ConnectionBounds::around(10));
     let (head, mut at_head) = Network::start(&group, options).await.unwrap();

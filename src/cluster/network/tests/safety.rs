@@ -87,7 +87,7 @@ async fn peer_that_repeats_malformed_messages_is_banned() {
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
     receive_message(&mut guarded.events, guarded.bad.peer_id()).await;
     for _ in 0..10 {
-        // The reader of a malformed message does the same.
+        // The code that reads messages makes this call for each malformed message.
         guarded.node.blame(guarded.bad.peer_id());
     }
     guarded.ends_with_bad_cut_off().await;

@@ -83,7 +83,7 @@ impl Reaction {
     }
 }
 
-/// Returns what the head knows of an execution.
+/// Returns the head's record of an execution.
 pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
     let path = format!("/api/v1/executions/{}", request_id.as_str().unwrap());
     let (status, execution) = get(cluster.head.api_address().unwrap(), &path).await;

@@ -24,7 +24,7 @@ struct Forwarder {
 struct Traffic {
     /// Bytes from the dialing side.
     n_sent: AtomicUsize,
-    /// Number of these from which no data is forwarded in the other direction.
+    /// Number of these bytes after which no data is forwarded in the other direction.
     n_answered: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl Forwarder {
         Self { port, traffic }
     }
 
-    /// Returns the address of `node` through this proxy.
+    /// Returns the address of `node` through this forwarder.
     fn address(&self, node: &Node) -> String {
         format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", self.port, node.peer_id())
     }
@@ -99,7 +99,7 @@ async fn worker_of(cluster: &Cluster, addresses: &[String]) -> Node {
     Node::start(options, &cluster.group, Clock::system()).await.unwrap()
 }
 
-/// Returns what `head` knows of a worker.
+/// Returns the state of a worker that `head` has recorded.
 fn find_peer(head: &Node, worker: &PeerId) -> Result<Peer, &'static str> {
     let mut peers = head.head().unwrap().peers().into_iter();
     peers.find(|(id, _)| id == worker).map(|(_, peer)| peer).ok_or("unknown")

@@ -14,9 +14,9 @@ use tracing::{Event, Metadata, Subscriber, span};
 use super::executions::{Reaction, answering_within, impostor, offered};
 use super::*;
 
-/// Records events of this crate at level info and above with their target and fields, by thread.
-/// One for all tests, since a callsite that is first used while another recorder is installed may
-/// never reach this one.
+/// Records events of this crate at level info and above with their target and fields, by thread. All
+/// tests share one recorder, since a callsite that is first used while another recorder is installed
+/// might never reach this one.
 struct Recorders;
 
 struct Fields(BTreeMap<String, Value>);

@@ -66,8 +66,8 @@ async fn event_stream_contains_the_events_of_an_execution() {
     let joined = next().await.unwrap();
     assert_eq!((&joined["event"], &joined["peer_id"]), (&json!("peer_joined"), &json!(worker)));
     let answer = cluster.execute(request(&hello, 1)).await;
-    // The worker might offer its slot before it reports. It might have compiled the function before the
-    // order.
+    // These events are optional: the worker might offer its slot before it reports, or have compiled
+    // the function before the order.
     let is_optional = |event: &Value| {
         ["reported", "compiling", "compiled"].contains(&event["event"].as_str().unwrap())
     };
@@ -143,7 +143,8 @@ async fn token_is_required_locally_unless_loopback_is_trusted() {
             (bearing("wrong-horse"), near),
             (bearing("correct-horse"), 200),
         ] {
-            // A proxy that adds no header uses HTTP/1.0.
+            // A request over HTTP/1.0 needs the token, since it might come from a proxy that adds no
+            // header.
             let over_proxy = if headers.contains("correct-horse") { want } else { 401 };
             for (version, want) in [("1.0", over_proxy), ("1.1", want)] {
                 let head = format!("GET /api/v1/nodes HTTP/{version}\r\n{headers}");

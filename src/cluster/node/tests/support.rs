@@ -16,7 +16,7 @@ use crate::network::Event;
 use crate::worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT};
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
-/// Time limit of each step. Generous, since the machine might be busy.
+/// Time limit of each step. It is generous, since the machine might be busy.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// Prints a greeting.
@@ -172,12 +172,12 @@ impl Cluster {
         answer
     }
 
-    /// Starts a bare peer that is connected to the head.
+    /// Starts a peer without a role that is connected to the head.
     pub(super) async fn stranger(&self) -> (Network, mpsc::Receiver<Event>) {
         self.stranger_of(&self.head).await
     }
 
-    /// Starts a bare peer that is connected to `node`.
+    /// Starts a peer without a role that is connected to `node`.
     pub(super) async fn stranger_of(&self, node: &Node) -> (Network, mpsc::Receiver<Event>) {
         let options = NetworkOptions {
             identity: Identity::random(),

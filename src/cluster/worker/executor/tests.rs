@@ -15,7 +15,7 @@ const ENDLESS: &str = r#"(module (memory (export "memory") 2)
     (func (export "_start") (loop $on (br $on)))
     (func (export "other")))"#;
 
-/// Creates the file "a" in its directory or traps.
+/// Module that creates the file "a" in its directory or traps.
 const KEEPS_A_FILE: &str = r#"(module
     (import "wasi_snapshot_preview1" "path_open"
         (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))

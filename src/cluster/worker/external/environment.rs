@@ -50,7 +50,7 @@ pub(in crate::worker) enum VariableError {
 /// Checks the form of the request's variables.
 ///
 /// # Errors
-/// [`VariableError`] for the first invalid one.
+/// [`VariableError`] for the first invalid variable.
 pub(super) fn check(variables: &BTreeMap<String, String>) -> Result<(), VariableError> {
     for (name, value) in variables {
         if !is_plain(name) {

@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
     fuel: None,
 };
 
-/// Time limit of each step. Generous, since the machine might be busy.
+/// Time limit of each step. It is generous, since the machine might be busy.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// A shell script as a runtime, with its workspace.
