@@ -110,8 +110,8 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     };
     let id = worker.peer_id().to_string();
     let report = |functions: usize, bytes: u64, left: usize| json!({"nodes": [{"peer_id": id, "functions": functions, "bytes": bytes, "left": left}]});
-    // The installation might still be on its way to the worker, so this is repeated until the function
-    // is pinned.
+    // The installation of `show`, which the worker pins, might still be in progress, so the eviction is
+    // repeated.
     until(WITHIN, || async {
         let all = evict(json!({"all": true})).await.1;
         if has(&hello) || !has(&show) { Err(all) } else { Ok(()) }
