@@ -8,8 +8,8 @@ use crate::{Inference, InferenceError, Result, blocking};
 /// Prefix of all names.
 const PREFIX: &str = "triptych_inference_";
 
-/// Bounds of the histograms, in seconds: from an epoch of a few workers to one of a thousand on a
-/// busy disk.
+/// Bucket bounds of the histograms, in seconds. They range from an epoch with a few workers to an epoch
+/// with a thousand on a busy disk.
 const STEP_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 web::metrics! {
@@ -36,7 +36,7 @@ pub(crate) fn new() -> Metrics {
     metrics
 }
 
-/// Returns the outcome label of a submission.
+/// Returns the value of the `outcome` label for a submission.
 pub(crate) const fn outcome(submitted: &Result<()>) -> &'static str {
     match submitted {
         Ok(()) => "taken",

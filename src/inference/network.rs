@@ -1,8 +1,9 @@
-//! Topics and epochs of a network: submissions and scheduled steps.
+//! Topics and epochs of a network.
 //!
-//! [`topic`] and [`epoch`] define the settings and the schedule, [`submission`] validates payloads,
-//! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`] executes due
-//! steps. [`backtest`] replays a topic over past rows. [`signer`] signs values for consumer contracts.
+//! [`topic`] defines the settings and [`epoch`] the schedule. [`submission`] validates payloads. When a
+//! window ends, [`selection`] chooses the active actors and [`close`] combines their submissions.
+//! [`learned`] learns from losses. [`runner`] executes all steps when they are due. [`backtest`]
+//! replays a topic over past rows. [`signer`] signs values for consumer contracts.
 
 pub mod addresses;
 pub mod backtest;

@@ -1,9 +1,10 @@
 //! Addresses of actors, `allo1…`: bech32 of 20 bytes, as on the chain.
 //!
-//! The address of a node is the hash of its public key, as computed by the chain's software for that
-//! kind of key. API keys are shared secrets without a public key, so the address of a key is a hash of
-//! its id. Built-in forecasters, datasets and models have hashes of their names. These addresses cannot
-//! sign for the chain. Different prefixes distinguish the kinds.
+//! The address of a node is the hash of its public key, as the chain's software computes it for that
+//! kind of key. API keys have no public key, so the address of an API key is a hash of its id. The
+//! addresses of built-in forecasters, datasets and models are hashes of their names. Without a key
+//! pair, these addresses cannot sign anything on the chain. A different prefix for each kind keeps the
+//! hashed texts distinct.
 
 use bech32::primitives::decode::CheckedHrpstring;
 use bech32::{Bech32, Hrp};
@@ -18,20 +19,21 @@ const PREFIX: &str = "allo";
 /// Number of bytes of a hash in an address, as on the chain.
 const ADDRESS_BYTES: usize = 20;
 
-/// Start of the id of a node with an Ed25519 key: an identity multihash of 36 bytes. Its message has the
-/// kind of the key in field 1 and the key in field 2.
+/// Start of the id of a node with an Ed25519 key: the head of an identity multihash of 36 bytes and of
+/// the protobuf message in it, which has the kind of the key in field 1 and the key in field 2.
 const ED25519: &[u8] = &[0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
-/// Start of the id of a node with a compressed secp256k1 key.
+/// Start of the id of a node with a compressed secp256k1 key, in the same format as [`ED25519`].
 const SECP256K1: &[u8] = &[0x00, 0x25, 0x08, 0x02, 0x12, 0x21];
 
-/// Start of the id of a node with a longer public key: its SHA-256 follows.
+/// Start of the id of a node with a longer public key: the head of a multihash with the SHA-256 of the
+/// key.
 const SHA256: &[u8] = &[0x12, 0x20];
 
-/// Returns the address of the cluster's worker `peer` from the public key in its id: RIPEMD-160 of
-/// SHA-256 for a secp256k1 key, the first 20 bytes of SHA-256 for an Ed25519 key. For other keys, the id
-/// contains only the SHA-256, of which the first 20 bytes are used. Texts that are not ids of nodes are
-/// hashed.
+/// Returns the address of the cluster's worker `peer`. It is a hash of the public key in its id:
+/// RIPEMD-160 of SHA-256 for a secp256k1 key, and the first 20 bytes of SHA-256 for an Ed25519 key. For
+/// other keys, the id contains only the key's SHA-256, and the address is the first 20 bytes of that.
+/// If `peer` is not a valid id, the text itself is hashed.
 pub fn of_peer(peer: &PeerId) -> Address {
     let id = bs58::decode(peer.as_str()).into_vec().unwrap_or_default();
     let key =
@@ -47,20 +49,19 @@ pub fn of_peer(peer: &PeerId) -> Address {
     }
 }
 
-/// Returns the address of the built-in forecaster `name`: bech32 of the first 20 bytes of the
-/// SHA-256 of `forecaster:name`.
+/// Returns the address of the built-in forecaster `name`: bech32 of the first 20 bytes of the SHA-256
+/// of the text `forecaster:name`.
 pub fn of_forecaster(name: &str) -> Address {
     of_text(&format!("forecaster:{name}"))
 }
 
-/// Returns the address with which the dataset `name` reports losses, computed from `reputer:name`.
+/// Returns the address of the reputer for the dataset `name`, computed from the text `reputer:name`.
 pub fn of_reputer(name: &str) -> Address {
     of_text(&format!("reputer:{name}"))
 }
 
-/// Returns the address of the API key with id `key` in the service's accounts, computed from
-/// `key:id`, or from `key:id/model` for one of its models. It does not change if the key is
-/// renewed.
+/// Returns the address of the API key with the id `key`, computed from the text `key:id`, or from
+/// `key:id/model` if the key submits for a model. The address does not change if the key is renewed.
 pub fn of_key(key: i64, model: Option<&str>) -> Address {
     match model {
         Some(model) => of_text(&format!("key:{key}/{model}")),
@@ -68,13 +69,13 @@ pub fn of_key(key: i64, model: Option<&str>) -> Address {
     }
 }
 
-/// Returns the address of the model `name` of a predictor or a backtest, computed from
+/// Returns the address of the model `name` of a predictor or a backtest, computed from the text
 /// `model:name`.
 pub fn of_model(name: &str) -> Address {
     of_text(&format!("model:{name}"))
 }
 
-/// Error of a text that is not an address of this chain.
+/// Error for a text that is not an address of this chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not an address: expected `allo1` and 38 letters and digits with a valid checksum"
@@ -87,7 +88,7 @@ pub struct UnknownAddressError {
 /// Parses an address and verifies its checksum.
 ///
 /// # Errors
-/// [`UnknownAddressError`] if it is invalid.
+/// [`UnknownAddressError`] if `text` is not a valid address of this chain.
 pub fn checked(text: &str) -> Result<Address, UnknownAddressError> {
     let is_ours = CheckedHrpstring::new::<Bech32>(text).is_ok_and(|address| {
         address.hrp().as_str() == PREFIX && address.byte_iter().len() == ADDRESS_BYTES
@@ -123,12 +124,13 @@ mod tests {
 
     #[test]
     fn node_has_the_address_of_its_public_key() {
-        // Generator of the curve. Wallets of the chain compute the same address.
+        // The public key is the generator of the curve, for which wallets of the chain compute the same
+        // address.
         let generator = "16Uiu2HAm3cuhhRL2msUuLF62KRSfneFDx94RsuouyW25Ho42cFMq";
         check(generator, "751e76e8199196d454941c45d1b3a323f1433bd6");
         let address = of_peer(&generator.parse().unwrap());
         assert_eq!(address.as_str(), "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp");
-        // First key of the test vectors of RFC 8032.
+        // The public key is the first of the test vectors in RFC 8032.
         check(
             "12D3KooWQK1wnefoLrcVHbbnf5tLzbopUd3K3bFAoJpA7YJgL5pV",
             "21fe31dfa154a261626bf854046fd2271b7bed4b",

@@ -1,7 +1,8 @@
-//! Backtests: epochs of a topic over past rows, as fast as they can be computed.
+//! Backtests: epochs of a topic that are computed from past rows without waiting for their time.
 //!
-//! In each epoch, the models see only rows up to its timestamp. Their predictions are combined like
-//! other submissions. They are learned from when the rows reach the horizon.
+//! In each epoch, the models see only the rows up to the epoch's timestamp. Their predictions are
+//! combined in the same way as submissions. The network learns from an epoch when the visible rows
+//! reach the epoch's horizon.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::network::submission::{Payload, Submission, with_labels};
 use crate::network::topic::{Topic, Truth};
 use crate::network::upstream::{Cause, FlatRow};
 
-/// Prediction of a worker of a model.
+/// Prediction by one of a model's workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
     /// Address of the actor on the chain.
@@ -44,10 +45,11 @@ pub trait Model: Send + Sync {
     /// Returns the name of the model.
     fn name(&self) -> &str;
 
-    /// Predicts from `rows`, oldest first. A model can predict for several workers.
+    /// Predicts from `rows`, which are sorted from oldest to newest. A model can return predictions of
+    /// several workers.
     ///
     /// # Errors
-    /// [`Cause`] if it has no prediction this time.
+    /// [`Cause`] if the model has no prediction for these rows.
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause>;
 }
 
@@ -59,13 +61,13 @@ pub struct Backtest {
     pub topic: Topic,
     /// Models that predict in each epoch.
     pub models: Vec<Arc<dyn Model>>,
-    /// Interval between epochs, in the rows' time.
+    /// Interval between epochs, in terms of the rows' timestamps.
     pub every: Duration,
     /// Number of rows that a model sees.
     pub n_rows: usize,
 }
 
-/// Error of a backtest.
+/// Reason why a backtest cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BacktestError {
@@ -104,20 +106,21 @@ pub struct ActorResult {
     pub name: String,
     /// Role of the actor.
     pub role: Role,
-    /// Number of epochs with the actor that were learned from.
+    /// Number of epochs with the actor from which the network learned.
     pub n_epochs: u64,
-    /// Rank in its role, or `None` with too few epochs, as on the leaderboard.
+    /// Rank among the actors of the same role, or `None` if the actor has too few epochs to be ranked,
+    /// as on the leaderboard.
     pub rank: Option<u64>,
-    /// Mean loss in the epochs that all ranked actors have in common, or in all its epochs if it is
-    /// not ranked.
+    /// Mean loss in the epochs that all ranked actors have in common, or in all epochs of the actor if
+    /// the actor is not ranked.
     pub mean_loss: f64,
-    /// Mean of the same losses, not logarithmic.
+    /// Mean of the same losses before the logarithm.
     pub mean_plain_loss: f64,
-    /// Weight in the last combined value.
+    /// Weight of the actor in the last combined value.
     pub share: f64,
     /// Final regret.
     pub regret: f64,
-    /// Final moving average of its scores.
+    /// Moving average of the actor's scores at the end.
     pub score: f64,
 }
 
@@ -126,23 +129,24 @@ pub struct ActorResult {
 pub struct Report {
     /// Number of epochs that closed with a bundle.
     pub n_closed: u64,
-    /// Number of epochs that were learned from.
+    /// Number of epochs from which the network learned.
     pub n_learned: u64,
     /// Number of epochs without predictions.
     pub n_empty: u64,
-    /// Number of failures and last error of each model.
+    /// Number of failures and latest error of each model that failed, by name.
     pub failures: BTreeMap<String, (u64, String)>,
     /// Mean loss of the combined value.
     pub combined_loss: f64,
     /// Mean loss of the naive value.
     pub naive_loss: f64,
-    /// Losses by epoch, not logarithmic.
+    /// Losses of each epoch before the logarithm.
     pub epochs: Vec<EpochLosses>,
-    /// Fraction of ground truths within the outer percentiles, 0 to 1, or `None` for several labels.
+    /// Share of epochs with a ground truth between the outermost percentiles, 0 to 1, or `None` for a
+    /// topic with several labels.
     pub coverage: Option<f64>,
     /// Number of epochs that all ranked actors have in common.
     pub n_common_epochs: u64,
-    /// Results of the actors: inferers first, by rank.
+    /// Results of all actors: inferers by rank, then forecasters by rank.
     pub actors: Vec<ActorResult>,
 }
 
@@ -158,7 +162,7 @@ struct Pending {
 #[derive(Default)]
 struct Replayed {
     report: Report,
-    /// Epochs that were learned from, oldest first.
+    /// Epochs from which the network learned, oldest first.
     history: Vec<HistoryEpoch>,
     losses: VecDeque<(BlockHeight, Losses)>,
     names: BTreeMap<Address, String>,
@@ -168,11 +172,12 @@ struct Replayed {
 }
 
 impl Backtest {
-    /// Runs the epochs from `from` on over `rows`, which are sorted by timestamp. Rows before
-    /// `from` are visible to the first epochs. Calls `progress` after each epoch. Cancel-safe.
+    /// Computes the epochs since `from`. `rows` must be sorted by timestamp. Models also see rows
+    /// before `from`. Calls `progress` after each epoch. Cancel-safe.
     ///
     /// # Errors
-    /// [`BacktestError`] if it cannot continue. Failing models are counted and skipped.
+    /// [`BacktestError`] if the backtest cannot continue. A model that fails is only counted and
+    /// skipped in that epoch.
     pub async fn run(
         &self,
         rows: &[FlatRow],
@@ -201,7 +206,7 @@ impl Backtest {
                 let Some(epoch) = pending.pop_front() else { break };
                 self.learn(&epoch, &known, &mut learned, &mut replayed)?;
             }
-            // Heights increase by the epoch length, as on a chain.
+            // The nonce is a block height, which increases by the epoch length as on the chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
             let submissions = self.submissions(seen, &mut replayed).await;
             let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
@@ -219,7 +224,7 @@ impl Backtest {
         Ok(replayed.report(&self.topic, &learned))
     }
 
-    /// Returns the valid predictions of the models.
+    /// Runs all models and returns their valid predictions as submissions.
     async fn submissions(&self, seen: &[FlatRow], replayed: &mut Replayed) -> Vec<Submission> {
         let mut submissions: Vec<Submission> = Vec::new();
         for model in &self.models {
@@ -280,7 +285,7 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
-    /// Learns from an epoch, if the rows reach its ground truth.
+    /// Learns from an epoch if `rows` contain its ground truth.
     fn learn(
         &self,
         epoch: &Pending,
@@ -290,8 +295,8 @@ impl Backtest {
     ) -> Result<(), BacktestError> {
         let source = &self.topic.source;
         let place = rows.partition_point(|row| row.timestamp < epoch.due);
-        // As in a running network, a row that is later than expected by more than the horizon is not
-        // used.
+        // As in a running network, the ground truth is the first row that is due, unless this row is
+        // late by more than a horizon.
         let row = rows.get(place).filter(|row| row.timestamp <= epoch.due + source.horizon);
         let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
             return Ok(());
@@ -308,7 +313,8 @@ impl Backtest {
             truth: with_labels(&labels, &truth),
             ..HistoryEpoch::default()
         });
-        // Values of pairs are not ranked and would use most of the memory.
+        // Drops the losses of pairs, which would use most of the memory. The ranking does not need
+        // them.
         let losses = Losses { one_out_inferer_forecaster: PairValues::default(), ..losses };
         replayed.losses.push_front((epoch.bundle.nonce, losses));
         Ok(())
@@ -337,7 +343,8 @@ impl Replayed {
         report.n_common_epochs = board.n_common_epochs;
         report.epochs = board.epochs;
         for role in Role::ALL {
-            // The actors are sorted by their ranks over both roles.
+            // The leaderboard ranks both roles together, in this order. Here each role has its own
+            // ranks.
             let of_role = board.actors.iter().filter(|actor| actor.role == role.name());
             for (rank, actor) in (1..).zip(of_role) {
                 let Ok(worker) = actor.worker.parse() else { continue };
@@ -360,7 +367,8 @@ impl Replayed {
     }
 }
 
-/// Returns the labels of an epoch: the labels of its submissions, in first-seen order.
+/// Returns the labels of an epoch. If the topic has several, these are the labels in the submissions,
+/// in order of their first occurrence.
 fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     if topic.is_single() {
         return topic.labels.clone();
@@ -374,18 +382,18 @@ fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     labels
 }
 
-/// Kind of a baseline.
+/// Method of a baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BaselineKind {
-    /// The latest value or direction.
+    /// Predicts the latest value or direction.
     Last,
-    /// The mean of the values, or the frequency of each direction.
+    /// Predicts the mean of the values, or the frequency of each direction.
     Mean,
-    /// The latest value, continued by its change over the last horizon.
+    /// Predicts the latest value plus its change over the past horizon.
     Drift,
 }
 
-/// A baseline model of a topic.
+/// Baseline model for a topic.
 #[derive(Debug)]
 struct Simple {
     kind: BaselineKind,
@@ -393,7 +401,8 @@ struct Simple {
     name: &'static str,
 }
 
-/// Returns the baselines of `topic`: `last` and `mean`, for numbers also `drift`.
+/// Returns the baselines for `topic`: `last` and `mean`, and for topics that predict a value also
+/// `drift`.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     let kinds = [
         (BaselineKind::Last, "last"),
@@ -406,7 +415,7 @@ pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
 }
 
-/// Error of a baseline without rows to predict from.
+/// Error of a baseline if no row has the topic's column.
 #[derive(Debug, thiserror::Error)]
 #[error("no row to predict from")]
 struct NoRows;
@@ -449,11 +458,11 @@ impl Simple {
         })
     }
 
-    /// Returns the frequency of each direction over a horizon, or only the latest direction for
-    /// [`BaselineKind::Last`].
+    /// Returns the probability of each direction by its frequency in the past. [`BaselineKind::Last`]
+    /// counts only the latest direction.
     fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];
-        // Each direction counts once before the first row.
+        // Starts with a count of 1 for each direction, so that no probability is 0.
         let mut beliefs = [1.0; 3];
         let horizon = self.topic.source.horizon;
         let moves = series.iter().filter_map(|(row, before)| {

@@ -1,10 +1,11 @@
-//! Cache of frequently read data of each topic.
+//! Cache of the frequently read data of each topic.
 //!
-//! An entry has the number of changes of its topic as part of its key. Data that was read while the
-//! topic changed is stored under an outdated number and evicted.
+//! The key of an entry contains the number of changes of the topic. Data that was read while the topic
+//! changed is stored under an outdated number, so that it is never returned.
 //!
-//! Before cached data of a database is returned, it is checked for changes by other services. For streams
-//! and runners, the database is polled. A file is used by a single service and is not checked.
+//! Several services can change a shared database. Therefore a request first checks whether another
+//! service changed the topic, and the database is polled to notify streams and the runner. A file needs
+//! no such checks, since only one service uses it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ use crate::{Inference, InferenceError, NetworkState, Result};
 /// Cached data of a topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedTopic {
-    /// Number of changes of the topic when the data was read.
+    /// Number of the topic's changes when this data was read.
     n_changes: u64,
-    /// Progress of its epochs.
+    /// Progress of the topic's epochs.
     pub progress: Option<Arc<EpochProgress>>,
     /// Latest bundle.
     pub bundles: Option<Arc<Bundles>>,
@@ -37,34 +38,34 @@ pub(crate) struct CachedTopic {
     pub actors: Option<Arc<TopicActors>>,
     /// Learned state.
     pub known: Option<StoredLearned>,
-    /// Learned state before the last change by another service, which might still be current.
+    /// Learned state before the latest change by another service. It can still be current if that
+    /// change was unrelated.
     pub known_before: Option<StoredLearned>,
 }
 
 /// Entries by topic.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Change counter of each topic. The lock is held while an entry is replaced.
+    /// Change counter of each topic. Its lock is held while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), CachedTopic>,
     loading: ReentrantMutex<()>,
 }
 
-/// Change counter of a topic.
+/// Change counters of a topic.
 #[derive(Debug, Clone, Copy, Default)]
 struct Changes {
-    /// Number of changes.
+    /// Number of changes known to this service.
     n: u64,
-    /// Version of the topic in a shared store when it was last checked.
+    /// Version of the topic in a shared database when it was last checked.
     version: i64,
 }
 
 impl Default for Cache {
     fn default() -> Self {
-        // Each topic has space for an outdated entry in addition to the current one. The size is that
-        // of learned regrets and latest bundles: some
-        // twenty topics of a thousand inferers and fifty forecasters, or thousands with a dozen
-        // actors.
+        // A topic can have an outdated entry in addition to the current one. The size includes only
+        // learned regrets and latest bundles. It is enough for some twenty topics with a thousand
+        // inferers and fifty forecasters, or for thousands of topics with a dozen actors.
         let entries =
             cache::Cache::new(Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 });
         Self { changes: Mutex::default(), entries, loading: ReentrantMutex::default() }
@@ -72,20 +73,21 @@ impl Default for Cache {
 }
 
 impl CachedTopic {
-    /// Removes data that changes when an epoch closes. `known` is the new learned state, if the
-    /// epoch closed.
+    /// Removes the data that changes when an epoch closes. `known` is the learned state after the epoch
+    /// closed, or `None` if it did not close.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);
     }
 
-    /// Removes data that changes with learning. `known` is the new learned state, if any.
+    /// Removes the data that changes with learning. `known` is the new learned state, or `None` if it
+    /// must be read again.
     pub(crate) fn learn(&mut self, known: Option<StoredLearned>) {
         (self.progress, self.actors) = (None, None);
         (self.known, self.known_before) = (known, None);
     }
 
-    /// Returns the last known learned state. Callers must check its stamp.
+    /// Returns the latest known learned state. It can be outdated, so callers must compare its stamp.
     pub(crate) fn last_known(&self) -> Option<&StoredLearned> {
         self.known.as_ref().or(self.known_before.as_ref())
     }
@@ -98,9 +100,9 @@ impl Cache {
         self.entry(topic, changes.n)
     }
 
-    /// Returns the data in `slot` of `topic`, or loads it with `read`. Only one caller reads at a time,
-    /// so that concurrent requests read it once. `read` can load another slot. The result is not cached
-    /// if the topic changed in the meantime.
+    /// Returns the cached data in `slot` of `topic`, or reads and caches it. Only one caller reads at a
+    /// time, so that concurrent requests for the same data read it once. `read` can itself load another
+    /// slot. If the topic changes during the read, the data is returned but not cached.
     pub(crate) fn load<T: Clone, E>(
         &self,
         topic: TopicId,
@@ -123,13 +125,13 @@ impl Cache {
         Ok(value)
     }
 
-    /// Updates the entry of `topic` with `change`.
+    /// Counts a change of `topic` and applies `change` to the cached data.
     pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut CachedTopic)) {
         self.replace(topic, self.changes.lock().entry(topic).or_default(), change);
     }
 
-    /// Removes cached data of `topic` unless its version is still `version`. Returns true if it was
-    /// removed.
+    /// Sets the version of `topic` to the database's `version`. If it changed, removes the cached data
+    /// and returns true.
     pub(crate) fn follow(&self, topic: TopicId, version: i64) -> bool {
         let mut changes = self.changes.lock();
         let changes = changes.entry(topic).or_default();
@@ -152,7 +154,7 @@ impl Cache {
         change: impl FnOnce(&mut CachedTopic),
     ) {
         let mut entry = self.entry(topic, changes.n);
-        // The outdated entry is emptied to free memory.
+        // Empties the outdated entry to free memory.
         self.put(topic, CachedTopic { n_changes: changes.n, ..CachedTopic::default() });
         changes.n += 1;
         entry.n_changes = changes.n;
@@ -172,8 +174,8 @@ impl Cache {
     }
 }
 
-/// Polling interval, which is the maximum delay for streams and runners. Each poll needs two round
-/// trips.
+/// Interval at which the database is polled: the maximum delay until streams and the runner notice a
+/// change by another service. Each poll needs two round trips.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl Inference {
@@ -188,7 +190,8 @@ impl Inference {
         self.with_store(|shared| shared.catch_up_list(shared.store.version(None)?).map(drop)).await
     }
 
-    /// Reloads everything that another service changed.
+    /// Applies all changes by other services: reloads the list of topics and removes outdated cached
+    /// data.
     pub(crate) async fn catch_up_all(&self) -> Result<()> {
         if !self.shared.store.is_shared() {
             return Ok(());
@@ -196,8 +199,9 @@ impl Inference {
         self.with_store(|shared| shared.catch_up_all().map(drop)).await
     }
 
-    /// Reserves running the workers of `topic` for the epoch `nonce`. Returns false if another service
-    /// runs them or has run them. The reservation lasts for half of the window.
+    /// Reserves the run of the workers of `topic` for the epoch `nonce`, so that only one service
+    /// starts it. Returns false if another service has the reservation or has finished the run. The
+    /// reservation expires after half of the window.
     pub(crate) async fn reserve_run(&self, topic: &Topic, nonce: BlockHeight) -> Result<bool> {
         if !self.shared.store.is_shared() {
             return Ok(true);
@@ -212,7 +216,8 @@ impl Inference {
         .await
     }
 
-    /// Records that the workers have run, or releases the reservation.
+    /// Records that the run of the workers succeeded, or, if `is_done` is false, releases the
+    /// reservation.
     pub(crate) async fn end_run(
         &self,
         topic: TopicId,
@@ -225,13 +230,15 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.end_run(topic, nonce, is_done)?)).await
     }
 
-    /// Polls for changes by other services until it is dropped and notifies streams and runners.
+    /// Polls a shared database for changes by other services and notifies streams and the runner. Runs
+    /// until the program stops.
     pub(crate) async fn follow_services(self) {
         let mut is_lost = false;
         while self.shared.store.is_shared() {
             match self.with_store(NetworkState::catch_up_all).await {
                 Ok(has_changed) => {
-                    // Steps that failed meanwhile are due again.
+                    // Also wakes the runner after an outage, since the steps that failed during the
+                    // outage are still due.
                     if has_changed || is_lost {
                         self.shared.news.send_modify(|news| news.n_bundles += 1);
                     }
@@ -253,7 +260,7 @@ impl Inference {
 }
 
 impl NetworkState {
-    /// Removes cached data of `topic` if another service changed it.
+    /// Removes the cached data of `topic` if another service changed the topic.
     pub(crate) fn catch_up(&self, topic: TopicId) -> Result<()> {
         if let Some(version) = self.store.version(Some(topic))? {
             self.cache.follow(topic, version);
@@ -261,7 +268,8 @@ impl NetworkState {
         Ok(())
     }
 
-    /// Follows all changes and the clock of the database. Returns true if anything changed.
+    /// Applies all changes by other services and adopts the database's clock. Returns true if another
+    /// service changed anything.
     fn catch_up_all(&self) -> Result<bool> {
         let Some(versions) = self.store.versions()? else { return Ok(false) };
         if let Some(blocks) = versions.blocks
@@ -281,7 +289,8 @@ impl NetworkState {
         Ok(has_changed)
     }
 
-    /// Reloads the list of topics unless it has `version`. Returns true if it was reloaded.
+    /// Reloads the list of topics if its version differs from `version`. Returns true if the list
+    /// changed.
     fn catch_up_list(&self, version: Option<i64>) -> Result<bool> {
         if self.topics.read().version == version {
             return Ok(false);

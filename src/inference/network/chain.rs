@@ -1,8 +1,9 @@
-//! Clock of the local chain, which determines the current block.
+//! Clock of the local chain. It determines the current block.
 //!
-//! Blocks are intervals of time. Heights start at 1 and never decrease, since nonces are heights
-//! and must be unique. While the program runs, heights follow a monotonic clock instead of the
-//! date, which can be corrected by days. The date determines the blocks between two runs.
+//! A block is an interval of time. Heights start at 1 and never decrease, since nonces are heights and
+//! must be unique. While the program runs, heights follow a monotonic clock, since the date can be
+//! corrected by days. At the start of the program, the date determines how many blocks have passed
+//! since the previous run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use model::topic::BlockHeight;
 use parking_lot::RwLock;
 use task::clock::{Clock, Stopwatch};
 
-/// Minimum block time. Epochs have at least a few blocks, and responses need some time.
+/// Minimum duration of a block. An epoch has at least a few blocks, in which workers have to respond.
 pub const BLOCK_TIME_MIN: Duration = Duration::from_millis(10);
 
-/// Minimum correction of a database's clock that is noticed, in microseconds. Smaller differences occur
-/// between two readings on a loaded machine, or while a clock is slewed.
+/// Minimum backward step of a database's clock that is treated as a correction, in microseconds.
+/// Smaller differences occur between two readings on a loaded machine, or while a clock is slewed.
 const LEAP_MICROS_MIN: i64 = 2_000_000;
 
-/// Start and block time of a chain.
+/// Start of a chain and duration of its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     /// Start of block 1.
@@ -29,7 +30,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Starts a chain at `now`, with blocks of at least [`BLOCK_TIME_MIN`].
+    /// Starts a chain at `now`. The block time is raised to [`BLOCK_TIME_MIN`] if it is shorter.
     pub fn starting(now: Timestamp, block_time: Duration) -> Self {
         Self { genesis: now, block_time: block_time.max(BLOCK_TIME_MIN) }
     }
@@ -45,7 +46,7 @@ impl Blocks {
         Timestamp::from_micros(self.genesis.micros().saturating_add(self.micros_before(height)))
     }
 
-    /// Changes the block time from `now` on, without changing the height.
+    /// Changes the block time from `now` on. The height at `now` does not change.
     #[must_use]
     pub fn paced(&self, now: Timestamp, block_time: Duration) -> Self {
         let paced = Self { block_time: block_time.max(BLOCK_TIME_MIN), ..*self };
@@ -74,15 +75,15 @@ impl Blocks {
 
 /// A chain and its clock. Clones share both.
 ///
-/// Services that share a database follow its clock, since a machine's clock can be wrong, or stop while
-/// the machine is suspended.
+/// Services that share a database use the database's clock, since the clock of a single machine can be
+/// wrong, or stop while the machine is suspended.
 #[derive(Debug, Clone)]
 pub struct Chain {
     clock: Clock,
     pace: Arc<RwLock<Pace>>,
 }
 
-/// Basis of the current height.
+/// State from which the current height is computed.
 #[derive(Debug, Clone)]
 struct Pace {
     blocks: Blocks,
@@ -94,28 +95,29 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the date without corrections since the start.
+    /// Returns the current date without the corrections of the clock since `stopwatch` was started.
     fn time(&self) -> Timestamp {
         self.started_at + self.stopwatch.elapsed()
     }
 }
 
 impl Chain {
-    /// Creates a chain with the height of `blocks` at the date of `clock`.
+    /// Creates a chain with `blocks` on `clock`.
     pub fn new(clock: Clock, blocks: Blocks) -> Self {
         let (started_at, stopwatch) = (clock.now(), clock.stopwatch());
         let pace = Pace { blocks, started_at, stopwatch, is_shared: false };
         Self { clock, pace: Arc::new(RwLock::new(pace)) }
     }
 
-    /// Follows the clock of a database with the given `date` and `blocks`. If that clock was set
-    /// back, returns the blocks with which the heights continue. A manual clock is not changed.
+    /// Adopts the `date` and `blocks` of a database. If the database's clock was set back, shifts the
+    /// chain so that heights do not decrease, and returns the shifted blocks, which the caller must
+    /// store. A chain on a manual clock does not adopt the date.
     pub fn follow(&self, date: Timestamp, blocks: Blocks) -> Option<Blocks> {
         let mut pace = self.pace.write();
         let time = if self.clock.is_manual() { pace.time() } else { date };
         let before = pace.time();
         let behind = before.micros().saturating_sub(time.micros());
-        // The date is slightly behind because the database's response was delayed.
+        // A date slightly in the past is due to a delayed response of the database. It is not adopted.
         let is_late = pace.is_shared && (0..LEAP_MICROS_MIN).contains(&behind);
         let is_back = pace.is_shared && pace.blocks == blocks && behind >= LEAP_MICROS_MIN;
         let height = pace.blocks.height(before);
@@ -138,7 +140,7 @@ impl Chain {
         pace.blocks.height(pace.time())
     }
 
-    /// Returns the current date of the clock that heights follow.
+    /// Returns the current date: that of the database, or of the local clock without a shared database.
     pub fn now(&self) -> Timestamp {
         let pace = self.pace.read();
         if pace.is_shared { pace.time() } else { self.clock.now() }
@@ -211,13 +213,13 @@ mod tests {
         assert_eq!(chain.follow(date, blocks), None, "the machine's clock is ignored");
         assert_eq!(chain.height(), 1);
         assert!(chain.now().since(date) < Duration::from_hours(1));
-        // The machine was suspended for two hours.
+        // The machine was suspended for two hours, in which its own clock stopped.
         let later = date + Duration::from_mins(150);
         assert_eq!((chain.follow(later, blocks), chain.height()), (None, 3));
         let late = timestamp(later.seconds() - 1);
         assert_eq!(chain.follow(late, blocks), None, "the response was delayed");
         assert!(chain.now() >= later);
-        // Another leader's clock is a day behind.
+        // The database's new leader has a clock that is a day behind.
         let yesterday = timestamp(later.seconds() - 86_400);
         let moved = chain.follow(yesterday, blocks).unwrap();
         assert_eq!((chain.height(), moved.height(yesterday)), (3, 3));

@@ -1,4 +1,4 @@
-//! Closing an epoch: combining submissions into the served bundle.
+//! Closing of an epoch: the combination of its submissions into the served bundle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ pub struct Closing {
     pub bundle: FullBundle,
     /// Weight of each actor in the combined value.
     pub shares: RoleValues,
-    /// Forecasts of the built-in forecasters, as submissions.
+    /// Forecasts of the built-in forecasters in the form of submissions.
     pub forecasts: Vec<Submission>,
-    /// Bundle that excludes outliers, or `None` if there are none or the topic has several labels.
+    /// Bundle without outliers, or `None` if the epoch has no outliers or the topic has several labels.
     pub resistant: Option<FullBundle>,
-    /// Value to sign, if it differs from the combined value.
+    /// Value to sign, or `None` if the combined value is to be signed.
     pub signed: Option<Signed>,
-    /// Median and spread of the topic's values, including this epoch.
+    /// Median and spread of the topic's values, updated with this epoch.
     pub baseline: Option<Baseline>,
     /// Confidence intervals by label.
     pub intervals: Vec<Interval>,
-    /// Submissions and labels that are removed.
+    /// Submissions and labels that are removed from the epoch.
     pub withdrawn: Withdrawn,
-    /// Learned state with moved scores of resting actors, or `None` if no actor rested.
+    /// Learned state with updated scores of the resting actors, or `None` if no actor rested.
     pub moved_scores: Option<Arc<Learned>>,
 }
 
-/// Combined value that excludes inferences that are too far off, with its interval.
+/// Combined value without the inferences that are too far off to be signed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
     /// Value of each label.
     pub value: Vec<LabeledValue>,
-    /// Confidence intervals of the values that it combines.
+    /// Confidence intervals without the same inferences.
     pub intervals: Vec<Interval>,
 }
 
@@ -61,10 +61,10 @@ pub struct Interval {
     pub values: Values,
 }
 
-/// Data for closing an epoch in addition to its submissions.
+/// State of the topic that is needed to close an epoch, in addition to the submissions.
 #[derive(Debug, Clone, Copy)]
 pub struct CloseContext<'a> {
-    /// Labels, in the order of their ids.
+    /// Names of the labels, in the order of their ids.
     pub labels: &'a [String],
     /// Learned state before this epoch.
     pub learned: &'a Learned,
@@ -75,7 +75,7 @@ pub struct CloseContext<'a> {
 /// Combines `submissions` and the forecasts of built-in forecasters into the bundle of `nonce`.
 ///
 /// # Errors
-/// [`SynthesisError`] without inferences.
+/// [`SynthesisError`] if no submission has an inference.
 pub fn close(
     topic: &Topic,
     nonce: BlockHeight,
@@ -120,8 +120,9 @@ pub fn close(
     let made = BundleMaker { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
-    // As on the chain, the values of this epoch are included before they are filtered. With the
-    // previous median, only a worker that repeats an old value would be kept.
+    // As on the chain, the baseline is updated with the values of this epoch before they are compared
+    // with it. A comparison with the previous median would exclude all workers that follow a moving
+    // market.
     let baseline = if resists { Baseline::after(baseline, &firsts) } else { baseline };
     let reference = baseline.filter(|_| resists);
     let resynthesize = |kept: &BTreeMap<Address, Values>| {
@@ -156,7 +157,7 @@ pub fn close(
     })
 }
 
-/// Returns the forecasts of the built-in forecasters of `topic`, as submissions.
+/// Returns the forecasts of the built-in forecasters of `topic` in the form of submissions.
 fn forecasts(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
@@ -182,7 +183,7 @@ fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {
     pairs.map(|(label, values)| Interval { label: label.clone(), values: values.clone() }).collect()
 }
 
-/// Topic, epoch and labels of a bundle.
+/// Topic, epoch and labels that bundles of an epoch have in common.
 #[derive(Clone, Copy)]
 struct BundleMaker<'a> {
     topic: &'a Topic,
@@ -202,14 +203,14 @@ impl BundleMaker<'_> {
             one_out_inferer_values: self.each(&synthesis.one_out_inferer),
             one_out_forecaster_values: self.each(&synthesis.one_out_forecaster),
             one_in_forecaster_values: self.each(&synthesis.one_in_forecaster),
-            // Values of pairs are stored separately, since they would dominate the size of a
+            // The values of pairs are in `without_inferer`, since they would dominate the size of a
             // bundle.
             one_out_inferer_forecaster_values: Vec::new(),
         };
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }
     }
-    /// Creates an entry for each of `values`.
+    /// Creates a labeled entry for each actor in `values`.
     fn each<T: From<(Address, Vec<LabeledValue>)>>(
         &self,
         values: &BTreeMap<Address, Values>,

@@ -1,7 +1,8 @@
-//! Schedule of an epoch: the steps that are due at a height.
+//! Schedule of epochs: the steps that are due at a block height.
 //!
-//! An epoch opens at its nonce, accepts submissions during its window and closes once. It is learned
-//! from when its ground truth is known. The [runner](crate::network::runner) executes the steps.
+//! An epoch opens at its nonce, accepts submissions during its window, and closes once. The network
+//! learns from it when its ground truth is known. The [runner](crate::network::runner) executes the
+//! steps.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub struct EpochProgress {
     pub last_nonce: Option<BlockHeight>,
     /// Open epochs, oldest first.
     pub open: Vec<BlockHeight>,
-    /// Epochs that closed with a bundle and were not learned from, oldest first.
+    /// Epochs that closed with a bundle and are waiting for their ground truth, oldest first.
     pub unlearned: Vec<BlockHeight>,
 }
 
@@ -32,43 +33,43 @@ pub enum EpochStep {
     Learn {
         /// Block at which the epoch opened.
         nonce: BlockHeight,
-        /// True to give up if the ground truth is still not known.
+        /// True to end the epoch without learning if the ground truth is still unknown.
         is_last_try: bool,
     },
     /// Open an epoch.
     Open {
         /// Block at which the epoch opens.
         nonce: BlockHeight,
-        /// Number of missed epochs before it, which are skipped.
+        /// Number of missed epochs before this one. They are skipped.
         n_skipped: u64,
     },
 }
 
-/// Scheduling settings of a topic.
+/// Settings of a topic that determine its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Care {
     /// Durations in blocks.
     pub timing: Timing,
-    /// Number of blocks after the lag for which a ground truth is awaited.
+    /// Number of blocks, after the ground truth lag, for which a missing ground truth is awaited.
     pub patience: BlockHeight,
-    /// True if epochs open. Open epochs close in any case.
+    /// True if new epochs open. Epochs that are already open close in any case.
     pub opens: bool,
 }
 
-/// Returns the number of blocks after the lag for which a ground truth at `horizon` is awaited: twice
-/// the duration of the horizon, but at least the lag. A dataset that replays its past faster than real
-/// time reaches the horizon sooner.
+/// Returns the number of blocks, after the ground truth lag, for which a ground truth at `horizon` is
+/// awaited: twice the duration of the horizon, but at least the lag.
 pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> BlockHeight {
     let n_blocks = horizon.as_micros().div_ceil(block_time.as_micros().max(1));
     let twice = u64::try_from(n_blocks).unwrap_or(u64::MAX).saturating_mul(2);
     timing.ground_truth_lag.max(twice)
 }
 
-/// Returns the steps due at `height` in order: close, learn, open.
+/// Returns the steps that are due at `height`: first those that close epochs, then learning, then
+/// opening.
 ///
-/// The first epoch opens immediately, later epochs after an epoch length. If the window was missed,
-/// missed epochs are skipped and the next one opens immediately. Epochs are learned from in order, so
-/// only the oldest is due.
+/// The first epoch opens immediately, and each later epoch an epoch length after its predecessor. If
+/// the whole window of an epoch was missed, this epoch is skipped, and a new epoch opens immediately.
+/// The network learns from epochs in order, so only the oldest of them is due.
 pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<EpochStep> {
     let timing = care.timing;
     let mut steps = Vec::new();
@@ -79,7 +80,7 @@ pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<Epo
     }
     if let Some(nonce) = progress.unlearned.first() {
         let asked_from = nonce.saturating_add(timing.ground_truth_lag);
-        // Rows can be late, but not indefinitely.
+        // The row with the ground truth can be late, but is not awaited forever.
         let given_up_at = asked_from.saturating_add(care.patience);
         if height >= asked_from {
             steps.push(EpochStep::Learn { nonce: *nonce, is_last_try: height >= given_up_at });
@@ -98,8 +99,8 @@ pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<Epo
     steps
 }
 
-/// Returns the height at which the next epoch opens: an epoch length after `last_nonce`, or now
-/// without one.
+/// Returns the height at which the next epoch opens: an epoch length after `last_nonce`, or the current
+/// `height` if there was no epoch yet.
 pub fn next_nonce(
     timing: Timing,
     last_nonce: Option<BlockHeight>,
@@ -108,8 +109,8 @@ pub fn next_nonce(
     last_nonce.map_or(height, |nonce| nonce.saturating_add(timing.epoch_length.max(1)))
 }
 
-/// Returns the first height at which submissions for `nonce` are refused: after the last block of
-/// its window, or when the next epoch opens.
+/// Returns the first height at which submissions for `nonce` are refused: after the last block of its
+/// window, or when the next epoch opens if that is earlier.
 pub fn close_height(timing: Timing, nonce: BlockHeight) -> BlockHeight {
     nonce.saturating_add(timing.open_blocks())
 }

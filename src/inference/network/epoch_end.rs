@@ -1,5 +1,4 @@
-//! The end of an epoch: closing, learning, and learning again from past epochs after corrections of
-//! their ground truth.
+//! The end of an epoch: closing, learning, and learning again after the ground truth was corrected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,20 +19,22 @@ use crate::network::topic::Topic;
 use crate::store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store};
 use crate::{Inference, InferenceError, Result};
 
-/// Epochs learned from again.
+/// Result of learning again from past epochs.
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
-    /// Latest losses of the actors that took part.
+    /// Latest loss of each actor that was active in these epochs.
     took_part: RoleValues,
     report: RelearnedBody,
 }
 
 impl Inference {
-    /// Returns the finished epochs of `topic` from `from` on that have an input, with that input.
+    /// Returns the finished epochs of `topic` since `from`, each with its input. Epochs without a
+    /// stored input are omitted.
     ///
     /// # Errors
-    /// [`InferenceError::TooFarBack`]. Otherwise as [`Self::history`].
+    /// [`InferenceError::TooFarBack`] if the learned state before `from` is no longer stored. Otherwise
+    /// as [`Self::history`].
     pub async fn inputs_since(
         &self,
         topic: TopicId,
@@ -46,12 +47,12 @@ impl Inference {
         Ok(since.filter_map(|lesson| Some((lesson.nonce, lesson.input?))).collect())
     }
 
-    /// Learns again from the epochs of `topic` from `from` on, with corrected `outcomes`. Epochs without
-    /// an outcome keep their ground truth. Served bundles do not change, nor do the scores of actors
-    /// that have only rested since `from`.
+    /// Learns again from the epochs of `topic` since `from`, with corrected `outcomes`. An epoch
+    /// without a corrected outcome keeps its ground truth. Neither served bundles nor the scores of
+    /// actors that have only rested since `from` change.
     ///
     /// # Errors
-    /// [`InferenceError`] with the reason. Nothing changes in this case.
+    /// [`InferenceError`] with the reason. Nothing is changed in this case.
     pub async fn relearn(
         &self,
         topic: TopicId,
@@ -114,7 +115,7 @@ fn replay(
     Ok(replay)
 }
 
-/// Copies the scores in `known` into `replay`, for actors that were not active in these epochs.
+/// Copies the scores of actors that were not active in the replayed epochs from `known` to `replay`.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
     for role in Role::ALL {
@@ -127,8 +128,8 @@ fn keep_resting(replay: &mut Replay, known: &Learned) {
     }
 }
 
-/// Closes the epoch `nonce` of `topic` with the submissions of its active actors. Returns `None` if no
-/// bundle can be computed, which is logged.
+/// Chooses the active actors of the epoch `nonce` and combines their submissions. Logs the outcome.
+/// Returns `None` if no bundle can be computed.
 pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -> Option<Closing> {
     let id = topic.id;
     let CloseInput { arrivals, labels, learned: known, baseline } = closable;
@@ -163,7 +164,8 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
     }
 }
 
-/// Learns from `bundle`, if its outcome is known.
+/// Learns from `bundle` if its `outcome` is known. Logs the outcome. Returns `None` if nothing was
+/// learned.
 pub(crate) fn lesson(
     topic: &Topic,
     bundle: &FullBundle,
@@ -196,7 +198,7 @@ pub(crate) fn lesson(
     }
 }
 
-/// Learns from `bundle` and the ground truth.
+/// Computes the losses of `bundle` for the ground truth `truth` and learns from them.
 pub(crate) fn lesson_of(
     topic: &Topic,
     bundle: &FullBundle,

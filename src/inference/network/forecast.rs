@@ -1,12 +1,12 @@
 //! Built-in forecasters of a topic.
 //!
-//! They expect losses of inferers from the inferences of an epoch and from the inferences and losses of
-//! past epochs. They see neither the ground truth nor the rows, since inferences reflect the state of
-//! the source well enough. Inferers without a past loss are not part of a forecast.
+//! They predict the losses of an epoch's inferers from the current inferences and from the inferences
+//! and losses of past epochs. They use neither ground truths nor rows, since inferences reflect the
+//! state of the source well enough. A forecast omits inferers without past losses.
 //!
-//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do, while the others
-//! use the logarithm of an average. [`STEADY`] prefers inferers that are often very close. The others
-//! prefer inferers that are rarely far off.
+//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do. It prefers
+//! inferers that are often very close to the ground truth. The other forecasters take the logarithm of
+//! an average. They prefer inferers that are rarely far from the ground truth.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,23 +19,27 @@ use crate::math::statistics::{count, deviation, median, moving_average};
 use crate::math::synthesis::Values;
 use crate::network::addresses;
 
-/// Weight of the latest loss in the moving average for [`STEADY`] and [`MEAN`]. It remembers about twenty
-/// epochs, four times as long as the demo's regrets, so that it adds information.
+/// Weight of the latest loss in the moving averages of [`STEADY`] and [`MEAN`]. The averages cover
+/// about twenty epochs, four times as many as the regrets of the demo's topics, so that the forecasts
+/// contain other information than the regrets.
 pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
-/// Expects the moving average of each inferer's past losses, as counted by the topic.
+/// Predicts the moving average of each inferer's past losses, which are logarithmic if the topic uses
+/// logarithms.
 pub const STEADY: &str = "steady";
 
-/// Expects the moving average of each inferer's past losses before any logarithm.
+/// Predicts the moving average of each inferer's past losses before the logarithm.
 pub const MEAN: &str = "mean";
 
-/// Expects each inferer's loss in the past epochs with the most similar inferences.
+/// Predicts each inferer's mean loss in the past epochs with the most similar inferences.
 pub const SIMILAR: &str = "similar";
 
-/// Expects each inferer's loss in the past when it was as far from the others as now.
+/// Predicts each inferer's loss from its distance to the other inferers, with a linear model of past
+/// losses.
 pub const WARY: &str = "wary";
 
-/// Expects each inferer's loss in the latest epochs, since the state of the source persists.
+/// Predicts each inferer's mean loss in the latest one or two epochs, since the state of the source
+/// persists.
 pub const RECENT: &str = "recent";
 
 /// Forecast of a built-in forecaster.
@@ -45,13 +49,13 @@ pub struct Forecast {
     pub name: &'static str,
     /// Address of the forecaster on the chain.
     pub address: Address,
-    /// Expected loss of each inferer with past losses.
+    /// Predicted loss of each inferer that has past losses.
     pub losses: ByActor<f64>,
 }
 
-/// Returns the forecast of each built-in forecaster for `inferences`, in losses as `rule` defines them.
-/// Empty forecasts are omitted. Before the losses of an epoch are known, all are empty. If losses are not
-/// logarithmic, [`MEAN`] is omitted, since it would equal [`STEADY`].
+/// Returns the forecast of each built-in forecaster for `inferences`, with losses as defined by `rule`.
+/// Omits empty forecasts. All are empty until the losses of a first epoch are known. Omits [`MEAN`] if
+/// losses are not logarithmic, since it would equal [`STEADY`].
 pub fn built_in(
     inferences: &BTreeMap<Address, Values>,
     past: &Past,
@@ -67,7 +71,8 @@ pub fn built_in(
     };
     let average = |alpha| by_rule(expect_average(&judged, alpha));
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
-    // This average forgets within two epochs, while states of the demo last a dozen epochs.
+    // With this weight of the latest loss, the average covers two epochs. A state of the demo's source
+    // lasts a dozen epochs.
     let recent = average(0.9);
     let similar = by_rule(expect_similar(past, &judged));
     let wary = by_rule(expect_wary(past, &offsets, &judged));
@@ -78,8 +83,8 @@ pub fn built_in(
         .collect()
 }
 
-/// Returns the moving average of the plain losses of each inferer, with the weight `alpha` of the
-/// latest.
+/// Returns the moving average of each inferer's plain losses, in which the latest loss has the weight
+/// `alpha`.
 fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     let average = |judged: &Judged<'_>| {
         let losses = judged.samples.iter().map(|sample| sample.plain_loss);
@@ -88,23 +93,24 @@ fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     judged.iter().filter_map(|one| Some((one.name.clone(), average(one)?))).collect()
 }
 
-/// Number of past epochs considered similar: few enough to distinguish states, enough to average
-/// out luck.
+/// Number of past epochs that are considered similar: few enough to distinguish states of the source,
+/// but enough to average out luck.
 const N_SIMILAR: usize = 20;
 
-/// Weight of an inferer's mean loss. Each similar epoch has the weight 1.
+/// Weight of an inferer's mean loss, compared with a weight of 1 for each similar epoch.
 const MEAN_COUNTS: f64 = 5.0;
 
-/// Distance of an epoch from the current one: a sum over the inferers of both.
+/// Distance between a past epoch and the current one, as a sum over the inferers that took part in
+/// both.
 #[derive(Clone, Copy, Default)]
 struct Unlikeness {
     sum: f64,
     n_inferers: usize,
 }
 
-/// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs whose offsets,
-/// normalized by their spreads, are closest to the current offsets. The mean is shrunk toward the
-/// overall mean of the inferer.
+/// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs that are most similar
+/// to the current one. The distance of two epochs is that of their inferers' offsets, normalized by
+/// each inferer's spread. The mean is shrunk toward the mean of all losses of the inferer.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {
@@ -141,24 +147,25 @@ fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     judged.iter().map(|one| (one.name.clone(), loss(&one.samples))).collect()
 }
 
-/// Returns the spread of an inferer's offsets by label.
+/// Returns the standard deviation of an inferer's past offsets by label.
 fn spreads(samples: &[Sample<'_>], n_labels: usize) -> Values {
     let of_label = |label_idx: usize| {
         let all: Vec<f64> =
             samples.iter().filter_map(|sample| sample.offset.get(label_idx)).copied().collect();
-        // Inferers that always infer the same have no spread.
+        // Avoids a division by 0: the offset of an inferer can be the same in all past epochs.
         deviation(&all) + 1e-9
     };
     (0..n_labels).map(of_label).collect()
 }
 
-/// Strength of the ridge, in epochs: with fewer epochs, an inferer's mean loss dominates.
+/// Regularization of the ridge regression, in epochs. With fewer past epochs than this, the prediction
+/// is close to an inferer's mean loss.
 const RIDGE: f64 = 5.0;
 
-/// Maximum distance from the mean, in deviations, since linear models are unreliable beyond it.
+/// Bound of normalized distances, in standard deviations, since a linear model is unreliable beyond it.
 const DEVIATIONS_MAX: f64 = 3.0;
 
-/// Mean and deviation of past distances, for normalizing them.
+/// Mean and standard deviation of past distances, with which distances are normalized.
 struct Scale {
     mean: f64,
     deviation: f64,
@@ -168,7 +175,7 @@ impl Scale {
     fn from_distances(distances: &[f64]) -> Self {
         Self {
             mean: distances.iter().sum::<f64>() / count(distances.len().max(1)),
-            // Inferers that are always equally far from the crowd have no deviation.
+            // Avoids a division by 0: the distance of an inferer can be the same in all past epochs.
             deviation: deviation(distances) + 1e-9,
         }
     }
@@ -178,8 +185,8 @@ impl Scale {
     }
 }
 
-/// Returns the plain loss of each inferer by a linear model of its past losses, at the distances of the
-/// current `offsets`.
+/// Predicts the plain loss of each inferer by a linear model of its past losses. The variables are the
+/// inferer's distance from the crowd and the mean distance of all inferers.
 fn expect_wary(
     past: &Past,
     offsets: &BTreeMap<Address, Values>,
@@ -200,8 +207,9 @@ fn expect_wary(
     judged.iter().map(expected).collect()
 }
 
-/// Returns the loss at the distances `today` by a ridge regression of the losses of `samples` on
-/// their own distance and that of `all` inferers in their epoch.
+/// Predicts the loss at the two distances `today`, by a ridge regression over the past `samples` of an
+/// inferer. The variables are the inferer's own distance and the mean distance of all inferers, which
+/// `all` contains for each epoch.
 fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let own: Vec<f64> = samples.iter().map(|sample| distance(sample.offset)).collect();
     let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
@@ -222,17 +230,17 @@ fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let [x, y] = [own_scale.measure(today[0]), others_scale.measure(today[1])]
         .map(|measure| measure.clamp(-DEVIATIONS_MAX, DEVIATIONS_MAX));
     let moved = (x * (xl * yy - yl * xy) + y * (yl * xx - xl * xy)) / determinant;
-    // The squares of large distances overflow and cannot be used.
+    // Falls back to the mean if the squares of large distances overflowed.
     if moved.is_finite() { mean + moved } else { mean }
 }
 
-/// Maximum number of stored epochs: enough for each state of a source to occur several times, but few
-/// enough to forget outdated patterns.
+/// Maximum number of stored past epochs: enough for each state of a source to occur several times, but
+/// few enough to forget outdated patterns.
 const EPOCHS_MAX: usize = 256;
 
-/// Maximum size of a topic's stored epochs, in bytes: [`EPOCHS_MAX`] of a dozen inferers with three
-/// labels, or the latest five of a thousand with a single label. They are written with each learned
-/// epoch.
+/// Maximum size of a topic's stored past epochs, in bytes. It is enough for [`EPOCHS_MAX`] epochs with
+/// a dozen inferers and three labels, or for five epochs with a thousand inferers and one label. All
+/// are written again whenever the network learns from an epoch.
 const BYTES_MAX: usize = 128 * 1024;
 
 /// Past epochs of a topic, oldest first: at most 256 epochs and 128 KiB.
@@ -244,22 +252,22 @@ pub struct Past {
 /// A past epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastEpoch {
-    /// Inferers in order. Epochs with the same inferers share them.
+    /// Addresses of the inferers, sorted. Consecutive epochs with the same inferers share one list.
     pub names: Arc<[Address]>,
     /// Loss of each inferer.
     pub losses: Vec<f64>,
-    /// Offset of each inferer from the crowd, by label.
+    /// Offset of each inference from the median of all, by inferer and label.
     pub offsets: Vec<f64>,
 }
 
-/// A current inferer with past losses.
+/// An inferer of the current epoch, with its past epochs.
 #[derive(Debug, Clone, PartialEq)]
 struct Judged<'p> {
     /// Address of the inferer on the chain.
     pub name: &'p Address,
     /// Current offset from the crowd, by label.
     pub offset: &'p [f64],
-    /// Past epochs with this inferer and the same number of labels, oldest first.
+    /// Past epochs of this inferer with the same number of labels, oldest first.
     pub samples: Vec<Sample<'p>>,
 }
 
@@ -270,12 +278,12 @@ struct Sample<'p> {
     pub epoch_idx: usize,
     /// Offset of the inferer from the crowd, by label.
     pub offset: &'p [f64],
-    /// Loss of the inferer, not logarithmic.
+    /// Loss of the inferer before the logarithm.
     pub plain_loss: f64,
 }
 
 impl Past {
-    /// Creates a history of `epochs`, oldest first. The oldest epochs beyond the limits are dropped.
+    /// Creates a history of `epochs`, oldest first. Drops the oldest epochs if a limit is exceeded.
     pub fn new(epochs: impl IntoIterator<Item = PastEpoch>) -> Self {
         let mut past = Self { epochs: epochs.into_iter().collect() };
         past.trim();
@@ -287,7 +295,7 @@ impl Past {
         self.epochs.iter()
     }
 
-    /// Adds an epoch with these `inferences` and `losses`. Inferers without a loss are omitted.
+    /// Adds an epoch. Omits inferers without a loss. Drops the oldest epochs if a limit is exceeded.
     pub fn remember(&mut self, inferences: &BTreeMap<Address, Values>, losses: &ByActor<f64>) {
         let offsets = offsets(inferences);
         let judged = || offsets.iter().filter_map(|(name, o)| Some((name, o, *losses.get(name)?)));
@@ -311,7 +319,8 @@ impl Past {
         }
     }
 
-    /// Returns the size of the epochs in bytes. Shared names count once.
+    /// Returns the size of the epochs in bytes. A list of names that consecutive epochs share is
+    /// counted once.
     fn bytes(&self) -> usize {
         let mut before: Option<&Arc<[Address]>> = None;
         let mut n_bytes = 0;
@@ -325,7 +334,7 @@ impl Past {
         n_bytes
     }
 
-    /// Returns the inferers of `offsets` that have past losses, in order.
+    /// Returns the inferers in `offsets` that have past losses, sorted by address.
     fn judged<'p>(
         &'p self,
         offsets: &'p BTreeMap<Address, Values>,
@@ -338,7 +347,7 @@ impl Past {
         all.filter(|one| !one.samples.is_empty()).collect()
     }
 
-    /// Returns the epochs with `name` and `n_labels` labels, oldest first.
+    /// Returns the past epochs of the inferer `name` with `n_labels` labels, oldest first.
     fn samples(&self, name: &Address, n_labels: usize, rule: LossRule) -> Vec<Sample<'_>> {
         let epochs = self.epochs.iter().enumerate();
         let comparable = epochs.filter(|(_, epoch)| epoch.n_labels() == n_labels);
@@ -360,7 +369,8 @@ impl PastEpoch {
     }
 }
 
-/// Returns the offset of each inference from the crowd, which is the median of all, by label.
+/// Returns the offset of each inference from the crowd by label. The crowd is the median of all
+/// inferences.
 fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Address, Values> {
     let n_labels = inferences.values().map(Vec::len).max().unwrap_or_default();
     let of_label = |label_idx: usize| {
@@ -370,7 +380,7 @@ fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Address, Values> 
     };
     let crowd: Values = (0..n_labels).map(of_label).collect();
     let offset = |values: &Values| -> Values {
-        // The difference of two very large numbers can overflow.
+        // Clamps the result, since the difference of two very large numbers can overflow.
         let apart = values.iter().zip(&crowd).map(|(value, crowd)| value - crowd);
         apart.map(|offset| offset.clamp(f64::MIN, f64::MAX)).collect()
     };
@@ -378,7 +388,7 @@ fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Address, Values> 
     whole.map(|(name, values)| (name.clone(), offset(values))).collect()
 }
 
-/// Returns the distance of an inference from the crowd: the length of its offset.
+/// Returns the distance of an inference from the crowd: the Euclidean length of its offset.
 fn distance(offset: &[f64]) -> f64 {
     offset.iter().map(|part| part * part).sum::<f64>().sqrt()
 }

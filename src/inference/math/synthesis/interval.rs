@@ -6,10 +6,12 @@ use super::Values;
 /// zero, one and two deviations.
 pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
 
-/// Returns the values at `percentiles` (0 to 100) of weighted `values`. Empty without weight.
+/// Returns the values at `percentiles` (0 to 100) of weighted `values`. Empty if no value has a weight.
 ///
-/// Each value is at the middle of its weight. Percentiles between two values are interpolated linearly.
-/// Outside of the values, the first or the last value is returned.
+/// The percentile of a value is the sum of all smaller values' weights plus half of its own weight.
+/// Other percentiles are interpolated linearly between neighboring values. Below the lowest value's
+/// percentile the result is the lowest value, and above the highest value's percentile it is the
+/// highest value.
 pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Values {
     let mut sorted: Vec<(f64, f64)> = values
         .iter()
@@ -18,8 +20,9 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
         .filter(|(_, weight)| *weight > 0.0 && weight.is_finite())
         .collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Rounding of the last digit must not affect the order.
-    // Such nearly equal values are the value implied by a forecaster and the inference it relies on.
+    // Values that differ only by rounding are ordered by weight, so that rounding does not affect the
+    // result. A forecaster's value is that close to an inference if the forecaster gives this inference
+    // nearly all of the weight.
     for equals in sorted.chunk_by_mut(|a, b| (b.0 - a.0) <= 1e-15 * b.0.abs()) {
         equals.sort_by(|a, b| a.1.total_cmp(&b.1));
     }
@@ -38,8 +41,7 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
     percentiles.iter().map(|percent| interpolate(&places, percent / 100.0)).collect()
 }
 
-/// Interpolates the value at `share` between `places`, which are pairs of a share and a value, sorted by
-/// share.
+/// Interpolates the value at `share` from `places`: pairs of a share and a value, sorted by share.
 fn interpolate(places: &[(f64, f64)], share: f64) -> f64 {
     let above = places.partition_point(|(place, _)| *place < share);
     let below = above.checked_sub(1).and_then(|idx| places.get(idx));

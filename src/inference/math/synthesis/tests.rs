@@ -1,4 +1,4 @@
-//! Properties of all epochs.
+//! Properties that hold for the synthesis of every epoch.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn address(idx: usize, role: &str) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
 }
 
-/// Owned form of [`Epoch`].
+/// Owned inputs of an [`Epoch`].
 #[derive(Debug, Clone)]
 struct OwnedEpoch {
     params: Params,
@@ -34,7 +34,7 @@ impl OwnedEpoch {
         .unwrap()
     }
 
-    /// Applies `rename` to all addresses.
+    /// Returns a copy in which each address is replaced by its result of `rename`.
     fn renamed(&self, rename: impl Fn(&Address) -> Address) -> Self {
         fn keys<T: Clone>(
             map: &BTreeMap<Address, T>,
@@ -197,8 +197,8 @@ proptest! {
 
     #[test]
     fn synthesis_of_distributions_returns_distributions(epoch in owned(3)) {
-        // The median that is used while all actors are new is computed for each label
-        // independently, so implied values need not sum to 1. They have no weight yet.
+        // As long as all actors are new, an implied value is a median of each label, and its labels
+        // need not sum to 1. So the actors here have regrets.
         let epoch = OwnedEpoch { newcomers: Newcomers::WithRegret(-0.5), ..epoch };
         let epoch = epoch.with_values(|values| {
             let sum: f64 = values.iter().map(|value| value.abs()).sum::<f64>() + 1e-9;
@@ -251,7 +251,8 @@ proptest! {
         let synthesis = epoch.synthesize();
         for (label_idx, interval) in synthesis.confidence_interval.iter().enumerate() {
             prop_assert_eq!(interval.len(), interval::PERCENTILES.len());
-            // The last digit is ignored, since it does not affect the order of equal values.
+            // Tolerates differences in the last digits, since values that close to each other are
+            // ordered by weight.
             let in_order = interval.is_sorted_by(|a, b| *a <= b + 1e-12 * b.abs());
             prop_assert!(in_order, "{:?}", interval);
             let values: Vec<f64> = epoch.inferences.values().map(|v| v[label_idx]).collect();
@@ -264,7 +265,7 @@ proptest! {
 
     #[test]
     fn forecasters_are_excluded_without_a_previous_loss(epoch in owned(1)) {
-        // An epoch of the older algorithm without a loss has no forecasters.
+        // Implied values are computed from the previous loss.
         let without = OwnedEpoch { previous_loss: None, ..epoch.clone() };
         let synthesis = without.synthesize();
         prop_assert!(synthesis.implied.is_empty() && synthesis.one_out_forecaster.is_empty());

@@ -1,29 +1,30 @@
-//! Weights of actors by their regrets.
+//! Conversion of actors' regrets to weights.
 //!
-//! Both generations of the chain use the gradient of the potential ln(1 + e^(p(x − c))) at the actor's
-//! regret, measured in units of a common scale. They differ in the scale and in the behavior far from
-//! the center.
+//! In both generations of the chain, a weight is the derivative of the potential ln(1 + e^(p(x − c))),
+//! where x is the actor's regret divided by a scale. The generations differ in this scale and in the
+//! weights far from the center c.
 
 use crate::math::statistics::{deviation, robust_deviation};
 
-/// The 2024 weights are constant above the center plus this number divided by p.
+/// In the generation of 2024, the weight is constant for x above c + `CEILING_2024` / p.
 const CEILING_2024: f64 = 6.75;
 
-/// If the best actor of 2024 is more than this number divided by p below the center, all actors are
-/// lifted by the excess.
+/// In the generation of 2024, if the highest x is below c − `BEST_2024` / p, the same number is added
+/// to each x, so that the highest reaches this bound.
 const BEST_2024: f64 = 8.25;
 
-/// A 2024 weight is zero below the center minus this number divided by p.
+/// In the generation of 2024, the weight is zero for x below c − `FLOOR_2024` / p.
 const FLOOR_2024: f64 = 17.25;
 
 /// Weight function of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Generation {
-    /// Since version 0.17: a robust scale that is stored with losses and a weight of exactly 1 for the
-    /// best actor.
+    /// Since version 0.17: the scale is a robust deviation, which is stored with the losses, and the
+    /// best actor's weight is exactly 1.
     #[strum(serialize = "mad-v0.17")]
     MadV017,
-    /// October 2024: the sample deviation of the current regrets, clamped at both ends.
+    /// October 2024: the scale is the sample standard deviation of the current regrets, and weights are
+    /// constant far from the center.
     #[strum(serialize = "stdev-oct2024")]
     StdevOct2024,
 }
@@ -33,22 +34,22 @@ pub enum Generation {
 pub struct Params {
     /// Weight function.
     pub generation: Generation,
-    /// Preference for the best actors: the topic's `p_norm`.
+    /// Exponent p, with which the preference for the best actors increases: the topic's `p_norm`.
     pub p_norm: f64,
-    /// Center in units of the scale: the topic's `c_norm`.
+    /// Center c in units of the scale: the topic's `c_norm`.
     pub c_norm: f64,
-    /// Minimum scale: the topic's `epsilon`.
+    /// Number added to the spread of regrets, so that the scale is not 0: the topic's `epsilon`.
     pub epsilon: f64,
-    /// Minimum sum of weights.
+    /// Minimum divisor of a weighted mean.
     pub epsilon_safe_div: f64,
-    /// Scale stored with the latest losses. Without it, [`weights`] uses the scale of its regrets.
-    /// [`synthesize`](super::synthesize) uses a common scale for the whole epoch. Not used by
-    /// [`Generation::StdevOct2024`].
+    /// Scale stored with the latest losses. If it is `None`, [`weights`] computes the scale of the
+    /// given regrets, and [`synthesize`](super::synthesize) computes one scale for the whole epoch.
+    /// [`Generation::StdevOct2024`] ignores it.
     pub regret_scale: Option<f64>,
 }
 
 impl Params {
-    /// Returns the stored scale, if this generation uses it.
+    /// Returns the stored scale, or `None` if there is none or the generation does not use it.
     pub(crate) fn common_scale(&self) -> Option<f64> {
         match self.generation {
             Generation::MadV017 => self.regret_scale.filter(|scale| *scale > 0.0),
@@ -57,7 +58,7 @@ impl Params {
     }
 }
 
-/// Returns the scale of `regrets`: their spread plus the topic's epsilon, never 0.
+/// Returns the scale of `regrets`: their spread plus `epsilon`.
 pub fn scale(regrets: &[f64], params: &Params) -> f64 {
     let spread = match params.generation {
         Generation::MadV017 => robust_deviation(regrets),
@@ -73,8 +74,8 @@ pub fn weights(regrets: &[f64], params: &Params) -> Vec<f64> {
     line
 }
 
-/// Replaces each regret of `line` by its weight. A regret of -∞ has no weight and does not affect the
-/// line's scale.
+/// Replaces each regret in `line` with its weight. A regret of -∞ excludes an actor: the weight is 0,
+/// and the regret does not affect the scale.
 pub fn weigh(line: &mut [f64], params: &Params) {
     let scale = params.common_scale().unwrap_or_else(|| {
         let counting: Vec<f64> = line.iter().copied().filter(|r| r.is_finite()).collect();
@@ -90,10 +91,10 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     }
 }
 
-/// Returns the function from a regret to its weight, given the `best` regret and the `scale`.
+/// Returns the function that converts a regret to its weight, given the `best` regret and the `scale`.
 ///
-/// Values proportional to 1 / (1 + e^z) are multiplied by a factor that prevents underflow of the
-/// greatest.
+/// Since version 0.17, a weight is 1 / (1 + e^z) divided by this expression for the best regret. Both
+/// are computed with a common factor, so that the divisor does not underflow.
 pub fn weight_function(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
     let Params { generation, p_norm: p, c_norm: c, .. } = *params;
     let (center, slope) = (p * c, p / scale);
@@ -112,8 +113,8 @@ pub fn weight_function(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -
     }
 }
 
-/// Returns the dot product of `values` and `weights`, ignoring the excess of the longer one. Four
-/// independent sums allow the processor to add in parallel.
+/// Returns the dot product of `values` and `weights`. If one slice is longer, its excess is ignored.
+/// Four independent sums allow the processor to add in parallel.
 pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     let n_common = values.len().min(weights.len());
     let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
@@ -127,7 +128,7 @@ pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// Returns `weights` divided by their sum, or `None` if the sum is zero.
+/// Returns `weights` divided by their sum, or `None` if the sum is zero or not finite.
 pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
     (sum > 0.0 && sum.is_finite()).then(|| weights.iter().map(|weight| weight / sum).collect())

@@ -1,11 +1,11 @@
-//! Backtests of series with a known best model.
+//! Backtests of series for which the best model is known.
 
 use parking_lot::Mutex;
 
 use super::*;
 use crate::tests::test_topics;
 
-/// Returns a row per minute with the values of `value`.
+/// Returns `n` rows, one per minute, with the results of `value` in `column`.
 fn rows(column: &str, n: u32, value: impl Fn(f64) -> f64) -> Vec<FlatRow> {
     let row = |idx: u32| FlatRow {
         timestamp: Timestamp::from_seconds(i64::from(idx) * 60),
@@ -32,7 +32,7 @@ async fn drift_model_is_ranked_first_on_linear_data() {
         .await
         .unwrap();
     assert_eq!(report.n_closed, 290);
-    // The truth of the last epoch is after the end.
+    // The ground truth of the last epoch is after the last row.
     assert_eq!(report.n_learned, 289);
     assert_eq!(steps.lock().last(), Some(&BacktestProgress { n_done: 290, n_epochs: 290 }));
     let inferers: Vec<&str> =
@@ -45,7 +45,7 @@ async fn drift_model_is_ranked_first_on_linear_data() {
     assert!(report.failures.is_empty() && report.coverage.is_some());
 }
 
-/// Predicts the latest value exactly, but only in the first `n_epochs`.
+/// Model that predicts exactly in its first `n_epochs`, and nothing afterwards.
 struct Lucky {
     n_epochs: Mutex<u32>,
 }
@@ -99,7 +99,7 @@ async fn backtest_evaluates_topics_of_directions() {
     assert!(report.actors.iter().any(|actor| actor.name == "baseline: mean"));
 }
 
-/// Fails every other time.
+/// Model that fails in every other epoch.
 struct Moody(Mutex<bool>);
 
 #[async_trait]
