@@ -1,9 +1,9 @@
-//! Leaderboard: actors ranked by their mean loss, and losses of the network compared with an uninformed
-//! baseline.
+//! Leaderboard: actors ranked by their mean loss, and losses of the network's values next to those of
+//! an uninformed baseline.
 //!
-//! Actors are compared by the loss that the network learns from, over the epochs that all ranked actors
-//! have in common, since epochs differ in difficulty. Actors with too few epochs are not ranked, since a
-//! single lucky submission would be first.
+//! An actor's mean loss covers only the epochs that all ranked actors have in common, since epochs
+//! differ in difficulty. Actors with too few epochs are not ranked, since otherwise a single lucky
+//! submission could be first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,33 +25,34 @@ use crate::{Inference, Result};
 /// Epochs that a leaderboard covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// The latest epochs, at most this number.
+    /// At most this number of the latest epochs.
     Latest(u32),
-    /// Epochs that opened within this duration before the current time.
+    /// Epochs that opened at most this duration ago.
     Last(Duration),
     /// All stored epochs.
     All,
 }
 
-/// Maximum number of epochs of a period.
+/// Maximum number of epochs that a period can cover.
 const PERIOD_EPOCHS_MAX: u32 = 10_000;
 
-/// Default number of epochs to average: twenty minutes of the shortest epochs.
+/// Default number of epochs to average.
 pub const EPOCHS_DEFAULT: u32 = 100;
 
 /// Maximum number of epochs to average.
 pub const EPOCHS_MAX: u32 = 500;
 
-/// Number of epochs that an actor needs for a rank, out of the latest epochs, of which twice this number
-/// count. Fewer would be luck. An actor that left does not restrict the others to its epochs.
+/// Minimum number of epochs of a ranked actor, since a mean of fewer could be luck. They must be among
+/// the latest `2 * RANKED_EPOCHS_MIN`, so that an actor that left is not ranked and does not restrict
+/// the epochs in common.
 const RANKED_EPOCHS_MIN: u32 = 10;
 
-/// Maximum size of the stored epochs that are read for a ranking.
+/// Maximum total size of the stored epochs that are read for a ranking, in bytes.
 const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
-    /// Ranks the actors of the epochs of `topic` in `period` that were learned from. If the topic
-    /// has many actors, only the latest of these epochs count.
+    /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. If these
+    /// epochs are too large to read, the oldest are left out.
     ///
     /// # Errors
     /// As [`Self::history`].
@@ -60,13 +61,14 @@ impl Inference {
         let (n_epochs, since) = self.bounds(&settings, period);
         let sizes =
             self.read(topic, move |store| store.epoch_sizes(topic, 0..=BlockHeight::MAX, n_epochs));
-        // Some epochs are read even of the largest topics.
+        // Reads at least five epochs, even if they exceed the maximum size.
         let n_epochs = affordable(&sizes.await?).map_or(n_epochs, |n| n.max(5));
         let mut losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
         }
-        // Also reads as many earlier epochs for the baseline, plus the epochs without a ground truth.
+        // Reads more epochs than are ranked: the latest have no ground truth yet, and the uninformed
+        // baseline is computed from the ground truths of as many earlier epochs.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
         let limit = n_epochs.saturating_mul(2).saturating_add(lag);
@@ -91,7 +93,7 @@ impl Inference {
         board.await
     }
 
-    /// Returns the maximum number of epochs of a period, and its start.
+    /// Returns the maximum number of epochs in `period`, and its start.
     fn bounds(&self, topic: &Topic, period: Period) -> (u32, Timestamp) {
         match period {
             Period::Latest(n_epochs) => (n_epochs, Timestamp::MIN),
@@ -107,7 +109,8 @@ impl Inference {
     }
 }
 
-/// Returns the number of latest epochs whose sizes add up to at most [`BYTES_READ_MAX`], `None` for all.
+/// Returns the number of latest epochs with a total size of at most [`BYTES_READ_MAX`], or `None` if
+/// this includes all epochs.
 fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
     let mut n_bytes = 0;
     let within = sizes.iter().rev().take_while(|(_, size)| {
@@ -118,8 +121,9 @@ fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
     (n_within < sizes.len()).then(|| u32::try_from(n_within).unwrap_or(u32::MAX))
 }
 
-/// Ranks the actors in the latest `n_epochs` of `losses`, latest first. `history` has the ground truths,
-/// oldest first.
+/// Ranks the actors by `losses`, which are sorted from latest to oldest. `history` contains the ground
+/// truths, oldest first. `n_epochs` is the number of epochs in the period, which can be more than have
+/// losses.
 pub(super) fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
@@ -176,11 +180,12 @@ pub(super) fn ranking(
     }
 }
 
-/// Returns the ground truth of each epoch, with the latest ground truth that was known when the
-/// epoch opened.
+/// Returns the ground truth of each epoch, paired with the latest ground truth that was already known
+/// when the epoch opened.
 fn truths_with_earlier<'a>(topic: &Topic, history: &'a [HistoryEpoch]) -> Truths<'a> {
     let mut truths = Truths::new();
-    // Ground truths with the times from which they are known, oldest first.
+    // Ground truths that are not yet known at `opened_at`, each with the time at which it becomes
+    // known, oldest first.
     let mut known: VecDeque<(Timestamp, &[LabeledValue])> = VecDeque::new();
     let mut latest = None;
     for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
@@ -194,19 +199,20 @@ fn truths_with_earlier<'a>(topic: &Topic, history: &'a [HistoryEpoch]) -> Truths
     truths
 }
 
-/// Past epochs from which actors are scored.
+/// Past epochs from which the scores of actors are computed.
 struct Scoring<'a> {
     topic: &'a Topic,
-    /// Losses by epoch, latest first.
+    /// Losses of each epoch, latest first.
     losses: &'a [(BlockHeight, Losses)],
-    /// Increase of the loss without each inferer and each forecaster, by epoch.
+    /// Increase of each epoch's loss if an actor were absent: for each inferer, and for each
+    /// forecaster. Latest epoch first.
     gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
     truths: Truths<'a>,
 }
 
 impl Scoring<'_> {
-    /// Returns an actor with its scores over the epochs `counted`, without rank.
+    /// Returns an actor with its scores over the epochs at the indices `counted`. The rank is `None`.
     fn actor(&self, record: &Record<'_>, counted: &BTreeSet<usize>) -> RankedActor {
         let rule = self.topic.judging.loss;
         let own: Vec<f64> =
@@ -236,7 +242,8 @@ impl Scoring<'_> {
             mean_plain_loss: mean(&own.iter().map(|loss| rule.plain(*loss)).collect::<Vec<_>>()),
             median_loss: median(&own).unwrap_or_default(),
             better_than_naive: (!own.is_empty()).then(|| count(n_better) / count(own.len())),
-            // A mean difference of logarithms is the logarithm of a ratio.
+            // The mean difference of base-10 logarithms is the logarithm of a ratio, which is converted
+            // to percent.
             contribution: (!rule.allow_negative && !gains.is_empty())
                 .then(|| (10_f64.powf(mean(&gains)) - 1.0) * 100.0),
             directional_accuracy: scores.directional_accuracy,
@@ -250,7 +257,7 @@ fn number(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// Losses of an actor by index of the epoch, where 0 is the latest.
+/// Losses of an actor by the index of the epoch. The latest epoch has the index 0.
 struct Record<'a> {
     role: Role,
     worker: &'a Address,
@@ -271,20 +278,21 @@ fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
     records.into_iter().map(record).collect()
 }
 
-/// Ranked and unranked actors.
+/// Actors divided into ranked and unranked.
 struct Standings<'a> {
     ranked: Vec<Record<'a>>,
     /// Epochs that all ranked actors have in common.
     common: BTreeSet<usize>,
-    /// Unranked actors with the number of their epochs that count toward a rank, in descending
-    /// order.
+    /// Unranked actors, each with the number of its epochs that count toward a rank, in descending
+    /// order of this number.
     unranked: Vec<(Record<'a>, usize)>,
 }
 
-/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the latest `2 *
-/// min` epochs. All ranked actors have at least `min` epochs in common.
+/// Divides `records` into ranked and unranked actors. A ranked actor was active in at least `min` of
+/// the latest `2 * min` epochs. All ranked actors have at least `min` epochs in common.
 fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
-    // Actors with the most epochs come first, since they have the most in common.
+    // Starts with the actors that have the most epochs, so that as many epochs as possible remain in
+    // common.
     records.sort_by_key(|record| Reverse(record.losses.len()));
     let mut ranked = Vec::new();
     let mut common: Option<BTreeSet<usize>> = None;
@@ -308,7 +316,7 @@ fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
     Standings { ranked, common: common.unwrap_or_default(), unranked }
 }
 
-/// Values of an actor in an epoch by label, each with the combined value.
+/// Values of an actor in an epoch by label, and the combined values of the same labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct EpochValues {
     own: BTreeMap<String, f64>,
@@ -322,21 +330,23 @@ pub(super) struct PastValues {
     names: BTreeMap<String, String>,
 }
 
-/// Scores of an actor. `None` without epochs that they can be computed from.
+/// Scores of an actor by its values. A score is `None` if no epoch is suitable to compute it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct ValueScores {
-    /// Share of epochs in which the direction, or the most probable label, was right, 0 to 1.
+    /// Share of epochs in which the actor predicted the right direction, or gave the right label the
+    /// highest probability, 0 to 1.
     directional_accuracy: Option<f64>,
-    /// Correlation of the actor's changes or probabilities with those of the combined value, −1 to
-    /// 1.
+    /// Correlation of the changes or probabilities that the actor predicted with those of the combined
+    /// value, −1 to 1.
     correlation: Option<f64>,
 }
 
-/// Ground truths by epoch, each with the latest ground truth that was known when the epoch opened.
+/// Ground truth of each epoch, paired with the latest ground truth that was already known when the
+/// epoch opened.
 type Truths<'a> = BTreeMap<BlockHeight, (&'a [LabeledValue], Option<&'a [LabeledValue]>)>;
 
 impl PastValues {
-    /// Collects the values of `rows`, oldest first.
+    /// Collects the values in `rows`, which are sorted from oldest to latest.
     fn new(rows: Vec<EpochActor>) -> Self {
         let mut values = Self::default();
         for row in rows {
@@ -358,7 +368,7 @@ impl PastValues {
         self.names.get(worker).cloned()
     }
 
-    /// Returns the scores of an actor over the epochs `counted`.
+    /// Returns the scores of an actor over the epochs with the nonces `counted`.
     fn scores(
         &self,
         (role, worker): (Role, &str),
@@ -380,7 +390,8 @@ impl PastValues {
             };
             n_judged += usize::from(is_right.is_some());
             n_right += usize::from(is_right == Some(true));
-            // Values follow the latest ground truth, so that only their changes from it are compared.
+            // Compares changes from the latest known ground truth instead of values, which would
+            // correlate only because both are close to it.
             let base = match truth {
                 Truth::Direction { .. } => Some(0.0),
                 Truth::Value => before.and_then(|before| before.first()).map(|value| value.value),
@@ -396,14 +407,14 @@ impl PastValues {
         ValueScores {
             directional_accuracy: (n_judged > 0).then(|| count(n_right) / count(n_judged)),
             correlation: correlation(&own, &combined)
-                // Fewer epochs have no meaningful correlation.
+                // A correlation over fewer epochs is meaningless.
                 .filter(|_| n_compared >= 3),
         }
     }
 }
 
-/// Returns true if the value differs from the ground truth `before` in the same direction as the outcome.
-/// `None` if the ground truth did not change.
+/// Returns true if the actor's value and the ground truth `outcome` differ from the earlier ground
+/// truth `before` in the same direction, or `None` if the ground truth did not change.
 fn is_direction_right(
     values: &EpochValues,
     outcome: &[LabeledValue],
@@ -415,7 +426,7 @@ fn is_direction_right(
     (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
 }
 
-/// Returns true if the most probable label is the right one, and no other label is as probable.
+/// Returns true if the actor gave the right label a higher probability than all other labels.
 fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool> {
     let likely = values.own.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let n_likely = values.own.values().filter(|value| value.total_cmp(likely.1).is_eq()).count();
@@ -426,7 +437,7 @@ fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool
     Some(*likely.0 == right.label_name)
 }
 
-/// Returns Pearson's correlation of pairs, or `None` without variation.
+/// Returns Pearson's correlation of `a` and `b`, or `None` if either does not vary.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let (mean_a, mean_b) = (mean(a), mean(b));
     let products = a.iter().zip(b).map(|(a, b)| (a - mean_a) * (b - mean_b)).sum::<f64>();
@@ -483,13 +494,15 @@ mod tests {
 
     #[test]
     fn direction_is_measured_from_the_previous_truth() {
-        // Up, down and up again. The second prediction has the wrong direction.
+        // The ground truth goes up, down and up again. Only the second prediction has the wrong
+        // direction.
         let outcomes = [100.0, 101.0, 99.0, 102.0].map(|value| labeled(&[("y", value)]));
         let rows = [(1, 100.0, 100.0), (2, 100.5, 100.25), (3, 101.5, 101.25), (4, 99.5, 99.25)];
         let rows = rows.map(|(nonce, value, combined)| actor(nonce, "y", value, combined));
         let scores = scores(rows.to_vec(), &Truth::Value, &outcomes);
         assert_eq!(scores.directional_accuracy, Some(2.0 / 3.0));
-        // Changes that are always 0.5 and always 0.25 do not vary.
+        // The actor always predicts a change of 0.5, and the combined value always changes by 0.25, so
+        // neither varies.
         assert_eq!(scores.correlation, None);
     }
 

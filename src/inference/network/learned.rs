@@ -1,4 +1,4 @@
-//! Learned state of a topic's actors.
+//! State that a topic learns about its actors from the losses of its epochs.
 
 use std::collections::BTreeSet;
 
@@ -20,34 +20,35 @@ use crate::network::forecast::{LOSS_AVERAGE_ALPHA, Past};
 use crate::network::submission::numbers;
 use crate::network::topic::Topic;
 
-/// Number of epochs after which an absent actor is forgotten. Regrets of pairs are stored for each
-/// actor, so actors that left must not accumulate.
+/// Number of epochs after which an absent actor is forgotten. The number of pairwise regrets grows with
+/// the square of the number of actors, so actors that left must not accumulate.
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
-/// Maximum number of stored inferers and of stored forecasters: more than an epoch
-/// [accepts](crate::network::topic::SUBMISSIONS_MAX). Beyond it, actors without a score are forgotten
-/// first, so that made-up names displace no one.
+/// Maximum number of stored actors per role: more than an epoch
+/// [accepts](crate::network::topic::SUBMISSIONS_MAX). If it is exceeded, actors without a score are
+/// forgotten first, so that submissions under made-up names do not displace other actors.
 const KNOWN_MAX: usize = 2048;
 
-/// Participation of an actor.
+/// Participation of an actor in epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experience {
-    /// Number of epochs with the actor that were learned from, or 0 if it only rested.
+    /// Number of epochs in which the actor was active and from which the network learned, or 0 if the
+    /// actor has only rested.
     pub n_epochs: u32,
-    /// Last of these epochs, or the last one in which it rested.
+    /// Latest of these epochs. If there is none, the latest epoch in which the actor rested.
     pub last_nonce: BlockHeight,
 }
 
-/// Learned state up to an epoch.
+/// State learned from all epochs up to `nonce`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Learned {
-    /// Latest epoch learned from.
+    /// Latest epoch from which the network learned.
     pub nonce: Option<BlockHeight>,
-    /// Number of epochs learned from.
+    /// Number of epochs from which the network learned.
     pub n_learned: u64,
     /// Regrets of all families.
     pub regrets: Regrets,
-    /// Scale of the regrets.
+    /// Scale of the regrets of the actors in the latest epoch.
     #[serde(with = "exact")]
     pub regret_scale: Option<f64>,
     /// Regret of newcomers.
@@ -63,11 +64,11 @@ pub struct Learned {
     /// Moving average of each inferer's losses.
     #[serde(with = "exact")]
     pub loss_averages: ByActor<f64>,
-    /// Inferences and losses in past epochs, for the built-in forecasters.
+    /// Inferences and losses in past epochs, from which the built-in forecasters predict.
     #[serde(skip)]
     pub past: Past,
-    /// Targets of the scores of resting actors: the topic's quantile of active actors' latest scores.
-    /// `None` before the first epoch was learned from.
+    /// Score toward which the scores of resting actors move: a quantile, set by the topic, of the
+    /// active actors' latest scores. `None` until the network has learned from a first epoch.
     #[serde(flatten, with = "RestingTargets")]
     pub resting_targets: ByRole<Option<f64>>,
     /// Participation of each actor.
@@ -75,7 +76,7 @@ pub struct Learned {
     pub experience: ByRole<ByActor<Experience>>,
 }
 
-/// Serialized form of the resting actors' targets.
+/// Serialized form of `resting_targets`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<Option<f64>>")]
 struct RestingTargets {
@@ -85,7 +86,7 @@ struct RestingTargets {
     forecaster: Option<f64>,
 }
 
-/// Serialized form of the actors' experience.
+/// Serialized form of `experience`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<ByActor<Experience>>")]
 struct ExperienceByRole {
@@ -105,16 +106,17 @@ impl Exact for Experience {
     }
 }
 
-/// Error of a bundle with a value for which the loss is not a number.
+/// Error for a bundle if the loss of one of its values is not a finite number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("loss of a value in the bundle is not a number")]
 pub struct BundleError;
 
 impl Learned {
-    /// Returns the treatment of inferers without a regret.
+    /// Returns the treatment of actors without a regret.
     ///
-    /// On the chain, a topic counts as new while its initial regret is 0, which never changes in a
-    /// network with fewer than ten actors. Here it counts as new until it has learned from an epoch.
+    /// On the chain, all actors of a topic are treated as new while the topic's initial regret is 0.
+    /// With fewer than ten actors, it stays 0 forever. Here all actors are treated as new only until
+    /// the network has learned from an epoch.
     pub fn newcomers(&self) -> Newcomers {
         if self.regrets.is_empty() {
             Newcomers::Everyone
@@ -123,21 +125,22 @@ impl Learned {
         }
     }
 
-    /// Returns true if `name` was active, in either role, in an epoch that was learned from.
+    /// Returns true if the network learned from an epoch in which `name` was active in either role.
     pub fn is_scored(&self, name: &Address) -> bool {
         let seen = Role::ALL.map(|role| self.experience[role].get(name));
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
     }
 
-    /// Returns the approximate size in memory.
+    /// Returns the approximate memory usage in bytes.
     pub fn n_bytes(&self) -> usize {
         let n_actors = self.experience.inferer.len() + self.experience.forecaster.len();
         let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
-        // An actor without pairs needs about a kilobyte: its name and a number in a dozen maps.
+        // Apart from pairwise regrets, an actor needs about a kilobyte: its address and a number in a
+        // dozen maps.
         n_actors * 1024 + self.regrets.n_bytes() + 8 * past.sum::<usize>()
     }
 
-    /// Learns from `bundle` and the ground truth. Returns the losses.
+    /// Computes the losses of `bundle` for the ground truth `truth`, learns from them and returns them.
     ///
     /// # Errors
     /// [`BundleError`] if a value of the bundle or its loss is not a number. In this case, the state
@@ -172,7 +175,7 @@ impl Learned {
         Ok(losses)
     }
 
-    /// Returns the score of an actor of `role` that has none yet.
+    /// Returns the score of newcomers in `role`.
     pub fn initial_score(&self, role: Role) -> f64 {
         let experience = &self.experience[role];
         let is_scored = |name: &Address| experience.get(name).is_some_and(|seen| seen.n_epochs > 0);
@@ -180,10 +183,11 @@ impl Learned {
         initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
     }
 
-    /// Lowers the scores of actors that are `back` in the epoch `nonce` after absences.
+    /// Lowers the scores of the actors `back`, which are active in the epoch `nonce`, for each epoch
+    /// since they were last active.
     ///
-    /// The chain does so when they submit. Here it happens when the epoch is learned from, since
-    /// scores change only then.
+    /// The chain does this when an actor submits. Here it is done when the network learns from the
+    /// epoch.
     fn penalize_absence(
         &mut self,
         topic: &Topic,
@@ -201,7 +205,8 @@ impl Learned {
         }
     }
 
-    /// Forgets long absent actors and updates the scale and the regret of newcomers.
+    /// Forgets actors after a long absence. Then updates the scale of the regrets and the regret of
+    /// newcomers.
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
@@ -229,8 +234,8 @@ impl Learned {
         self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
     }
 
-    /// Returns the ordinary regrets of actors with an experience that satisfies `is_included`: inferers
-    /// first, by address.
+    /// Returns the ordinary regret of each actor for which `is_included` returns true, sorted by
+    /// address, inferers first.
     pub(crate) fn actors(
         &self,
         is_included: impl Fn(&Experience) -> bool,
@@ -246,7 +251,7 @@ impl Learned {
     }
 }
 
-/// Returns the losses of all values of `bundle` by `rule`.
+/// Returns the losses, by `rule`, of all values in `bundle`.
 ///
 /// # Errors
 /// [`BundleError`] if a value or its loss is not a number.
@@ -268,7 +273,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
     })
 }
 
-/// Returns the loss of each entry by actor.
+/// Returns the loss of each actor's entry.
 fn losses_of<'e, T>(
     entries: &'e [T],
     loss: impl Fn(&[LabeledValue]) -> Result<f64, BundleError>,
@@ -296,8 +301,8 @@ fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
     }
 }
 
-/// Removes actors last seen before `oldest`. Beyond [`KNOWN_MAX`], removes actors without a score
-/// first, then actors that have been absent the longest.
+/// Removes actors that were last seen before the epoch `oldest`. If more than [`KNOWN_MAX`] remain,
+/// removes first those without a score, then those with the longest absence.
 fn forget(experience: &mut ByActor<Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);

@@ -1,6 +1,6 @@
-//! Current problems of topics, as found by their runners.
+//! Current problems of topics, reported by their runners.
 //!
-//! A problem is logged when it starts and when it is resolved, not each time it occurs.
+//! A problem is logged when it starts and when it is resolved, not each time the step fails.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ pub enum Failing {
 #[derive(Debug, Default)]
 pub(crate) struct Conditions(Mutex<BTreeMap<TopicId, Problems>>);
 
-/// Reason and start of each problem.
+/// Latest reason and start of each problem.
 type Problems = BTreeMap<Failing, (String, Timestamp)>;
 
 impl Failing {
-    /// Returns the step as the end of "topic 1 fails to".
+    /// Returns the step in words that continue "topic 1 fails to".
     pub fn text(self) -> &'static str {
         self.into()
     }
@@ -62,7 +62,8 @@ impl Inference {
         problems.map(problem).collect()
     }
 
-    /// Records that a step of `topic` failed because of `reason` and logs new problems.
+    /// Records that a step of `topic` failed because of `reason`. Logs a warning if the step did not
+    /// fail before.
     pub(crate) fn fails(&self, topic: TopicId, failing: Failing, reason: String) {
         let now = self.chain().now();
         let mut conditions = self.shared.conditions.0.lock();
@@ -77,7 +78,7 @@ impl Inference {
         problems.insert(failing, (reason, now));
     }
 
-    /// Records that a step of `topic` succeeded and logs the end of a problem.
+    /// Records that a step of `topic` succeeded. Logs this if the step failed before.
     pub(crate) fn works(&self, topic: TopicId, failing: Failing) {
         let mut conditions = self.shared.conditions.0.lock();
         let Some(problems) = conditions.get_mut(&topic) else { return };
@@ -90,7 +91,7 @@ impl Inference {
         }
     }
 
-    /// Removes the problems of `topic`.
+    /// Removes all problems of `topic`.
     pub(crate) fn forget_problems(&self, topic: TopicId) {
         self.shared.conditions.0.lock().remove(&topic);
     }

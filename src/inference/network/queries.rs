@@ -1,4 +1,4 @@
-//! Queries of a network.
+//! Queries of a network's topics, epochs and learned state.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use crate::network::topic::Topic;
 use crate::store::{Bundles, Input, Store, StoreError};
 use crate::{Inference, InferenceError, NetworkState, Result};
 
-/// Value that a regret is compared with.
+/// Value against which a regret is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Against {
     /// The combined value.
     Combined,
-    /// The naive value, for inferers.
+    /// The naive value. Only inferers have such a regret.
     Naive,
     /// The combined value without this actor.
     OneOut(Role, Address),
-    /// The inferers combined with only this forecaster, which has such a regret itself.
+    /// The value combined from the inferers and only this forecaster. The forecaster itself has such a
+    /// regret, too.
     OneIn(Address),
 }
 
-/// Declares queries of a topic that call the store's methods of the same names.
+/// Declares queries that call the store's method of the same name with the topic as first argument.
 macro_rules! queries {
     ($($(#[$about:meta])+ $query:ident($($name:ident: $kind:ty),+) -> $found:ty;)+) => {
         impl Inference {$(
@@ -48,23 +49,25 @@ macro_rules! queries {
 }
 
 queries! {
-    /// Returns the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    /// Returns the latest epochs of `topic` that have a bundle and a nonce in `nonces`, at most
+    /// `limit`, oldest first.
     history(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<HistoryEpoch>;
 
-    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest
-    /// first.
+    /// Returns the nonces of the latest epochs of `topic` that have a bundle and a nonce in `nonces`,
+    /// at most `limit`, oldest first.
     nonces(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<BlockHeight>;
 
-    /// Returns the forecasters of the epoch `nonce` of `topic`, sorted by address.
+    /// Returns the addresses of the forecasters in the epoch `nonce` of `topic`, sorted.
     forecasting(nonce: BlockHeight) -> Vec<Address>;
 
-    /// Returns the losses of the latest `limit` epochs of `topic` up to `nonce` that were learned from,
-    /// newest first.
+    /// Returns the losses of the latest epochs of `topic` up to `nonce` from which the network learned,
+    /// at most `limit`, latest first.
     losses_until(nonce: BlockHeight, limit: u32) -> Vec<(BlockHeight, Losses)>;
 }
 
 impl Inference {
-    /// Returns the losses of the epoch `nonce` of `topic`, if it was learned from.
+    /// Returns the losses of the epoch `nonce` of `topic`, or `None` if the network has not learned
+    /// from it.
     ///
     /// # Errors
     /// As [`Self::history`].
@@ -73,17 +76,17 @@ impl Inference {
         Ok(found.filter(|(of, _)| *of == nonce).map(|(_, losses)| losses).next())
     }
 
-    /// Returns the latest bundle of `topic`, always of a whole epoch.
+    /// Returns the latest bundle of `topic`. All its values are from the same epoch.
     ///
     /// # Errors
-    /// [`InferenceError::NoBundle`] before the first. Otherwise as [`Self::history`].
+    /// [`InferenceError::NoBundle`] if no epoch has a bundle yet. Otherwise as [`Self::history`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         self.find_topic(topic)?;
         self.cached(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
     }
 
-    /// Returns the latest bundle like [`Self::latest`], but possibly without recent changes by other
-    /// services.
+    /// Returns the same bundle as [`Self::latest`], unless another service closed an epoch very
+    /// recently.
     pub(crate) async fn recent_bundle(&self, topic: TopicId) -> Result<Arc<Bundles>> {
         self.find_topic(topic)?;
         self.recent(topic, |entry| &mut entry.bundles, NetworkState::load_newest).await
@@ -108,8 +111,8 @@ impl Inference {
         Ok(progress.await?.as_ref().clone())
     }
 
-    /// Returns the progress like [`Self::progress`], but possibly without recent changes by other
-    /// services.
+    /// Returns the same progress as [`Self::progress`], but possibly without very recent changes by
+    /// other services.
     pub(crate) async fn recent_epochs(&self, topic: TopicId) -> Result<Arc<EpochProgress>> {
         self.recent(topic, |entry| &mut entry.progress, NetworkState::load_progress).await
     }
@@ -123,8 +126,8 @@ impl Inference {
         Ok(self.cached(topic, |entry| &mut entry.known, NetworkState::load_learned).await?.learned)
     }
 
-    /// Returns the submissions for the epoch `nonce` of `topic`, sorted by worker, with values for
-    /// all labels of the epoch.
+    /// Returns the submissions for the epoch `nonce` of `topic`, sorted by worker. Each inference has a
+    /// value for every label of the epoch.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -136,7 +139,8 @@ impl Inference {
         .await
     }
 
-    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, with its nonce.
+    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, and the nonce of
+    /// its epoch.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -157,7 +161,7 @@ impl Inference {
         .await
     }
 
-    /// Returns the input of the epoch `nonce` of `topic`, if it has one.
+    /// Returns the input of the epoch `nonce` of `topic`, or `None` if it has none.
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
@@ -165,8 +169,8 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
-    /// Returns the regret of `actor` in `role` on `topic` with the nonce it was last learned from. An
-    /// actor without a regret has the regret of newcomers and the nonce 0.
+    /// Returns the regret of `actor` in `role`, and the nonce of the latest epoch that changed it. If
+    /// the actor has no such regret, returns the regret of newcomers and the nonce 0.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -210,8 +214,8 @@ impl Inference {
         Ok((met.unwrap_or(bound), regret))
     }
 
-    /// Returns the weight of each actor by the latest regrets, for the actors of the epoch that was last
-    /// learned from. Weights sum to 1. Empty before the first such epoch.
+    /// Returns the weights that result from the current regrets, for the actors of the latest epoch
+    /// from which the network learned. The weights sum to 1. Empty if the network has not learned yet.
     ///
     /// # Errors
     /// [`InferenceError`] if the topic does not exist, or the store fails.
@@ -237,7 +241,7 @@ impl NetworkState {
     }
 }
 
-/// Returns the weight of each actor of the epoch that was last learned from.
+/// Returns the weight of each actor in the latest epoch from which the network learned.
 fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
     let actors = learned.actors(|seen| Some(seen.last_nonce) == learned.nonce);
     let regrets: Vec<f64> = actors.iter().map(|(.., regret)| *regret).collect();
@@ -249,7 +253,8 @@ fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
     by_role
 }
 
-/// Expands `submissions` of the epoch `nonce` to all its labels.
+/// Adds the default value for each missing label of the epoch `nonce` to the inferences in
+/// `submissions`.
 fn with_labels(
     store: &Store,
     topic: &Topic,
@@ -270,23 +275,23 @@ fn with_labels(
 pub struct Overview {
     /// Settings of the topic.
     pub topic: Arc<Topic>,
-    /// Progress of its epochs.
+    /// Progress of the topic's epochs.
     pub progress: Arc<EpochProgress>,
-    /// Actors of its latest bundle.
+    /// Actors in the topic's latest bundle.
     pub actors: Arc<TopicActors>,
 }
 
-/// Actors of a topic's latest bundle.
+/// Actors in a topic's latest bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicActors {
-    /// Epoch of the latest bundle, or `None` before the first.
+    /// Epoch of the latest bundle, or `None` if there is no bundle yet.
     pub last_nonce: Option<BlockHeight>,
-    /// Number of epochs learned from.
+    /// Number of epochs from which the network learned.
     pub n_learned: u64,
-    /// Inferers by address, then forecasters.
+    /// Inferers sorted by address, then forecasters sorted by address.
     pub actors: Vec<ActorSummary>,
-    /// The actors as elements of a JSON array. They are serialized once, since a thousand inferers
-    /// would dominate a list of topics.
+    /// Serialized `actors`: the elements of a JSON array without brackets. Cached, since serializing a
+    /// thousand inferers would dominate the time of a request for all topics.
     pub elements: String,
 }
 

@@ -1,8 +1,8 @@
-//! The runner, which executes due steps of a topic at each block.
+//! The runner of a topic, which executes the topic's due steps at each block.
 //!
-//! Each topic has its own task, so that slow responses for one topic do not delay others. The steps of a
-//! topic are sequential: an epoch's workers run, the epoch closes, then losses are learned from in
-//! order.
+//! Each topic has its own task, so that slow responses for one topic do not delay others. The steps of
+//! a topic are executed in sequence: the workers of an epoch run, the epoch closes, and finally the
+//! network learns from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,20 +29,19 @@ use crate::network::upstream::{
 use crate::store::Input;
 use crate::{Inference, InferenceError, News, Result, Sender};
 
-/// Maximum size of a worker's output, in bytes. A prediction is a line.
+/// Maximum size of a worker's output, in bytes. A prediction needs only a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;
 
-/// Timeout of a request for a few rows, which normally takes milliseconds.
+/// Timeout of a request to the dataset service. A request for a few rows normally takes milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Description of reading a dataset in errors.
+/// Name of the task of reading rows in errors. The name of the dataset follows.
 const READ: &str = "reading rows of";
 
-/// Minimum pause between two checks of the chain, so that a stopped clock does not keep a task
-/// busy.
+/// Minimum pause between two ticks, so that the task does not spin if the chain's clock has stopped.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
-/// Executes the due steps of a topic.
+/// Task that executes the due steps of a topic.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Runner({})", topic.id)]
 pub struct Runner {
@@ -50,13 +49,13 @@ pub struct Runner {
     topic: Arc<Topic>,
     runs: Arc<dyn Runs>,
     rows: Arc<dyn Rows>,
-    /// Latest epoch for which workers have run.
+    /// Latest epoch for which workers ran successfully.
     last_run: Option<BlockHeight>,
-    /// First epoch for which no workers could run.
+    /// First epoch for which the run of the workers failed before any run succeeded.
     first: Option<BlockHeight>,
 }
 
-/// Failed step of an epoch, with its cause.
+/// Error of a step, with the failed task and its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{task}")]
 struct StepError {
@@ -86,7 +85,7 @@ impl Runner {
         Self { inference, topic, runs, rows, last_run: None, first: None }
     }
 
-    /// Starts a task in `group` for each topic of `inference`, including topics created later.
+    /// Starts a task in `group` for each topic of `inference`, including topics that are created later.
     pub fn start_all(
         inference: &Inference,
         runs: &Arc<dyn Runs>,
@@ -110,7 +109,7 @@ impl Runner {
                         tasks.spawn("topic", runner.run());
                     }
                 }
-                // Wakes only when topics change, not for bundles.
+                // Ignores new bundles and waits for new or changed topics.
                 if news.wait_for(|news| news.n_changes != n_changes).await.is_err() {
                     return;
                 }
@@ -118,8 +117,8 @@ impl Runner {
         });
     }
 
-    /// Executes due steps at each block until the topic is deleted. Cancel-safe: steps that were
-    /// not executed are due again at the next start.
+    /// Executes the due steps at each block until the topic is deleted. Cancel-safe: a step that was
+    /// not completed is due again after the next start.
     async fn run(mut self) {
         while self.inference.topic(self.topic.id).is_some() {
             let height = self.inference.chain().height();
@@ -137,7 +136,8 @@ impl Runner {
             self.topic = topic;
         }
         let height = self.inference.chain().height();
-        // Steps by other services are detected when this one is about to repeat them.
+        // The progress can lack steps by other services. The store then detects that this service
+        // repeats such a step.
         let progress = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress,
             Err(error) => return self.file_failed("epochs could not be read", &error),
@@ -189,7 +189,7 @@ impl Runner {
         }
     }
 
-    /// Returns the span of a step of the epoch `nonce`.
+    /// Returns the tracing span for a step of the epoch `nonce`.
     fn span(&self, name: &'static str, nonce: BlockHeight) -> Span {
         let topic = self.topic.id;
         info_span!(target: traces::TARGET, "epoch step", otel.name = name, topic.id = %topic, nonce)
@@ -216,7 +216,8 @@ impl Runner {
         let id = self.topic.id;
         let outcome = match self.inference.input(id, nonce).await? {
             Some(input) => self.outcome(input).await,
-            // The workers never ran, so the epoch has no prediction to judge.
+            // Without an input there is no ground truth: no workers ran in this epoch. Ends it without
+            // learning.
             None => return self.inference.learn(id, nonce, None).await.map(drop),
         };
         match outcome {
@@ -224,7 +225,8 @@ impl Runner {
                 self.inference.works(id, Failing::Truth);
                 self.inference.learn(id, nonce, Some(outcome)).await.map(drop)
             }
-            // The dataset has passed the time of the ground truth without a row.
+            // Gives up, since the dataset has rows long after the time of the ground truth, or has been
+            // late for too long.
             Ok(None) if is_last_try || self.is_past(nonce).await => {
                 let column = &self.topic.source.column;
                 let reason = format!("no row with column {column} came in time for nonce {nonce}");
@@ -243,15 +245,16 @@ impl Runner {
         }
     }
 
-    /// Returns the value of the topic's column one horizon after `input`, from the first row at that
-    /// time or later. Returns `None` if there is no such row yet.
+    /// Returns the ground truth: the value of the topic's column in the first row that is at least a
+    /// horizon later than `input`. Returns `None` if there is no such row yet.
     async fn outcome(&self, input: Input) -> Result<Option<f64>, StepError> {
         let dataset = self.dataset().await?;
         let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
         self.in_time(READ, truth).await
     }
 
-    /// Returns true if the dataset is well past the time of the ground truth of `nonce`.
+    /// Returns true if the dataset's latest row is more than three horizons after the input of the
+    /// epoch `nonce`, so that its ground truth cannot be expected any more.
     async fn is_past(&self, nonce: BlockHeight) -> bool {
         let source = &self.topic.source;
         let Ok(Some(input)) = self.inference.input(self.topic.id, nonce).await else {
@@ -263,7 +266,8 @@ impl Runner {
         newest.iter().any(|row| row.timestamp > ends + source.horizon)
     }
 
-    /// Reads the latest rows, runs the workers on them, and submits their predictions.
+    /// Reads the latest rows, stores the input of the epoch, runs the workers, and submits their
+    /// predictions.
     async fn run_workers(&self, nonce: BlockHeight) -> Result<(), StepError> {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
@@ -284,8 +288,9 @@ impl Runner {
         }
     }
 
-    /// Runs the predictor: each model on one worker, a few at a time, or without models on several
-    /// workers. Failing models are skipped if others succeed.
+    /// Runs the predictor and submits its outputs. If the predictor has models, each of them runs on
+    /// one worker, a few at a time. Otherwise it runs on several workers. Returns an error only if no
+    /// output could be submitted.
     async fn predict(
         &self,
         nonce: BlockHeight,
@@ -311,7 +316,7 @@ impl Runner {
             };
             predictor.models.iter().map(run).collect()
         };
-        // One more than the number of workers in the local stack.
+        // Limits concurrent executions to one more than the workers of the local stack.
         let mut finished = stream::iter(running).buffer_unordered(4);
         let (mut n_outputs, mut n_taken, mut failure) = (0, 0, None);
         while let Some(done) = finished.next().await {
@@ -338,8 +343,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job` and submits its outputs. A job for `model` has only one. Returns the numbers of
-    /// expected and of submitted outputs.
+    /// Runs `job` and submits its outputs, or only the first output if the job runs `model`. Returns
+    /// the number of expected outputs and the number of those that were submitted.
     async fn run_and_take(
         &self,
         nonce: BlockHeight,
@@ -355,7 +360,7 @@ impl Runner {
         Ok((n_outputs, n_taken))
     }
 
-    /// Runs `job`, at most until the window of `nonce` closes.
+    /// Runs `job` with a timeout at the end of the window of `nonce`.
     async fn run_in_time(
         &self,
         nonce: BlockHeight,
@@ -368,8 +373,8 @@ impl Runner {
         outputs.map_err(StepError::caused_by("predictor failed"))
     }
 
-    /// Submits the output of a worker, which ran `model` if given. Logs invalid outputs and returns
-    /// false for them.
+    /// Submits the output of a worker. If the output is invalid or refused, records a problem and
+    /// returns false.
     async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
         match self.hand_in(nonce, output, model).await {
             Ok(()) => true,
@@ -384,15 +389,16 @@ impl Runner {
         }
     }
 
-    /// Returns the number of workers to run, or `None` for all. In the second half of the window, all available workers are
-    /// used instead of waiting for the configured number.
+    /// Returns the number of workers to run, or `None` for all available workers. In the second half of
+    /// the window, it is always `None`, since it is too late to wait for the configured number.
     fn nodes(&self, nonce: BlockHeight, predictor: &PredictorSettings) -> Option<u32> {
         let half = self.topic.timing.worker_submission_window / 2;
         let is_late = self.inference.chain().height() > nonce.saturating_add(half);
         predictor.n_nodes.filter(|_| !is_late)
     }
 
-    /// Submits the output of a worker as its inference, or as that of `model`.
+    /// Submits the output of a worker as an inference of `model`, or of the worker itself if `model` is
+    /// `None`.
     async fn hand_in(
         &self,
         nonce: BlockHeight,
@@ -425,7 +431,8 @@ impl Runner {
         }
     }
 
-    /// Returns the dataset of the topic. It is found by its name once. From then on, its id is used.
+    /// Returns the id of the topic's dataset. The first call finds it by the dataset's name and stores
+    /// it, so that the topic keeps its dataset if another gets this name.
     async fn dataset(&self) -> Result<DatasetId, StepError> {
         let source = &self.topic.source;
         if let Some(dataset) = source.dataset_id {
@@ -459,8 +466,8 @@ impl Runner {
                 self.last_run = Some(nonce);
                 self.inference.works(id, Failing::Inferring);
             }
-            // The dataset and the workers might still be starting during the first epoch. If they
-            // are also unavailable for the next one, this is a failure.
+            // In its first epoch, the dataset and the workers might still be starting. A failure is a
+            // problem only if it continues in the next epoch.
             Err(error) if self.last_run.is_none() && *self.first.get_or_insert(nonce) == nonce => {
                 info!(topic.id = %id, cause = chain(&error), "topic {id} is waiting for its dataset and its workers");
             }

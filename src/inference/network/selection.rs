@@ -1,13 +1,13 @@
-//! Selection of the submissions of active actors, which are combined.
+//! Selection of the active actors of an epoch. Only their submissions are combined.
 //!
-//! [`crate::math::sortition`] chooses the active actors. This module prepares its input, withdraws
-//! submissions of resting actors, and moves their scores.
+//! The formulas are in [`crate::math::sortition`]. This module prepares their input, withdraws the
+//! submissions of resting actors, and updates the scores of these actors.
 //!
-//! Labels follow the chain (`FinalizeInferencesAndRegistryAtClose`, called by `CloseWorkerNonce` in
-//! `x/emissions/keeper/actor_utils/worker.go`). During the window, each label gets an id when it is
-//! first submitted. At the close, only labels with a value other than the default by an active inferer
-//! remain, in the same order, with ids from 1. A topic's list of labels only restricts the labels that
-//! can be submitted.
+//! Labels are numbered as on the chain (`FinalizeInferencesAndRegistryAtClose`, called by
+//! `CloseWorkerNonce` in `x/emissions/keeper/actor_utils/worker.go`). During the window, each label
+//! gets an id when it is first submitted. When the epoch closes, a label remains only if an active
+//! inferer submitted a value other than the default for it. The remaining labels get new ids from 1 in
+//! the same order. A topic's list of labels restricts only which labels can be submitted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use crate::network::topic::{Topic, TopicKind};
 pub struct Arrival {
     /// The submission.
     pub submission: Submission,
-    /// Time of its arrival.
+    /// Time at which the submission arrived.
     pub received_at: Timestamp,
-    /// True if submitted by the operator or a worker on the topic's whitelist.
+    /// True if the submission is from the operator or from a worker on the topic's whitelist.
     pub is_trusted: bool,
 }
 
-/// Result of the selection.
+/// Result of the selection for an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// Submissions of active actors, without the roles in which they rest.
+    /// Submissions of active actors, without the parts for roles in which they rest.
     pub active: Vec<Submission>,
     /// Labels of these submissions, in the order of their ids.
     pub labels: Vec<String>,
@@ -45,28 +45,29 @@ pub struct Selection {
     pub withdrawn: Withdrawn,
 }
 
-/// Submissions and labels that an epoch does not keep.
+/// Submissions and labels that are removed from an epoch when it closes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Withdrawn {
-    /// Submissions of actors that rest in a role, reduced to the parts that remain. Empty if the actor
-    /// rests in both roles.
+    /// Submissions of actors that rest in a role, reduced to the remaining part. A submission is empty
+    /// if its actor rests in each role for which it submitted.
     pub submissions: Vec<Submission>,
-    /// Labels without a value of an active actor.
+    /// Labels for which no active actor submitted a value.
     pub labels: Vec<String>,
 }
 
-/// Places and known actors of a role in an epoch.
+/// Number of places in a role, and known actors of this role.
 struct RoleContext<'a> {
     role: Role,
     places: RolePlaces,
     scores: &'a ByActor<f64>,
     experience: &'a ByActor<Experience>,
-    /// Score of actors without one.
+    /// Score of actors that have none yet.
     initial_score: f64,
 }
 
-/// Selects from the `arrivals` of the epoch `nonce` with these `labels`, which are in the order of
-/// their ids. Moves the scores of resting actors in `learned`.
+/// Selects the submissions of active actors from the `arrivals` of the epoch `nonce`. `labels` are
+/// those of the epoch in the order of their ids. Moves the scores of resting actors in `learned` toward
+/// their target.
 pub fn select(
     topic: &Topic,
     nonce: BlockHeight,
@@ -82,7 +83,8 @@ pub fn select(
         if let Some(target) = learned.resting_targets[role].filter(|_| !resting.is_empty()) {
             let learned = Arc::make_mut(learned);
             for (name, score) in resting {
-                // For scored actors, this stays the epoch of the last score.
+                // Records the latest epoch in which an actor without a score rested. For a scored
+                // actor, `last_nonce` remains the epoch in which the actor was last active.
                 let newcomer = Experience { n_epochs: 0, last_nonce: nonce };
                 let seen = learned.experience[role].entry(name.clone()).or_insert(newcomer);
                 if seen.n_epochs == 0 {
@@ -97,7 +99,7 @@ pub fn select(
     split_active(topic, labels, arrivals, &active)
 }
 
-/// Splits `arrivals` into the parts of `active` actors and the withdrawn parts.
+/// Splits `arrivals` into the submissions of the `active` actors and the withdrawn ones.
 fn split_active(
     topic: &Topic,
     labels: &[String],
@@ -181,20 +183,20 @@ impl<'a> RoleContext<'a> {
         self.submitting(arrivals).map(candidate).collect()
     }
 
-    /// Returns the score of `worker`, or that of newcomers.
+    /// Returns the score of `worker`, or the score of newcomers if it has none.
     fn score(&self, worker: &Address) -> f64 {
         self.scores.get(worker).copied().unwrap_or(self.initial_score)
     }
 
-    /// Returns the actors that submitted in this role and are not `active`, with their scores.
+    /// Returns the actors that submitted in this role but are not `active`, each with its score.
     fn resting(&self, arrivals: &[Arrival], active: &BTreeSet<Address>) -> Vec<(Address, f64)> {
         let names = self.submitting(arrivals).map(|arrival| &arrival.submission.worker);
         let resting = names.filter(|name| !active.contains(*name));
         resting.map(|name| (name.clone(), self.score(name))).collect()
     }
 
-    /// Returns the newcomers with values far from all other values. Empty for forecasters and for topics
-    /// with several labels.
+    /// Returns the newcomers with values that are far from the values of all other actors. Empty for
+    /// forecasters and for topics with several labels.
     fn far_newcomers(&self, topic: &Topic, arrivals: &[Arrival]) -> BTreeSet<Address> {
         let has_values = self.role == Role::Inferer && topic.kind == TopicKind::Regression;
         if !topic.is_single() || !has_values {

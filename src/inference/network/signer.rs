@@ -1,7 +1,8 @@
-//! Signatures for the public consumer contract.
+//! Signatures of inferences for consumer contracts.
 //!
-//! The contract hashes the typed data of an inference, wraps the hash like a wallet message, and
-//! recovers the signer. Amounts are integers with 18 decimals.
+//! The format is that of the chain's public consumer contract. It computes the EIP-712 hash of an
+//! inference, wraps this hash like a message signed by a wallet, and recovers the signer. Amounts are
+//! integers in units of 10⁻¹⁸.
 
 use std::fmt;
 use std::iter::repeat;
@@ -12,7 +13,7 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use num_bigint::BigUint;
 use sha3::{Digest as _, Keccak256};
 
-/// Type of an inference in the contract.
+/// EIP-712 type of an inference in the contract.
 const INFERENCE_TYPE: &str = "NetworkInferenceData(uint256 networkInference,uint256 timestamp,\
                               uint256 topicId,bytes extraData,\
                               uint256[] confidenceIntervalPercentiles,\
@@ -27,16 +28,17 @@ type Hash = [u8; 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account([u8; 20]);
 
-/// Error of an invalid account or key.
+/// Error for an invalid account or key, or of signing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignerError {
-    /// Not `0x` and 40 hexadecimal digits.
+    /// The text of an account is not `0x` and 40 hexadecimal digits.
     #[error(
         "address must be 0x and 40 hexadecimal digits, such as 0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6"
     )]
     Account,
-    /// Not 64 hexadecimal digits, or not a valid key.
+    /// The text of a private key does not have 64 hexadecimal digits, or is one of the few values that
+    /// are not keys.
     #[error("private key must have 64 hexadecimal digits")]
     Key,
     /// Signing failed, which does not happen for a hash of fixed length.
@@ -44,7 +46,7 @@ pub enum SignerError {
     Sign,
 }
 
-/// Contract that verifies signatures.
+/// Contract that verifies the signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domain {
     /// Id of the chain.
@@ -53,7 +55,7 @@ pub struct Domain {
     pub contract: Account,
 }
 
-/// An inference in the form of the contract. Its extra data is empty.
+/// An inference in the form that the contract verifies. The field `extraData` is always empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedInference {
     /// Combined value.
@@ -68,7 +70,7 @@ pub struct SignedInference {
     pub values: Vec<Amount>,
 }
 
-/// A signing key. Its `Debug` shows only the address.
+/// A signing key. `Debug` prints only its account.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Signer({})", self.account())]
 pub struct Signer {
@@ -99,7 +101,8 @@ impl FromStr for Signer {
         let digits = text.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Key)?;
-        // Shorter keys would equal longer keys with leading zeros.
+        // Requires all 64 digits, since otherwise a truncated key would be accepted as one with leading
+        // zeros.
         let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| SignerError::Key)?;
         Self::from_bytes(&bytes).ok_or(SignerError::Key)
     }
@@ -107,13 +110,13 @@ impl FromStr for Signer {
 
 impl Signer {
     /// Creates a signer with the private key `bytes`. Returns `None` for the few values that are not
-    /// keys.
+    /// private keys.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         SigningKey::from_slice(bytes).ok().map(|key| Self { key })
     }
 
-    /// Creates a signer with a random key. Returns `None` if the random value is not a key, with
-    /// probability 2⁻¹²⁸.
+    /// Creates a signer with a random key. Returns `None` with a probability of about 2⁻¹²⁸, if the
+    /// random value is not a private key.
     pub fn random() -> Option<Self> {
         Self::from_bytes(&rand::random())
     }
@@ -123,12 +126,13 @@ impl Signer {
         HEXLOWER.encode(&self.key.to_bytes())
     }
 
-    /// Returns the account that the contract recovers from signatures.
+    /// Returns the account of this signer, which the contract recovers from its signatures.
     pub fn account(&self) -> Account {
         account_of(self.key.verifying_key())
     }
 
-    /// Signs `inference` for `domain` and returns `0x` and 65 bytes as hexadecimal digits.
+    /// Signs `inference` for the contract `domain`. Returns the signature as `0x` and 130 hexadecimal
+    /// digits.
     ///
     /// # Errors
     /// [`SignerError::Sign`], which does not occur in practice.
@@ -136,16 +140,16 @@ impl Signer {
         let hash = wallet_hash(message(domain, inference));
         let signed = self.key.sign_prehash_recoverable(&hash).map_err(|_| SignerError::Sign)?;
         let (signature, recovery) = signed;
-        // 27 and 28 are the conventional values for these contracts.
+        // By convention, the recovery id of a signature for EVM contracts is 27 or 28.
         Ok(format!("0x{}{:02x}", HEXLOWER.encode(&signature.to_bytes()), 27 + recovery.to_byte()))
     }
 }
 
-/// Returns the hash that the contract computes for `inference`.
+/// Returns the EIP-712 hash of `inference`, as the contract computes it.
 fn message(domain: Domain, inference: &SignedInference) -> Hash {
     let domain_type: &[u8] =
         b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
-    // Name and version of the contract.
+    // `AlloraConsumer` and `1` are the name and version of the contract.
     let separator = keccak(&[
         &keccak(&[domain_type]),
         &keccak(&[b"AlloraConsumer"]),
@@ -154,7 +158,8 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
         &[0; 12],
         &domain.contract.0,
     ]);
-    // Seven words, of which the last three are the offsets of the following lists.
+    // The encoding begins with seven words. They include the offsets of three lists, which follow the
+    // words.
     let head = 7 * WORD;
     let percentiles = list(&inference.percentiles);
     let values = list(&inference.values);
@@ -167,7 +172,7 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
         &word(head),
         &word(head + WORD),
         &word(head + WORD + n_bytes),
-        // The extra data has length 0.
+        // Length of the empty extra data.
         &word(0),
         &percentiles,
         &values,
@@ -180,7 +185,7 @@ fn wallet_hash(message: Hash) -> Hash {
     keccak(&[b"\x19Ethereum Signed Message:\n32", &message])
 }
 
-/// Encodes a list of amounts with its length.
+/// Encodes a list of amounts: its length, then each amount.
 fn list(amounts: &[Amount]) -> Vec<u8> {
     let n_amounts = u64::try_from(amounts.len()).unwrap_or(u64::MAX);
     let mut bytes = word(n_amounts).to_vec();
@@ -190,7 +195,7 @@ fn list(amounts: &[Amount]) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a number as a word.
+/// Encodes a number as a big-endian word.
 fn word(number: u64) -> Hash {
     let mut word = [0; 32];
     if let Some(last) = word.last_chunk_mut() {
@@ -209,7 +214,7 @@ fn keccak(parts: &[&[u8]]) -> Hash {
 
 fn account_of(key: &VerifyingKey) -> Account {
     let point = key.to_encoded_point(false);
-    // The first byte, which is the format of the point, is not hashed.
+    // Skips the first byte, which is the format of the point.
     let hash = keccak(&[point.as_bytes().get(1..).unwrap_or_default()]);
     Account(hash.last_chunk().copied().unwrap_or_default())
 }
@@ -217,20 +222,21 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of digits in a decimal: the digits of the largest amount and as many decimals.
+/// Maximum number of digits in the text of an amount: about those of the largest amount, and as many
+/// decimals.
 const DIGITS_MAX: usize = 160;
 
-/// Error of a decimal that is not an amount.
+/// Error for a text that is not an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AmountError(String);
 
-/// Returns an error for a text that is not a decimal number.
+/// Returns the error for a text that is not a decimal number.
 fn not_decimal() -> AmountError {
     AmountError("not a decimal number".to_owned())
 }
 
-/// Returns an error for an amount that exceeds 256 bits.
+/// Returns the error for an amount that exceeds 256 bits.
 fn too_large() -> AmountError {
     AmountError("number exceeds 256 bits".to_owned())
 }
@@ -240,8 +246,8 @@ fn too_large() -> AmountError {
 pub struct Amount(BigUint);
 
 impl Amount {
-    /// Parses an amount, truncated after [`DECIMALS`] decimals, without the rounding errors of a
-    /// double.
+    /// Parses a decimal number as an amount. Decimals after [`DECIMALS`] are cut off. The text is not
+    /// converted to a double, so that no digits are lost.
     ///
     /// # Errors
     /// [`AmountError`] with the reason.
@@ -268,7 +274,8 @@ impl Amount {
             return Err(AmountError(text));
         }
         let significant = digits.trim_start_matches('0');
-        // Number of digits before the amount's decimal point.
+        // Digits of `whole` and the first `DECIMALS` digits of `part` belong to the amount, before the
+        // exponent shifts the point.
         let n_before = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
         let n_zeros = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
         let n_kept = n_before.saturating_add(exponent).saturating_sub(n_zeros);
@@ -282,7 +289,7 @@ impl Amount {
         if amount.bits() > 256 { Err(too_large()) } else { Ok(Self(amount)) }
     }
 
-    /// Returns the number in 32 bytes, most significant byte first.
+    /// Returns the number as 32 bytes in big-endian order.
     pub fn bytes(&self) -> [u8; 32] {
         let bytes = self.0.to_bytes_be();
         let mut word = [0; 32];

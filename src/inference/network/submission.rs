@@ -13,45 +13,48 @@ use crate::math::sortition::Record;
 use crate::math::synthesis::Values;
 use crate::network::topic::{Topic, canonical_label};
 
-/// Maximum absolute number, as in `BoundedExp40Dec` (`math/bounded_exp40dec.go`), in which the
-/// chain represents the numbers of payloads.
+/// Maximum absolute number in a payload, as in the chain's type `BoundedExp40Dec`
+/// (`math/bounded_exp40dec.go`).
 const NUMBER_MAX: f64 = 1e40;
 
-/// Maximum number of inferers in a forecast, which is the number an epoch accepts.
+/// Maximum number of inferers in a forecast: the maximum number of submissions that an epoch accepts.
 pub const FORECAST_MAX: usize = 1024;
 
-/// Maximum number of workers per submitter and epoch. 0 means unlimited.
+/// Maximum number of workers under which a submitter can submit per epoch. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerQuota(pub u32);
 
 impl WorkerQuota {
-    /// Default quota: enough for a few models, but far below the maximum of an epoch.
+    /// Default quota: enough for a few models, but far below the maximum number of submissions per
+    /// epoch.
     pub const USUAL: Self = Self(16);
 
-    /// Returns true if an epoch accepts `n_workers` of a submitter.
+    /// Returns true if a submitter can have `n_workers` in an epoch.
     pub const fn allows(self, n_workers: u32) -> bool {
         self.0 == 0 || n_workers <= self.0
     }
 }
 
-/// Unit by which submissions are counted.
+/// Unit to which a [`WorkerQuota`] applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitter {
-    /// The network itself: nodes that run the topic's predictor. They are not counted.
+    /// The network itself, which submits the outputs of the topic's predictor. The quota does not
+    /// apply.
     Network,
-    /// An operator's API key, by its id.
+    /// An API key of the operator, by its id.
     Key(i64),
-    /// An account, by its id, with all its keys.
+    /// An account with all its API keys, by the account's id.
     Account(i64),
 }
 
 impl Submitter {
-    /// Returns true if the operator submits.
+    /// Returns true if the submitter is the operator or the network itself.
     pub const fn is_operators(self) -> bool {
         matches!(self, Self::Network | Self::Key(_))
     }
 
-    /// Returns the name of the counter, or `None` if the submitter is not counted.
+    /// Returns the name under which the submitter's workers are counted, or `None` if the quota does
+    /// not apply.
     pub fn counter(self) -> Option<String> {
         match self {
             Self::Network => None,
@@ -64,18 +67,18 @@ impl Submitter {
 /// Origin of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// Account or key of the submission.
+    /// Account or key that submits.
     pub submitter: Submitter,
-    /// Maximum number of workers of the submitter.
+    /// Quota of the submitter.
     pub quota: WorkerQuota,
-    /// Record of the worker.
+    /// Standing of the worker.
     pub record: Record,
-    /// True to validate without storing.
+    /// True to only validate the payload, without storing it.
     pub is_dry_run: bool,
 }
 
 impl Origin {
-    /// Origin of workers of the network itself.
+    /// Origin of the network's own submissions.
     pub const NETWORK: Self = Self {
         submitter: Submitter::Network,
         quota: WorkerQuota(0),
@@ -87,9 +90,9 @@ impl Origin {
 /// Data received from an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
-    /// Values by label, as decimal texts. Empty without an inference.
+    /// Inference: labels with their values as decimal texts. Empty if there is no inference.
     pub values: Vec<(String, String)>,
-    /// Expected losses of inferers, as decimal texts. Empty without a forecast.
+    /// Forecast: predicted loss of each inferer as decimal text. Empty if there is no forecast.
     pub forecast: BTreeMap<Address, String>,
 }
 
@@ -100,10 +103,12 @@ pub struct Submission {
     pub worker: Address,
     /// Name of the worker, if known.
     pub name: Option<String>,
-    /// Value for a topic with a single output. Otherwise the submitted values that differ from the
-    /// default, without ids until the labels of the epoch are known. Empty without an inference.
+    /// Values of the inference. If the topic has several labels, only the values that differ from the
+    /// default, with label id 0 until the labels of the epoch are known. Empty if there is no
+    /// inference.
     pub inference: Vec<LabeledValue>,
-    /// Expected losses by inferer, shared since there might be a thousand.
+    /// Predicted loss of each inferer. Shared, since there can be a thousand. Empty if there is no
+    /// forecast.
     pub forecast: Arc<ByActor<f64>>,
 }
 
@@ -113,11 +118,11 @@ pub struct Submission {
 pub struct PayloadError(String);
 
 impl Submission {
-    /// Validates the payload of `worker` for `topic`. Labels are trimmed and their case is normalized
-    /// unless the topic distinguishes it. Labels with the default value count as missing.
+    /// Validates the payload of `worker` for `topic`. Trims labels, and normalizes their case unless
+    /// the topic is case-sensitive. Labels with the default value are omitted.
     ///
     /// # Errors
-    /// [`PayloadError`] with the first problem.
+    /// [`PayloadError`] with the first fault of the payload.
     pub fn checked(
         topic: &Topic,
         worker: Address,
@@ -144,13 +149,13 @@ impl Submission {
         self.inference.is_empty() && self.forecast.is_empty()
     }
 
-    /// Returns the values as numbers in the order of `labels`, with `default` for missing values, or
-    /// `None` without an inference.
+    /// Returns the inferred numbers in the order of `labels`, with `default` for missing labels, or
+    /// `None` if there is no inference.
     pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
         (!self.inference.is_empty()).then(|| numbers(&self.dense(labels, default)))
     }
 
-    /// Returns the values in the order of `labels`, with `default` for missing values.
+    /// Returns the inferred values in the order of `labels`, with `default` for missing labels.
     pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
         dense(&self.inference, labels, default)
     }
@@ -161,7 +166,7 @@ pub fn numbers(values: &[LabeledValue]) -> Values {
     values.iter().map(|value| value.value).collect()
 }
 
-/// Combines `labels` and `values`, with ids from 1.
+/// Returns `values` with their `labels`, numbered from 1.
 pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
     let ids = (1..).zip(labels);
     ids.zip(values)
@@ -216,7 +221,7 @@ fn labeled(
     Ok(came)
 }
 
-/// Returns `values` in the order of `labels`, with `default` for missing values.
+/// Returns `values` in the order of `labels`, with `default` for missing labels.
 fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
     let by_label: BTreeMap<&String, f64> =
         values.iter().map(|value| (&value.label_name, value.value)).collect();
@@ -228,7 +233,8 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
     (1..).zip(labels).map(value).collect()
 }
 
-/// Returns the label of `topic` that `label` refers to. An empty text refers to a single output.
+/// Returns the label of `topic` to which the submitted text `label` refers. If the topic has a single
+/// output, an empty text refers to it.
 fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     let unknown = || {
         let label: String = label.chars().take(64).collect();
@@ -245,11 +251,12 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     }
 }
 
-/// Parses a decimal number within the limits.
+/// Parses a decimal number of limited length and size.
 fn number(text: &str) -> Result<f64, PayloadError> {
     let trimmed = text.trim();
     let number: Option<f64> =
-        // A double has at most 17 significant digits, exact decimals of the chain have 34.
+        // 64 characters are enough: a double has at most 17 significant digits, and a decimal of the
+        // chain has 34.
         if trimmed.len() <= 64 { trimmed.parse().ok() } else { None };
     number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
         let text: String = text.chars().take(80).collect();

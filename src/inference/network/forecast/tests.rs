@@ -2,10 +2,10 @@ use super::*;
 use crate::math::loss::LossMethod;
 use crate::network::learned::Learned;
 
-/// Plain losses, which are easier to read.
+/// Rule without logarithms, so that the losses in the tests are easier to read.
 const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
 
-/// Losses of the demo's topics.
+/// Rule with logarithmic losses, as in the demo's topics.
 const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
 
 fn built_in(
@@ -24,8 +24,9 @@ fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
     ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
 }
 
-/// `d` is far from the others in half of the epochs: it is correct if it is above them, and wrong if it
-/// is below.
+/// Returns the state learned from `n_epochs`. In a third of them, `d` infers far more than the others
+/// and is right. In another third it infers far less than the others and is wrong. In the rest all are
+/// close.
 fn learned(n_epochs: u32) -> Learned {
     let mut past = Past::default();
     for epoch in 0..n_epochs {
@@ -69,7 +70,8 @@ fn inferer_without_losses_is_excluded() {
 
 #[test]
 fn mean_forecaster_reflects_rare_large_errors() {
-    // `a` is very close nine times out of ten and far off once. `b` is always somewhat off.
+    // `a` is very close to the ground truth in nine of ten epochs and far from it in the tenth. `b`
+    // always has a moderate error.
     let mut learned = Learned::default();
     for epoch in 0..200_u32 {
         let losses = [if epoch % 10 == 0 { 2.0 } else { -2.0 }, 0.0, 0.0, 0.0];
@@ -144,7 +146,7 @@ fn past_epochs_are_limited_in_number_and_bytes() {
     for _ in 0..100 {
         past.remember(&said, &losses);
     }
-    // 43 KB of names in total and 16 KB of numbers per epoch.
+    // The names need 43 KB once, and the numbers 16 KB per epoch.
     assert_eq!(past.epochs().len(), 5);
 }
 

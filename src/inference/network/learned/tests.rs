@@ -1,4 +1,4 @@
-//! Epochs without a store or a clock.
+//! Learning over several epochs, without a store or a clock.
 
 use super::*;
 use crate::network::close::{CloseContext, close};
@@ -19,7 +19,8 @@ fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
     Submission::checked(topic, worker, None, payload).unwrap()
 }
 
-/// Runs epochs in which `good` has an error of 1 and `bad` of 10, in opposite directions.
+/// Returns the state learned from `n_epochs`, in which `good` has an error of 1 and `bad` an error of
+/// 10 in the opposite direction.
 fn after(n_epochs: u64) -> Learned {
     let topic = load();
     let mut learned = Learned::default();

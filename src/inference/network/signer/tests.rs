@@ -1,11 +1,11 @@
-//! Signatures checked by a second implementation, including two recorded signatures that the network's
+//! Signatures verified with a second implementation, and two recorded signatures that the public
 //! contract accepted.
 
 use libsecp256k1::{Message, RecoveryId, Signature, recover};
 
 use super::*;
 
-/// Contract that accepted the recorded signatures.
+/// Public contract on the test chain Sepolia that accepted the recorded signatures.
 const SEPOLIA: &str = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6";
 
 fn domain() -> Domain {
@@ -32,7 +32,7 @@ fn inference(timestamp: u64) -> SignedInference {
     }
 }
 
-/// Recovers the account of `signature` with the other implementation.
+/// Recovers the account from `signature` with the second implementation.
 fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Account {
     let bytes = HEXLOWER.decode(signature.strip_prefix("0x").unwrap().as_bytes()).unwrap();
     assert_eq!(bytes.len(), 65);
@@ -49,7 +49,7 @@ fn recorded_signatures_recover_the_same_signer() {
                  149c1281aa1c7070b3ef9ff28f335a175e972f45374e6c729f57414ff2dbe43b1b";
     let second = "0x99b8b75f875a9ecc09fc499073656407458d464edeceb384686dba990ed785d8\
                   41e6510b578d253a6e19a20503d1ec1e3c38b4c60980ff3b4df9ce3335ebd3851b";
-    // Both are without a confidence interval.
+    // The two recorded inferences have no confidence interval.
     let of = |timestamp, signature| {
         let signed =
             SignedInference { percentiles: Vec::new(), values: Vec::new(), ..inference(timestamp) };
@@ -57,7 +57,8 @@ fn recorded_signatures_recover_the_same_signer() {
     };
     let signer = of(1_719_866_147, first);
     assert_eq!(signer.to_string(), "0xb5fa133810c3d6074b43659bf18011a937c7380f");
-    // A wrong hash would result in different accounts.
+    // Both signatures are from one account. If our hash were wrong, two different accounts would be
+    // recovered.
     assert_eq!(signer, of(1_719_866_777, second));
     assert_ne!(signer, of(1_719_866_778, second));
 }
@@ -66,7 +67,7 @@ fn recorded_signatures_recover_the_same_signer() {
 fn signer_is_recovered_by_another_implementation() {
     let signer: Signer =
         "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318".parse().unwrap();
-    // Account of this key in the documentation of a well-known wallet library.
+    // The documentation of a well-known wallet library has this account for the key.
     assert_eq!(signer.account().to_string(), "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23");
     for timestamp in 0..20 {
         let signature = signer.sign(domain(), &inference(timestamp)).unwrap();

@@ -10,7 +10,8 @@ fn payload(values: &[(&str, &str)]) -> Payload {
     }
 }
 
-/// Checks the submission of a payload for the price (topic 0) or its direction (topic 1).
+/// Validates a payload for the test topic at `topic_idx`, which is 0 for the price and 1 for the
+/// direction of the price. Compares the resulting values or the error with `want`.
 #[track_caller]
 fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], &str>) {
     let topic = &demo_topics()[topic_idx];
