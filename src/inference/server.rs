@@ -1,4 +1,4 @@
-//! HTTP API of the network. Errors are mapped in one place.
+//! HTTP API of the network.
 
 mod bundle_body;
 mod consumer;
@@ -52,35 +52,35 @@ use crate::network::upstream::{Rows, Runs};
 use crate::store::{StoreError, StorePlace};
 use crate::{Inference, InferenceError, InferenceOptions};
 
-/// Interval of checks that the network's file still exists.
+/// Interval at which the service checks that the network's file still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Options of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
-    /// Address to listen on, `127.0.0.1:0` for a free port.
+    /// Address to listen on. Port 0 selects a free port.
     pub listen: String,
     /// File or database of the network.
     pub store: StorePlace,
     /// Authentication and rate limits.
     pub gate: Gate,
-    /// Time between blocks of the local chain.
+    /// Duration of a block of the local chain.
     pub block_time: Duration,
     /// Default retention of epochs.
     pub retention: Retention,
     /// Built-in topics, in addition to the stored topics.
     pub topics: Vec<Topic>,
-    /// Signer and consumers of signed inferences.
+    /// Signer, contracts and prices of the consumer API.
     pub consumers: Consumers,
-    /// Maximum number of workers per epoch of an account, or of an operator's key.
+    /// Maximum number of workers per epoch of an account or of an operator's API key.
     pub quota: WorkerQuota,
 }
 
-/// Error when starting the service.
+/// Reason why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The store could not be opened, or has an invalid topic.
+    /// The store cannot be opened, or a built-in topic is invalid.
     #[error("cannot open inference store {place}")]
     Open {
         /// File or database of the store.
@@ -91,12 +91,12 @@ pub enum StartError {
     /// The service cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address cannot be determined.
+    /// The address on which the service listens cannot be determined.
     #[error("cannot determine the address of the inference service")]
     Address(#[source] io::Error),
 }
 
-/// State of the handlers. Cloning it is cheap.
+/// State that all handlers share.
 type App = Arc<Service>;
 
 /// The fields of [`App`].
@@ -104,7 +104,7 @@ struct Service {
     inference: Inference,
     /// Datasets of the topics.
     rows: Arc<dyn Rows>,
-    /// Latest bundles as JSON.
+    /// Cached JSON of the latest bundles.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
@@ -112,9 +112,9 @@ struct Service {
     health: Arc<SharedCheck<Result<()>>>,
     /// Permits of streams.
     streams: Arc<Semaphore>,
-    /// Maximum number of streams per account.
+    /// Limit of open streams per account.
     stream_limit: StreamLimit,
-    /// Group of the service. Streams end with it.
+    /// Group of the service's tasks. Streams end when it stops.
     group: Group,
 }
 
@@ -131,7 +131,7 @@ impl Holder {
         self.account.is_none()
     }
 
-    /// Returns the submitter by which submissions are counted.
+    /// Returns the submitter whose quota applies: the account, or the operator's key.
     fn submitter(self) -> Submitter {
         self.account.map_or_else(
             || Submitter::Key(self.id.get()),
@@ -139,7 +139,7 @@ impl Holder {
         )
     }
 
-    /// Returns the address of the key, or of its worker `model`.
+    /// Returns the worker's address for submissions with this key, or for those of its model `model`.
     fn address(self, model: Option<&str>) -> Address {
         addresses::of_key(self.id.get(), model)
     }
@@ -156,7 +156,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Holder {
     }
 }
 
-/// Running service. It stops with its group.
+/// Running service. It stops when its group stops.
 #[derive(Debug, Clone)]
 pub struct InferenceService {
     /// Address of the service.
@@ -169,7 +169,7 @@ impl InferenceService {
     /// Opens the network, starts a runner for each topic, and serves in `group`.
     ///
     /// # Errors
-    /// [`StartError`]. Nothing is running in this case.
+    /// [`StartError`] with the reason. No task remains running in this case.
     pub async fn start(
         options: ServiceOptions,
         runs: Arc<dyn Runs>,
@@ -198,7 +198,8 @@ impl InferenceService {
     }
 }
 
-/// Checks periodically that the network's file still exists and logs if it does not.
+/// Checks periodically that the network's file still exists. The check logs if the file is missing.
+/// Ends when the file has been replaced or the program stops.
 async fn look_after(inference: Inference) {
     while !matches!(
         inference.check_file().await,
@@ -208,8 +209,8 @@ async fn look_after(inference: Inference) {
     }
 }
 
-/// Returns the router of the service. All paths except for health, metrics and description need an
-/// API key.
+/// Returns the router of the service. All paths except those for health, metrics and the description of
+/// the API need an API key.
 pub fn router(
     inference: Inference,
     rows: Arc<dyn Rows>,
@@ -249,7 +250,8 @@ pub fn router(
     let router = open.merge(gate.wrap(keyed, words));
     let refuse = error::refusal;
     let options =
-        // A body has space for a forecast of all inferers of an epoch. A handler reads little.
+        // 256 KiB are enough for a forecast of all inferers of an epoch. No handler reads so much that
+        // it needs ten seconds.
         RequestOptions { body_bytes_max: 256 * 1024, response_within: Duration::from_secs(10), refuse };
     count_requests(add_layers(router, options), counts)
 }
@@ -274,7 +276,7 @@ fn keyed_api() -> OpenApiRouter<App> {
     chain_api().merge(consumer_api())
 }
 
-/// Returns the paths of the consumer API, which has its own form of errors.
+/// Returns the paths of the consumer API. Its errors have a different form.
 fn consumer_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(consumer::value))
@@ -329,7 +331,7 @@ async fn metrics(State(service): State<App>, Extension(gate): Extension<Gate>) -
     Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
 }
 
-/// Updates the topics that another service changed, before the request is handled.
+/// Reloads the list of topics if another service changed it, then handles the request.
 async fn catch_up(service: App, request: Request, next: Next) -> Response {
     match service.inference.catch_up().await {
         Ok(()) => next.run(request).await,

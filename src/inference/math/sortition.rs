@@ -65,8 +65,8 @@ pub struct Candidate {
     /// Time at which the submission arrived, in any unit. Among actors with equal score and standing,
     /// the earlier is preferred.
     pub arrival: i64,
-    /// True if the actor's value is far from the values of actors with a score. Newcomers with such a
-    /// value are not active.
+    /// True if the actor's value is far from the values of all actors that are not newcomers. A
+    /// newcomer with such a value is not active.
     pub is_far: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Topics: predictions, their data, schedule and evaluation.
+//! Topics: settings of a predicted quantity, with its data, its schedule and the evaluation of its
+//! actors.
 
 pub mod settings;
 
@@ -21,23 +22,23 @@ use crate::math::synthesis::weights::{Generation, Params};
 /// Default maximum number of labels per payload.
 const LABELS_PER_SUBMISSION_MAX: u32 = 256;
 
-/// Maximum length of a text, by the chain's parameter `max_string_length`.
+/// Maximum length of a text in bytes: the chain's parameter `max_string_length`.
 pub const STRING_BYTES_MAX: usize = 255;
 
-/// Maximum horizon in days, more than the history of a typical dataset.
+/// Maximum horizon in days. It is longer than the history of a typical dataset.
 const HORIZON_DAYS_MAX: u32 = 366;
 
-/// Minimum epoch length, by the chain's parameter `min_epoch_length`.
+/// Minimum epoch length in blocks: the chain's parameter `min_epoch_length`.
 pub const EPOCH_LENGTH_MIN: BlockHeight = 12;
 
-/// Range of `p_norm`, by the chain's rules since v0.17.
+/// Range of `p_norm` that the chain accepts since v0.17.
 const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
 
-/// Maximum number of labels, by the chain's parameters.
+/// Maximum number of labels of a topic, as on the chain.
 pub const LABELS_MAX: usize = 256;
 
-/// Maximum number of submissions per nonce, separately for scored and for trusted workers. Far more than
-/// can be active.
+/// Maximum number of submissions per nonce, which applies to scored and trusted workers separately. It
+/// is far more than the number of active workers.
 pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// Kind of a topic's values.
@@ -54,9 +55,9 @@ pub enum TopicKind {
 /// Durations of a topic's epochs, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Blocks from the opening of an epoch to the opening of the next.
+    /// Blocks from the opening of one epoch to the opening of the next.
     pub epoch_length: BlockHeight,
-    /// Blocks after the opening in which workers can submit.
+    /// Blocks after the opening of an epoch in which workers can submit.
     pub worker_submission_window: BlockHeight,
     /// Blocks from the opening of an epoch until its ground truth is read.
     pub ground_truth_lag: BlockHeight,
@@ -69,18 +70,18 @@ pub struct Judging {
     pub generation: Generation,
     /// Loss function.
     pub loss: LossRule,
-    /// Preference for the best actors.
+    /// Preference for the best actors, as in [`Params::p_norm`].
     pub p_norm: f64,
-    /// Center of the weights' potential.
+    /// Regret, in units of the scale, from which weights increase strongly, as in [`Params::c_norm`].
     pub c_norm: f64,
     /// Weight of the latest loss in a regret.
     pub alpha_regret: f64,
     /// Weight of the latest score in its moving average.
     pub merit_sortition_alpha: f64,
-    /// Minimum scale of regrets.
+    /// Number added to the scale of regrets, as in [`Params::epsilon`].
     pub epsilon: f64,
-    /// Number of experienced actors that determine the regret of newcomers. It is 10 on the chain,
-    /// where topics have dozens. A network on one machine has two or three.
+    /// Number of experienced actors from which the regret of newcomers is computed. It is 10 on the
+    /// chain, where topics have dozens of actors. A network on one machine has only two or three.
     pub n_experienced_min: usize,
 }
 
@@ -89,24 +90,25 @@ pub struct Judging {
 pub struct TopicSource {
     /// Name of the dataset.
     pub dataset: String,
-    /// Id of the dataset, or `None` until it was found by its name. From then on the topic reads this
-    /// dataset, even if another one gets the name.
+    /// Id of the dataset, or `None` until the dataset has been found by its name. Afterwards the topic
+    /// reads this dataset even if another dataset gets the name.
     pub dataset_id: Option<DatasetId>,
     /// Predicted column.
     pub column: String,
-    /// Distance of the prediction from the latest row at the opening of the epoch, in the time of
-    /// the dataset. A dataset that replays its past reaches it sooner than real time would.
+    /// Time, in the rows' timestamps, from the latest row at the opening of an epoch to the row that is
+    /// predicted. A dataset that replays old rows faster than real time reaches it sooner.
     pub horizon: Duration,
 }
 
 /// Definition of the ground truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Truth {
-    /// The value at the horizon.
+    /// The value of the column at the horizon.
     Value,
-    /// Direction from the latest value at the opening: `up`, `down` or `flat`.
+    /// The direction from the latest value at the opening to the value at the horizon: `up`, `down` or
+    /// `flat`.
     Direction {
-        /// Relative change that still counts as flat.
+        /// Maximum relative change that is still `flat`.
         threshold: f64,
     },
 }
@@ -117,7 +119,7 @@ fn are_valid_models(models: &[PredictorModelSettings]) -> bool {
     let is_valid = |name: &&str| {
         !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
     };
-    // Each model costs an execution per epoch.
+    // The number of models is limited, since each is executed in every epoch.
     names.len() == models.len() && names.len() <= 64 && names.iter().all(is_valid)
 }
 
@@ -126,9 +128,11 @@ fn are_valid_models(models: &[PredictorModelSettings]) -> bool {
 pub struct Labeling {
     /// True if the topic has several outputs.
     pub is_multi: bool,
-    /// True if `Up` differs from `up`. Otherwise labels are converted to lower case.
+    /// True if labels such as `Up` and `up` are distinct. Otherwise all labels are converted to lower
+    /// case.
     pub is_case_sensitive: bool,
-    /// Value of a label that was not submitted. Submitting this value has no effect.
+    /// Value of a label that was not submitted. Submitting this value is the same as omitting the
+    /// label.
     pub default: f64,
     /// Maximum number of labels per payload.
     pub per_submission_max: u32,
@@ -137,18 +141,18 @@ pub struct Labeling {
 /// Range of accepted values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ValueRange {
-    /// Smallest value, or `None` if there is no limit.
+    /// Smallest accepted value, or `None` if there is no lower limit.
     pub min: Option<f64>,
-    /// Largest value, or `None` if there is no limit.
+    /// Largest accepted value, or `None` if there is no upper limit.
     pub max: Option<f64>,
 }
 
-/// Retention settings of a topic, or `None` for the service's defaults.
+/// Retention settings of a topic. A setting that is `None` has the service's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
-    /// Maximum size in bytes.
+    /// Maximum size of the topic's epochs, in bytes.
     pub bytes: Option<u64>,
-    /// Maximum age in days.
+    /// Maximum age of an epoch, in days.
     pub days: Option<u32>,
 }
 
@@ -168,21 +172,22 @@ pub struct Topic {
     pub id: TopicId,
     /// Human-readable description of the prediction.
     pub name: String,
-    /// Kind of its values.
+    /// Kind of the topic's values.
     pub kind: TopicKind,
-    /// Labels that can be submitted: only [`SINGLE_LABEL`] for a single output, any label if empty.
-    /// Ids are assigned in each epoch, in order of first submission.
+    /// Labels that can be submitted. [`SINGLE_LABEL`] for a topic with a single output. If empty, any
+    /// label can be submitted. Each epoch numbers its labels in order of first submission.
     pub labels: Vec<String>,
-    /// Rules for its labels.
+    /// Rules for the topic's labels.
     pub labeling: Labeling,
     /// Address of the creator, or `None` for a built-in topic.
     pub creator: Option<Address>,
-    /// True if epochs open. Open epochs of a paused topic still end.
+    /// True if new epochs open. False for a paused topic, which still closes its open epochs and learns
+    /// from them.
     pub is_active: bool,
-    /// Maximum share of newcomers among an epoch's active actors, which is also the quantile toward
-    /// which scores of resting actors move.
+    /// Maximum share of newcomers among an epoch's active actors. The same number is the quantile of
+    /// the active actors' scores toward which the scores of resting actors move.
     pub active_quantiles: ByRole<f64>,
-    /// Quantile for reputers. There is only one.
+    /// The same setting for reputers. It has no effect, since a topic has only one reputer.
     pub active_reputer_quantile: f64,
     /// Maximum number of active inferers and forecasters per epoch.
     pub active_max: ByRole<u32>,
@@ -190,13 +195,14 @@ pub struct Topic {
     pub whitelist: WorkerWhitelist,
     /// Retention of past epochs.
     pub keep: Keep,
-    /// True to allow settings outside of the chain's ranges.
+    /// True to allow settings outside the chain's ranges.
     pub is_experimental: bool,
     /// True if the built-in forecasters take part.
     pub has_built_in_forecasters: bool,
-    /// Range of accepted values.
+    /// Range of accepted values of a label.
     pub value_range: ValueRange,
-    /// Maximum distance of a submission's sum from 1, or `None` for any sum.
+    /// Maximum difference between 1 and the sum of a submission's values, or `None` if any sum is
+    /// accepted.
     pub unity_tolerance: Option<f64>,
     /// Durations in blocks.
     pub timing: Timing,
@@ -206,29 +212,30 @@ pub struct Topic {
     pub source: TopicSource,
     /// Definition of the ground truth.
     pub truth: Truth,
-    /// Function that infers in each epoch, or `None` if only submissions are combined. Its numbers of
-    /// nodes and rows are set, and its subgroup is valid.
+    /// Function that runs on the cluster in each epoch and infers values, or `None` if only submissions
+    /// are combined. The optional numbers of nodes and rows are set to their defaults, and the subgroup
+    /// is valid.
     pub predictor: Option<PredictorSettings>,
 }
 
-/// Invalid settings of a topic.
+/// Error for invalid settings of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid settings of topic {id}: {fault}")]
 pub struct TopicSettingsError {
     /// Id of the topic.
     pub id: TopicId,
-    /// Problem of the settings.
+    /// Description of the invalid setting.
     pub fault: String,
 }
 
 impl Topic {
-    /// Returns true for a single output with the label [`SINGLE_LABEL`].
+    /// Returns true if the topic has a single output. Its label is [`SINGLE_LABEL`].
     pub const fn is_single(&self) -> bool {
         !self.labeling.is_multi
     }
 
-    /// Copies the dataset id of `before`, if the topic reads a dataset of the same name and has no
-    /// id.
+    /// Copies the dataset's id from the earlier settings `before` if these settings have none and the
+    /// dataset's name is the same.
     #[must_use]
     pub fn with_dataset_of(mut self, before: &Self) -> Self {
         if self.source.dataset_id.is_none() && self.source.dataset == before.source.dataset {
@@ -242,14 +249,15 @@ impl Topic {
         self.labels.is_empty()
     }
 
-    /// Returns the settings of the weights with the stored scale of the regrets, if any.
+    /// Returns the parameters of the weight function. `regret_scale` is the stored scale of regrets, if
+    /// any.
     pub fn params(&self, regret_scale: Option<f64>) -> Params {
         Params {
             generation: self.judging.generation,
             p_norm: self.judging.p_norm,
             c_norm: self.judging.c_norm,
             epsilon: self.judging.epsilon,
-            // The chain's parameter of the same name.
+            // Default of the chain's parameter `epsilon_safe_div`.
             epsilon_safe_div: 1e-7,
             regret_scale,
         }
@@ -258,21 +266,22 @@ impl Topic {
     /// Checks that the settings are valid and consistent.
     ///
     /// # Errors
-    /// [`TopicSettingsError`] with the first problem.
+    /// [`TopicSettingsError`] with the first invalid setting.
     pub fn check(&self) -> Result<(), TopicSettingsError> {
         let faults = [self.find_misfit(), self.find_invalid_text(), self.find_out_of_range()];
         let fault = faults.into_iter().flatten().next();
         fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
     }
 
-    /// Checks that the ground truth of an epoch is known only after its submission window, with
-    /// blocks of `block_time`. Otherwise workers could wait for the ground truth and submit it.
-    /// Experimental topics are exempt.
+    /// Checks that the horizon is longer than the submission window if blocks last `block_time`.
+    /// Otherwise workers could wait until the ground truth is known and submit it. Experimental topics
+    /// are exempt.
     ///
-    /// A dataset that replays its past reaches the horizon sooner. Its speed is unknown here.
+    /// A dataset that replays old rows reaches the horizon sooner. This is not checked, since its speed
+    /// is unknown.
     ///
     /// # Errors
-    /// [`TopicSettingsError`] with the horizon and the end of the window.
+    /// [`TopicSettingsError`] with the horizon and the length of the window.
     pub fn check_horizon(&self, block_time: Duration) -> Result<(), TopicSettingsError> {
         let n_blocks = self.timing.open_blocks();
         let window = block_time.saturating_mul(u32::try_from(n_blocks).unwrap_or(u32::MAX));
@@ -289,7 +298,7 @@ impl Topic {
         Err(TopicSettingsError { id: self.id, fault })
     }
 
-    /// Returns a description of inconsistent settings.
+    /// Returns a description of the first settings that are inconsistent, or `None`.
     fn find_misfit(&self) -> Option<String> {
         let Timing { epoch_length, worker_submission_window, ground_truth_lag } = self.timing;
         let mut sorted = self.labels.clone();
@@ -324,7 +333,7 @@ impl Topic {
         })
     }
 
-    /// Returns a description of the first text that is empty, too long, or not printable.
+    /// Returns a description of the first text that is empty, too long, or not printable, or `None`.
     fn find_invalid_text(&self) -> Option<String> {
         let predictor = self.predictor.as_ref();
         let texts = [
@@ -344,8 +353,8 @@ impl Topic {
         ))
     }
 
-    /// Returns a description of the first number that is out of the chain's range, unless the topic
-    /// is experimental, or that is invalid in any case.
+    /// Returns a description of the first number that is out of range, or `None`. An experimental topic
+    /// can have numbers outside the chain's ranges, but no meaningless numbers.
     fn find_out_of_range(&self) -> Option<String> {
         let Judging { loss, p_norm, c_norm, alpha_regret, merit_sortition_alpha, epsilon, .. } =
             self.judging;
@@ -397,8 +406,8 @@ impl Topic {
         Some(format!("{what} is out of range"))
     }
 
-    /// Returns an uninformed prediction: equal probabilities of all labels, or the `mean` of earlier
-    /// ground truths, if any.
+    /// Returns the prediction of an actor without information: equal probabilities of all labels, or
+    /// the `mean` of earlier ground truths for a topic that predicts values.
     pub fn uninformed(&self, n_labels: usize, mean: Option<f64>) -> Option<Values> {
         match self.truth {
             Truth::Direction { .. } => Some(vec![1.0 / count(n_labels.max(1)); n_labels]),
@@ -406,8 +415,8 @@ impl Topic {
         }
     }
 
-    /// Returns the ground truth after a change of the column from `before` to `after`: a number for
-    /// each of `labels`.
+    /// Returns the ground truth for `labels`, given that the column changed from `before` to `after`
+    /// within the horizon: `after` itself, or 1 for the right direction and 0 for the others.
     pub fn truth_of<'l>(
         &self,
         labels: impl IntoIterator<Item = &'l str>,
@@ -428,8 +437,8 @@ impl Topic {
 }
 
 impl Timing {
-    /// Returns the number of blocks in which an epoch accepts submissions: its window including the
-    /// last block, but at most until the next epoch opens.
+    /// Returns the number of blocks in which an epoch accepts submissions: its window, which includes
+    /// its last block, but at most until the next epoch opens.
     pub fn open_blocks(&self) -> BlockHeight {
         self.worker_submission_window.saturating_add(1).min(self.epoch_length)
     }
@@ -441,7 +450,7 @@ impl ValueRange {
         self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
     }
 
-    /// Returns true if some value lies within the range.
+    /// Returns true if any value can lie within the range.
     fn is_satisfiable(self) -> bool {
         self.min.zip(self.max).is_none_or(|(min, max)| min <= max)
     }
@@ -466,8 +475,8 @@ impl WorkerWhitelist {
 }
 
 impl Judging {
-    /// Returns the usual settings of the chain's topics, with losses by `method` of at least
-    /// `floor`.
+    /// Returns the usual settings of the chain's topics, with losses computed by `method` and bounded
+    /// from below by `floor`.
     pub const fn usual(method: LossMethod, floor: f64) -> Self {
         Self {
             generation: Generation::MadV017,
@@ -482,7 +491,7 @@ impl Judging {
     }
 }
 
-/// Settings of the built-in topics, in the order of their ids.
+/// JSON settings of the built-in topics, in the order of their ids.
 const FILES: [&str; 2] = [
     include_str!("../../../assets/topics/price.json"),
     include_str!("../../../assets/topics/direction.json"),
@@ -499,11 +508,12 @@ pub fn demo_topics() -> Vec<Topic> {
     (1..).zip(FILES).filter_map(topic).collect()
 }
 
-/// Maximum length of a label, in bytes, by the chain's parameters.
+/// Maximum length of a label in bytes, as on the chain.
 pub const LABEL_BYTES_MAX: usize = 64;
 
-/// Normalizes a label: trimmed, in lower case unless it is case-sensitive. Returns `None` unless it has
-/// 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
+/// Normalizes a label: trims it and converts it to lower case unless labels are case-sensitive. Returns
+/// `None` if the label is empty, longer than [`LABEL_BYTES_MAX`], or has other characters than letters,
+/// digits, `_`, `-`, `/`, `.` and spaces.
 pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
     let trimmed = text.trim();
     let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '/' | '.');
@@ -515,34 +525,36 @@ pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
     is_label.then(|| cased(trimmed))
 }
 
-/// Returns true if `label` is in the form of [`canonical_label`].
+/// Returns true if `label` is normalized as by [`canonical_label`].
 pub fn is_valid_label(label: &str, labeling: Labeling) -> bool {
     canonical_label(label, labeling).is_some_and(|canonical| canonical == label)
 }
 
-/// A day, the unit of `keep_days`.
+/// Duration of a day, the unit of the setting `keep_days`.
 pub const DAY: Duration = Duration::from_hours(24);
 
-/// Limits on a topic's past epochs. The oldest epochs are deleted first. Beyond half of the maximum
-/// size, epochs lose their largest parts: forecasts and values of pairs of actors.
+/// Limits on a topic's past epochs. If a limit is exceeded, the oldest epochs are deleted. Epochs in
+/// the older half of the maximum size lose their largest parts: forecasts and values of pairs of
+/// actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Maximum size of a topic's closed epochs, in bytes.
     pub bytes: u64,
-    /// Maximum age since the opening, or `None` for no limit.
+    /// Maximum time since an epoch opened, or `None` for no limit.
     pub age: Option<Duration>,
 }
 
 impl Retention {
-    /// Default limits: 2 GB, which is 10 000 epochs with two hundred actors, or less than a day
-    /// with a thousand inferers and fifty forecasters.
+    /// Default limits: 2 GB, which is enough for 10 000 epochs with two hundred actors, or for less
+    /// than a day with a thousand inferers and fifty forecasters.
     pub const USUAL: Self = Self { bytes: 2_000_000_000, age: None };
 
-    /// Minimum size limit, in bytes: some epochs of a few dozen actors, which must not be deleted
-    /// before their ground truth is known.
+    /// Smallest valid size limit, in bytes. It is enough for several epochs with a few dozen actors, so
+    /// that epochs are not deleted before their ground truth is known.
     pub const BYTES_MIN: u64 = 1_000_000;
 
-    /// Returns the maximum size of complete epochs, in bytes.
+    /// Returns the maximum size, in bytes, of the latest epochs, which keep their forecasts and values
+    /// of pairs.
     pub const fn full_bytes(self) -> u64 {
         self.bytes / 2
     }

@@ -14,24 +14,25 @@ use crate::network::topic::Topic;
 use crate::store::{Store, StoreError};
 use crate::{Inference, InferenceError, News, Result};
 
-/// Maximum number of topics. Each one has a task and reads the store at each block.
+/// Maximum number of topics. It is limited, since each topic has a task that reads the store at each
+/// block.
 pub const TOPICS_MAX: usize = 4096;
 
-/// Maximum number of topics of a key, so that no single key can reach [`TOPICS_MAX`].
+/// Maximum number of topics that a key can create, so that no single key can reach [`TOPICS_MAX`].
 pub const TOPICS_OF_KEY_MAX: usize = 256;
 
-/// Topics of a network as last loaded.
+/// List of topics as it was last read from the store.
 #[derive(Debug)]
 pub(crate) struct TopicList {
     pub(crate) by_id: BTreeMap<TopicId, Arc<Topic>>,
     /// Highest id of a deleted topic.
     pub(crate) newest_deleted: Option<TopicId>,
-    /// Version of the list in a shared store, or `None` for a file.
+    /// Version of the list in a shared database, or `None` for a file.
     pub(crate) version: Option<i64>,
 }
 
 impl TopicList {
-    /// Stores the built-in topics, unless their id belongs to a topic of a key.
+    /// Stores the built-in `topics`, except those with the id of a topic that a key created.
     pub(crate) fn put(store: &Store, topics: &[Topic]) -> Result<(), StoreError> {
         let kept = store.topics()?;
         for topic in topics {
@@ -48,14 +49,14 @@ impl TopicList {
     }
 
     pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
-        // The version is read first, so that later changes are noticed.
+        // Reads the version first, so that a change during the following reads is noticed later.
         let version = store.version(None)?;
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic)));
         Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
     }
 
-    /// Logs topics with a horizon within their submission window. They were created with another block
-    /// time or by an older version.
+    /// Logs a warning for each topic with a horizon within its submission window. Such a topic was
+    /// created with another block time, or by an older version of this program.
     pub(crate) fn warn_of_horizons(&self, block_time: Duration) {
         for topic in self.by_id.values() {
             if let Err(error) = topic.check_horizon(block_time) {
@@ -76,8 +77,8 @@ impl Inference {
         self.shared.topics.read().by_id.get(&id).map(Arc::clone)
     }
 
-    /// Returns the id of the next topic, which is higher than that of any existing or deleted
-    /// topic.
+    /// Returns the id of the next topic to be created. It is higher than the ids of all existing and
+    /// deleted topics.
     pub fn next_topic_id(&self) -> TopicId {
         let topics = self.shared.topics.read();
         let newest = topics.by_id.keys().next_back().copied();
@@ -90,8 +91,8 @@ impl Inference {
         self.shared.news.subscribe()
     }
 
-    /// Creates `topic` with the next id, ignoring its own. It is durable on return. Its first epoch
-    /// opens with the next block.
+    /// Creates a topic with the settings of `topic` and the next id. The topic is durable once this
+    /// function returns. Its first epoch opens at the next block.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -111,7 +112,8 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Replaces the topic with the id of `topic` on behalf of its creator `by`.
+    /// Replaces the settings of the topic with the id of `topic`, on behalf of `by`, which must be its
+    /// creator.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -144,8 +146,8 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Deletes topic `id` on behalf of its creator `by`. The deletion is durable on return, while
-    /// the space of its epochs is freed later.
+    /// Deletes topic `id` on behalf of `by`, which must be its creator. The deletion is durable once
+    /// this function returns. The topic's epochs are deleted later by [`Self::drop_leftovers`].
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -163,7 +165,7 @@ impl Inference {
         Ok(())
     }
 
-    /// Deletes the epochs of deleted topics. Cancel-safe: the next call continues.
+    /// Deletes the epochs of deleted topics. Cancel-safe: the next call continues the deletion.
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
@@ -172,7 +174,8 @@ impl Inference {
         Ok(())
     }
 
-    /// Starts or stops opening epochs of topic `id` on behalf of its creator `by`.
+    /// Resumes topic `id` if `is_active`, otherwise pauses it, on behalf of `by`, which must be its
+    /// creator.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -187,8 +190,9 @@ impl Inference {
         self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
     }
 
-    /// Stores `dataset` as the dataset of topic `id`, if it still reads the one called `name` and
-    /// has no id. Returns the stored id, which is that of the first of several services.
+    /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads. Changes nothing
+    /// if the topic now reads another dataset. Returns the stored id: if several services found
+    /// different datasets, all use the id that was stored first.
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.
@@ -211,8 +215,9 @@ impl Inference {
         Ok(dataset)
     }
 
-    /// Adds `worker` to the whitelist of topic `id` if `is_listed`, otherwise removes it, on behalf of the
-    /// creator `by`. This does not enable or disable the whitelist.
+    /// Adds `worker` to the whitelist of topic `id` if `is_listed`, otherwise removes it from the list,
+    /// on behalf of `by`, which must be the topic's creator. Whether the whitelist is enabled does not
+    /// change.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -235,10 +240,10 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Validates the settings of `topic`, including its horizon with the chain's block time.
+    /// Validates the settings of `topic`, including its horizon at the chain's block time.
     ///
     /// # Errors
-    /// [`InferenceError::Topic`] with the first problem.
+    /// [`InferenceError::Topic`] with the first invalid setting.
     pub(crate) fn check_topic(&self, topic: &Topic) -> Result<()> {
         topic.check()?;
         Ok(topic.check_horizon(self.chain().block_time())?)
@@ -262,8 +267,9 @@ impl Inference {
         Ok(topic)
     }
 
-    /// Locks changes of topics in this service and reloads the list. If another service changes it
-    /// meanwhile, the next write is refused.
+    /// Prevents concurrent changes of topics in this service while the guard is held, and reloads the
+    /// list if it is outdated. If another service changes the list in the meantime, the next write is
+    /// refused.
     async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let alone = self.shared.changing.lock().await;
         self.catch_up().await?;
@@ -271,10 +277,11 @@ impl Inference {
     }
 
     /// Applies `change`, which is already stored, to the list in memory. `known` is the version of the
-    /// stored list before the change. A list in memory with another version is reloaded later instead.
+    /// stored list before the change.
     fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
         let mut list = self.shared.topics.write();
-        // Otherwise it is reloaded when it is next checked.
+        // If the list was reloaded in the meantime, it can already contain the change. It is then
+        // reloaded at the next check, since its version is not updated here.
         if list.version == known {
             change(&mut list);
             list.version = known.map(|version| version.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Interfaces to a dataset service and a function cluster.
+//! Interfaces through which the network uses a dataset service and a function cluster.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::network::topic::TopicSource;
 
-/// A row: a timestamp and the numbers by column.
+/// A row of a dataset, reduced to its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlatRow {
-    /// Timestamp in the dataset's time.
+    /// Timestamp of the row.
     pub timestamp: Timestamp,
     /// Numbers by column.
     pub values: BTreeMap<String, f64>,
@@ -26,7 +26,7 @@ pub struct FlatRow {
 pub struct DatasetColumn {
     /// Name of the column.
     pub name: String,
-    /// True if its values are numbers.
+    /// True if the column's values are numbers.
     pub is_numeric: bool,
 }
 
@@ -37,12 +37,12 @@ pub enum Described {
     Found {
         /// Id of the dataset.
         id: DatasetId,
-        /// Columns visible to the key.
+        /// Columns that the service's API key can read.
         columns: Vec<DatasetColumn>,
     },
     /// No dataset has this name.
     Missing {
-        /// Some existing names.
+        /// Names of some existing datasets.
         others: Vec<String>,
     },
     /// Several datasets have this name.
@@ -52,16 +52,16 @@ pub enum Described {
     },
 }
 
-/// Reads rows of datasets.
+/// Access to the rows of datasets.
 #[async_trait]
 pub trait Rows: Send + Sync {
     /// Returns the id of the dataset called `name`.
     ///
     /// # Errors
-    /// [`Cause`] if it does not exist or the name is ambiguous.
+    /// [`Cause`] if no dataset or several datasets have this name, or as [`Self::newest`].
     async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
 
-    /// Looks up the dataset `id`, or the one called `name`.
+    /// Looks up the dataset `id`, or the dataset called `name` if `id` is `None`.
     ///
     /// # Errors
     /// As [`Self::newest`].
@@ -70,10 +70,11 @@ pub trait Rows: Send + Sync {
     /// Returns the latest rows of `dataset`, at most `limit`, in any order.
     ///
     /// # Errors
-    /// [`Cause`] if the service refuses or does not respond.
+    /// [`Cause`] if the dataset service refuses the request or does not respond.
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause>;
 
-    /// Returns the earliest rows of `dataset` from `from` to `to`, both included, at most `limit`.
+    /// Returns the earliest rows of `dataset` with timestamps from `from` to `to`, both inclusive, at
+    /// most `limit`.
     ///
     /// # Errors
     /// As [`Self::newest`].
@@ -86,8 +87,8 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// Returns the value of `source`'s column one horizon after `at`, from the first row at that time or
-/// later. Returns `None` if there is no such row yet.
+/// Returns the value of `source`'s column in the first row that is at least a horizon later than `at`.
+/// Returns `None` if there is no such row yet, or if the first is later than two horizons.
 ///
 /// # Errors
 /// As [`Rows::rows_between`].
@@ -98,14 +99,15 @@ pub async fn truth_after(
     at: Timestamp,
 ) -> Result<Option<f64>, Cause> {
     let from = at + source.horizon;
-    // The first rows might lack the column.
+    // Reads several rows, since the first might lack the column.
     let rows = rows.rows_between(dataset, from, from + source.horizon, 10).await?;
     let values = rows.iter().filter(|row| row.timestamp >= from);
     let known = values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
     Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
 }
 
-/// Returns the input of a predictor: one flat JSON object per line, oldest row first.
+/// Formats `rows` as the standard input of a predictor: one flat JSON object per line, oldest row
+/// first.
 pub fn lines(rows: &[FlatRow]) -> String {
     let mut sorted: Vec<&FlatRow> = rows.iter().collect();
     sorted.sort_by_key(|row| row.timestamp);
@@ -118,19 +120,19 @@ pub fn lines(rows: &[FlatRow]) -> String {
     sorted.into_iter().map(line).collect()
 }
 
-/// Failure of the dataset service or the cluster, which is logged with its causes.
+/// Failure of the dataset service or the cluster. It is logged with its causes.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// A run of a function on several workers.
+/// An execution of a function on several workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// Name or content id of the function.
     pub function: String,
     /// File to run inside the function.
     pub method: String,
-    /// Subgroup of the workers that run it, or `None` for any worker.
+    /// Subgroup of the workers that can run the function, or `None` for any worker.
     pub subgroup: Option<Subgroup>,
-    /// Number of workers, or `None` for all that report.
+    /// Number of workers, or `None` for all that report in the roll call.
     pub n_nodes: Option<u32>,
     /// Environment variables by name.
     pub env: BTreeMap<String, String>,
@@ -149,29 +151,29 @@ pub struct PeerOutput {
     pub exit_code: i32,
 }
 
-/// Runs functions on a cluster.
+/// Execution of functions on a cluster.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// Runs `job` and returns the output of each worker, in any order. Dropping the future cancels the
-    /// request.
+    /// Executes `job` and returns the output of each worker, in any order. Dropping the future cancels
+    /// the execution.
     ///
     /// # Errors
-    /// [`Cause`] if the cluster refuses or does not respond.
+    /// [`Cause`] if the cluster refuses the job or does not respond.
     async fn run(&self, job: Job) -> Result<Vec<PeerOutput>, Cause>;
 }
 
-/// Error of an output without a prediction.
+/// Error for an output without a valid prediction.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "last line of the output does not have the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
 )]
 pub struct PredictionError;
 
-/// Parses the last line of `stdout` and returns the values by label as texts. A single value has the
-/// label of topics with a single output.
+/// Parses the last line of `stdout` that is not empty. Returns each label with its value as a text. A
+/// value without a label gets [`SINGLE_LABEL`].
 ///
 /// # Errors
-/// [`PredictionError`] if the line has no prediction.
+/// [`PredictionError`] if the line is not a valid prediction.
 pub fn parse_prediction(stdout: &str) -> Result<Vec<(String, String)>, PredictionError> {
     let line = stdout.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.ok_or(PredictionError)?;

@@ -1,5 +1,5 @@
-//! Bodies with bundles. Values of pairs are written row by row while they are sent, since they can
-//! be 16 MB of JSON.
+//! Response bodies with bundles. The values of pairs can be 16 MB of JSON, so they are serialized row
+//! by row while the body is sent.
 
 use std::io;
 use std::iter::{empty, once};
@@ -18,43 +18,45 @@ use super::error::{ApiError, Result};
 use crate::math::pair_values::{FullBundle, PairValues};
 use crate::math::regret::Losses;
 
-/// JSON before the values of pairs in a body.
+/// JSON text in a body after which the values of pairs are inserted.
 const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";
 
-/// Pieces of a body.
+/// Pieces of a body in order.
 pub(super) type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
-/// Values of pairs of a bundle.
+/// Values of pairs to be inserted into a body.
 #[derive(Debug, Clone)]
 pub(super) struct PairBody {
     pairs: Arc<PairValues>,
     /// Ids and names of the labels.
     labels: Vec<(u32, String)>,
-    /// True for one number per value, as up to v9.
+    /// True if each value is a single number, as in versions up to v9, instead of a list of labeled
+    /// values.
     is_old: bool,
 }
 
 impl PairBody {
-    /// Returns the pairs of `bundle`.
+    /// Returns the values of pairs in `bundle`.
     pub(super) fn new(bundle: &FullBundle, is_old: bool) -> Self {
         let labels = bundle.combined_value.iter();
         let labels = labels.map(|value| (value.label_id, value.label_name.clone()));
         Self { pairs: Arc::clone(&bundle.without_inferer), labels: labels.collect(), is_old }
     }
 
-    /// Returns losses of pairs, one number for each.
+    /// Returns the losses of pairs in `losses`, one number for each pair.
     pub(super) fn of_losses(losses: &Losses) -> Self {
         let pairs = Arc::new(losses.one_out_inferer_forecaster.clone());
         Self { pairs, labels: Vec::new(), is_old: true }
     }
 
-    /// Returns true if the body is sent in pieces.
+    /// Returns true if there are so many values that the body must be sent in pieces.
     pub(super) fn is_long(&self) -> bool {
-        // Shorter bodies are sent in one piece.
+        // 4096 values are about 400 kB of JSON, which can be built in memory.
         self.pairs.numbers().len() > 4096
     }
 
-    /// Returns the row `row_idx` as JSON. `is_first` is true if no previous row has pairs.
+    /// Returns the elements of the row `row_idx` as JSON, with a comma before each except the first of
+    /// the list. `is_first` is true if all previous rows are empty.
     fn row(&self, row_idx: usize, is_first: bool) -> serde_json::Result<Vec<u8>> {
         let Some(forecaster) = self.pairs.rows().get(row_idx) else { return Ok(Vec::new()) };
         let mut bytes = Vec::new();
@@ -89,7 +91,7 @@ impl PairBody {
     }
 }
 
-/// Writes an element of a list.
+/// Writes `element`, after a comma unless it is the first element of its list.
 fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_json::Result<()> {
     if !is_first {
         bytes.push(b',');
@@ -97,7 +99,8 @@ fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_j
     serde_json::to_writer(bytes, element)
 }
 
-/// Serializes `head` in pieces and inserts each of `bodies` into its next list of pairs.
+/// Serializes `head`, which has an empty list of pairs for each of `bodies`, and inserts `bodies` into
+/// these lists in order.
 ///
 /// # Errors
 /// [`ApiError`] if `head` cannot be serialized.
@@ -122,7 +125,7 @@ pub(super) fn pieces(
     Ok(Box::new(pieces.chain(once(Ok(text.into())))))
 }
 
-/// Returns a response with `head` as JSON, into which `bodies` are inserted.
+/// Returns a response with the body of [`pieces`]. A long body is serialized while it is sent.
 ///
 /// # Errors
 /// See [`pieces`].
@@ -135,7 +138,7 @@ pub(super) fn response(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<R
     join(pieces).map(json)
 }
 
-/// Joins `pieces`.
+/// Joins `pieces` to a body.
 ///
 /// # Errors
 /// [`ApiError`] if a piece cannot be serialized.

@@ -1,4 +1,4 @@
-//! Consumer API: signed values for contracts and pages of topics.
+//! Consumer API: signed values for contracts, and pages of topics.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,14 @@ use crate::network::signer::{Amount, DECIMALS, Domain, SignedInference, Signer};
 use crate::network::topic::Topic;
 use crate::{Inference, InferenceError};
 
-/// Signer and consumers of signed inferences.
+/// Signer, contracts and prices of the consumer API.
 #[derive(Debug, Clone)]
 pub struct Consumers {
-    /// Key pair that signs.
+    /// Key pair that signs inferences.
     pub signer: Signer,
-    /// Contracts by name of their chain, such as `ethereum-11155111`.
+    /// Contract of each chain by the chain's name, such as `ethereum-11155111`.
     pub chains: BTreeMap<String, Domain>,
-    /// Topics of prices by asset and timeframe, such as `BTC/8h`.
+    /// Topic that predicts each price, by asset and timeframe, such as `BTC/8h`.
     pub prices: BTreeMap<String, TopicId>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn value(params: Params) -> Result<Json<Envelope<Body>>, Consum
     Ok(signed(&params.service, &params.text("chain_id")?, topic).await?)
 }
 
-/// Signs the latest value of `topic` for `chain`.
+/// Signs the latest value of `topic` for the contract on `chain`.
 async fn signed(service: &App, chain: &str, topic: TopicId) -> Result<Json<Envelope<Body>>> {
     let Consumers { signer, chains, .. } = service.consumers.as_ref();
     let domain = *chains.get(chain).ok_or_else(|| {
@@ -169,7 +169,7 @@ pub(super) async fn topics(
 }
 
 async fn topic_body(inference: &Inference, topic: &Topic) -> Result<ConsumerTopic, InferenceError> {
-    // A topic without a bundle has no workers.
+    // If the topic has no bundle yet, the number of workers is 0.
     let newest = inference.latest(topic.id).await.ok();
     let n_workers = newest.as_ref().map_or(0, |bundles| {
         bundles.bundle.inferer_values.len() + bundles.bundle.forecaster_values.len()

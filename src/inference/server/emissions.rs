@@ -1,6 +1,7 @@
 //! Queries of the chain, grouped by subject.
 //!
-//! Most are described in `assets/chain-queries.txt`, the others at their handlers.
+//! The description of most queries is in `assets/chain-queries.txt`. The others are described at their
+//! handlers.
 
 mod bundles;
 mod fixed;
@@ -50,7 +51,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .nest("/emissions/{version}", queries)
 }
 
-/// Queries of a group with their descriptions.
+/// Router of a group of queries, with their descriptions.
 struct Queries {
     /// Name of the group.
     tag: &'static str,
@@ -63,7 +64,8 @@ impl Queries {
         Self { tag, router: OpenApiRouter::new() }
     }
 
-    /// Adds the query `id` of `assets/chain-queries.txt`, to which `handler` responds.
+    /// Adds a query with its `handler`. Its path and description are those of `id` in
+    /// `assets/chain-queries.txt`.
     fn get<T, F>(mut self, id: &str, handler: fn(Params) -> F) -> Self
     where
         T: ToSchema + Serialize + 'static,
@@ -83,9 +85,9 @@ impl Queries {
 
 /// Description of a query.
 pub(super) struct QueryText<'t> {
-    /// Id of the operation.
+    /// Id of the operation in the API description.
     pub(super) id: &'t str,
-    /// Path below the version. Names of required query parameters follow after `?`, separated by `&`.
+    /// Path after the version, then `?` and the names of required query parameters, separated by `&`.
     pub(super) path: &'t str,
     summary: &'t str,
     description: Option<&'t str>,
@@ -108,7 +110,7 @@ impl QueryText<'static> {
 }
 
 impl QueryText<'_> {
-    /// Describes the query in the group `tag`, with a JSON response.
+    /// Returns the API description of the query in the group `tag`, with a JSON response.
     fn describe(&self, tag: &str, response: &str, content: &Value) -> Paths {
         let (path, query) = self.path.split_once('?').unwrap_or((self.path, ""));
         let parameters = query.split('&').filter(|name| !name.is_empty());
@@ -126,14 +128,14 @@ impl QueryText<'_> {
             }},
         });
         let mut paths = Paths::new();
-        // Always valid, as a test checks.
+        // The JSON is always valid, which a test checks.
         let operation: Operation = serde_json::from_value(operation).unwrap_or_default();
         paths.add_path_operation(path, vec![HttpMethod::Get], operation);
         paths
     }
 }
 
-/// Error of a topic with several labels, which the old version cannot represent.
+/// Returns the error for a topic with several labels, which the old version cannot represent.
 fn no_form(topic: &Topic) -> ApiError {
     let id = topic.id;
     ApiError::invalid(format!(

@@ -1,4 +1,4 @@
-//! Conversion of topics from and to their settings in the API.
+//! Conversion between topics and their settings in the API.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
 
-/// Default quantile, as on most of the chain's topics.
+/// Default quantile for the share of newcomers, as in most of the chain's topics.
 const QUANTILE_DEFAULT: f64 = 0.25;
 
-/// Parses a numeric setting by its name, or returns the default.
+/// Parses the numeric setting `name`, or returns the default if it is missing.
 macro_rules! number {
     ($settings:ident.$name:ident, $default:expr) => {
         optional(stringify!($name), $settings.$name.as_ref())?.unwrap_or($default)
     };
 }
 
-/// Error of a setting that cannot be parsed.
+/// Error for a setting that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what}: expected {want}")]
 pub struct SettingError {
@@ -38,7 +38,8 @@ pub struct SettingError {
     pub want: &'static str,
 }
 
-/// Creates the topic `id` of `creator` from `settings`. [`Topic::check`] validates the result.
+/// Creates the topic `id` of `creator` from `settings`. The result must still be validated with
+/// [`Topic::check`].
 ///
 /// # Errors
 /// [`SettingError`] for the first setting that cannot be parsed.
@@ -67,7 +68,7 @@ pub fn topic(
     } else {
         vec![SINGLE_LABEL.to_owned()]
     };
-    // The default covers rounding.
+    // The default tolerates only rounding errors.
     let tolerance = number!(settings.unity_tolerance, 1e-6);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
     let loss_method = settings.loss_method.as_deref();
@@ -207,7 +208,7 @@ fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> 
     })
 }
 
-/// Checks the subgroup of a predictor and sets its defaults.
+/// Checks the subgroup of a predictor and sets the defaults of missing settings.
 fn predictor(settings: PredictorSettings) -> Result<PredictorSettings, SettingError> {
     let subgroup = settings.subgroup.as_deref().map(str::parse::<Subgroup>).transpose();
     subgroup.map_err(|_| SettingError { what: "subgroup", want: "a subgroup's name" })?;

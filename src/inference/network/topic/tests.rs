@@ -43,7 +43,7 @@ fn topic_with_invalid_settings_is_rejected() {
         labels: labels.iter().map(|l| (*l).to_owned()).collect(),
         ..market()
     };
-    // All labels are accepted. Three of them are evaluated.
+    // An empty list accepts any label.
     assert_eq!(labels(&[]).check(), Ok(()));
     check_fault(&labels(&["Up"]), "labels must be");
     check_fault(&labels(&["up", "up"]), "labels must be");
@@ -67,7 +67,7 @@ fn topic_with_invalid_settings_is_rejected() {
 }
 
 impl Labeling {
-    /// Labeling of a topic with several labels.
+    /// Default rules for a topic with several labels.
     pub(crate) const MULTI: Self = Self {
         is_multi: true,
         is_case_sensitive: false,

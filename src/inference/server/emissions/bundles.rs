@@ -1,8 +1,9 @@
 //! Bundles, in the format of each version.
 //!
-//! Three arrays about forecasters are empty on a topic with a single output, unless `leave_out=all` is
-//! set. An unknown topic or a topic without a bundle is a 404: the chain returns an empty bundle, which
-//! its clients cannot read. The latest bundles are cached as JSON.
+//! For a topic with a single output, three arrays about forecasters are empty unless the request has
+//! `leave_out=all`. A request for an unknown topic or a topic without a bundle gets a 404. The chain
+//! returns an empty bundle instead, which its own clients cannot read. The latest bundles are cached as
+//! JSON.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -41,9 +42,10 @@ pub(super) fn api() -> OpenApiRouter<App> {
 /// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct BundleForm {
-    /// True if each value is a single number, as up to v9, instead of a list of labeled values.
+    /// True if each value is a single number, as in versions up to v9, instead of a list of labeled
+    /// values.
     is_old: bool,
-    /// True if arrays about forecasters are filled.
+    /// True if the three arrays about forecasters are filled.
     is_full: bool,
     /// True if outliers are excluded.
     is_resistant: bool,
@@ -52,7 +54,8 @@ struct BundleForm {
 /// Nonce and body of a bundle.
 type Written = (BlockHeight, Bytes);
 
-/// Cached bodies of the latest bundles, unless they are long. At most one for each topic and format.
+/// Cached bodies of the latest bundles, at most one for each topic and format. Long bodies are not
+/// cached.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, BundleForm), Written>>);
 
@@ -76,7 +79,8 @@ impl Bodies {
         self.keep(key, nonce, &latest, pairs)
     }
 
-    /// Returns a response with `head` and `pairs` and caches it if it is short.
+    /// Returns a response with `head`, into which `pairs` are inserted. Caches its body unless it is
+    /// long.
     fn keep(
         &self,
         key: (TopicId, BundleForm),
@@ -171,7 +175,7 @@ impl BundleForm {
     }
 }
 
-/// Returns the bundle of `form`.
+/// Returns the bundle in `bundles` that `form` selects, without the arrays that `form` excludes.
 fn select_bundle(topic: &Topic, form: BundleForm, bundles: &Bundles) -> FullBundle {
     let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
     let FullBundle { mut bundle, mut without_inferer } =
@@ -201,7 +205,7 @@ pub(super) async fn latest_network_inferences(params: Params) -> Result<Response
 /// Default number of bundles of a page.
 const LIMIT_DEFAULT: u64 = 100;
 
-/// Start of the bundles in the JSON of a page.
+/// JSON text of a page after which the bundles are inserted.
 const PAGE_START: &str = "\"network_inferences\":[";
 
 /// Maximum number of bundles of a page.
@@ -219,7 +223,7 @@ pub(super) async fn network_inferences(params: Params) -> Result<Response> {
     let nonces = params.nonces()?;
     let limit = params.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    // One more than the limit shows whether there is another page.
+    // Reads one more than the limit, to know whether there is another page.
     let inference = params.service.inference.clone();
     let mut nonces = inference.nonces(topic, nonces, limit.saturating_add(1)).await?;
     let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);

@@ -1,8 +1,8 @@
-//! Queries with constant responses: the chain's parameters, and features that this network does not
-//! have, such as stakes, rewards, fees and global whitelists.
+//! Queries with constant responses: for the chain's parameters, and for features that this network does
+//! not have, such as stakes, rewards, fees and global whitelists.
 //!
-//! Clients of the chain need them. The queries about missing features are routed and described from a
-//! table.
+//! The chain's clients send these queries. Those about missing features are read from
+//! `assets/constant-queries.txt`.
 
 use axum::Json;
 use axum::http::header::CONTENT_TYPE;
@@ -28,7 +28,8 @@ pub(super) fn api() -> OpenApiRouter<App> {
     constant_queries().fold(router, |router, [path, summary, body]| {
         let (parts, words): (Vec<&str>, Vec<&str>) =
             path.split('/').skip(1).partition(|part| part.starts_with('{'));
-        // Two queries of the chain differ only in their parameters.
+        // The number of path segments makes the id unique, since two queries of the chain differ only
+        // in their path parameters.
         let id = format!("{}_{}", words.join("_"), parts.len() + 1);
         let text = QueryText { id: &id, path, summary, description: None };
         let example: Value = serde_json::from_str(body).unwrap_or_default();
@@ -39,7 +40,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
     })
 }
 
-/// Returns the constant `body`, if the topic of the request exists.
+/// Returns the constant `body`, or an error if the topic of the request does not exist.
 fn respond(params: &Params, body: &'static str) -> Result<Response> {
     params.check_version()?;
     if params.has_part("topic_id") {
@@ -68,8 +69,8 @@ async fn params(params: Params) -> Answer<Value> {
         ("min_epoch_length", EPOCH_LENGTH_MIN.to_string()),
     ];
     let limits = limits.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text)));
-    // The others are the chain's defaults as of v0.17 (`DefaultParams` in
-    // `x/emissions/types/params.go`). Fees and stakes are 0, and only operators' keys create topics.
+    // The file has the chain's defaults as of v0.17 (`DefaultParams` in `x/emissions/types/params.go`),
+    // with fees and stakes of 0, and with topics that only operators' keys can create.
     let mut params: Map<String, Value> =
         serde_json::from_str(include_str!("../../../../assets/chain-params.json"))?;
     params.extend(limits);

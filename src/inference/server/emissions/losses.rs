@@ -1,4 +1,5 @@
-//! Losses, regrets and weights. The dataset is the only reputer: it reports the network's losses.
+//! Losses, regrets and weights. The topic's dataset appears as the only reputer, which reports all
+//! losses.
 
 use axum::Json;
 use axum::response::Response;
@@ -89,15 +90,15 @@ async fn one_in_regret(params: Params) -> Answer<RegretResponse> {
     regret(params, Against::OneIn(with), role, "inferer").await
 }
 
-/// Returns the regret of an actor of `role` against the combined value without an actor of
-/// `out_role`.
+/// Returns the regret of an actor in `role` against the combined value without an actor in `out_role`.
+/// Both are named by the request.
 async fn one_out_regret(params: Params, out_role: Role, role: Role) -> Answer<RegretResponse> {
     params.topic()?;
     let out = params.address(&format!("one_out_{}", out_role.name()))?;
     regret(params, Against::OneOut(out_role, out), role, role.name()).await
 }
 
-/// Returns the regret of the actor in the parameter `name`.
+/// Returns the regret, against a value, of the actor named by the parameter `name`.
 async fn regret(
     params: Params,
     against: Against,
@@ -111,7 +112,8 @@ async fn regret(
     Ok(Json(RegretResponse { regret }))
 }
 
-/// Returns the losses of the requested epoch and, separately, the losses of pairs.
+/// Returns the losses of the requested epoch in the form of the API, and separately the losses of
+/// pairs.
 async fn read_losses(
     params: &Params,
     topic: &Topic,
@@ -125,7 +127,8 @@ async fn read_losses(
     Ok((body(topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
 }
 
-/// Returns losses as a reputer reports them, without losses of pairs.
+/// Converts losses to the form in which a reputer reports them on the chain, without the losses of
+/// pairs.
 pub(in crate::server) fn body(
     topic: &Topic,
     nonce: BlockHeight,

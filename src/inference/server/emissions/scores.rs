@@ -1,4 +1,5 @@
-//! Scores and their moving averages. The score of the dataset, the only reputer, is 0.
+//! Scores and their moving averages. The topic's dataset appears as the only reputer, with a score of
+//! 0.
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
@@ -36,7 +37,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .router
 }
 
-/// Maximum number of epochs of scores up to a block, as on the chain.
+/// Maximum number of epochs in a response with the scores up to a block, as on the chain.
 const EPOCHS_MAX: u32 = 25;
 
 async fn reputer_score_ema(params: Params) -> Answer<ScoreResponse> {
@@ -102,7 +103,7 @@ async fn scores_at(params: Params, role: Role) -> Answer<ScoresAtBlock> {
     Ok(Json(ScoresAtBlock { scores: Scores { scores: scores.unwrap_or_default() } }))
 }
 
-/// Returns the lowest average of active actors.
+/// Returns the lowest average score of the active actors in `role`.
 async fn lowest(params: Params, role: Role) -> Answer<ScoreResponse> {
     let (topic, inference) = (params.topic()?, &params.service.inference);
     let learned = inference.learned(topic.id).await?;

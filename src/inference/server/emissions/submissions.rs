@@ -1,5 +1,5 @@
-//! Submissions of closed epochs. Submissions of an open epoch are not returned, so that no actor can
-//! copy them.
+//! Submissions of closed epochs. Those of an open epoch are not returned, since other actors could copy
+//! them.
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
@@ -100,7 +100,8 @@ async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submissi
             && params.holder.address(submission.name.as_deref()) != worker
     };
     if let Some((nonce, _)) = found.as_ref().filter(|newest| is_hidden(newest)) {
-        // Windows do not overlap, so the previous one is closed.
+        // The latest submission is for an epoch that is still open. Reads the one before it: windows do
+        // not overlap, so its epoch is closed.
         let before = nonce.checked_sub(1);
         found = match before {
             Some(before) => inference.newest_of(topic.id, worker.clone(), before).await?,
@@ -119,7 +120,7 @@ async fn read_inferences(params: &Params, topic: &Topic, nonce: BlockHeight) -> 
     Ok(Inferences { inferences: bodies.collect::<Result<_, _>>()? })
 }
 
-/// Returns the submissions for `nonce`. Empty while its window is open.
+/// Returns the submissions for the epoch `nonce`, or an empty list while its window is open.
 async fn read_closed(
     params: &Params,
     topic: &Topic,
@@ -132,7 +133,8 @@ async fn read_closed(
     Ok(inference.submissions(topic.id, nonce).await?)
 }
 
-/// Returns the inference of `submission` as a single number if `is_old`.
+/// Returns the inference of `submission` in the form of the API: a single number if `is_old`, otherwise
+/// a list of labeled values.
 fn body(
     topic: &Topic,
     is_old: bool,
@@ -155,7 +157,8 @@ fn body(
     })
 }
 
-/// Returns the value of `submission` on a topic with one output.
+/// Returns the value of `submission`, or `None` if the topic has several labels or the submission has
+/// no inference.
 fn only(topic: &Topic, submission: &Submission) -> Option<String> {
     submission.inference.first().filter(|_| topic.is_single()).map(|value| decimal(value.value))
 }

@@ -1,7 +1,7 @@
-//! Topics, their windows, and their actors: permitted, known and active.
+//! Topics, their submission windows, and their permitted, known and active actors.
 //!
-//! Registration does not exist. A worker counts as registered once it was active. The dataset of a topic
-//! is its only reputer.
+//! Unlike on the chain, actors do not register: a worker is reported as registered after it was active
+//! once. The dataset of a topic appears as its only reputer.
 
 use std::sync::Arc;
 
