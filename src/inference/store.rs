@@ -1,10 +1,10 @@
-//! Store of a chain's topics and epochs: the inference file, a SQLite database, or a PostgreSQL
-//! database.
+//! Store of a network's topics and epochs: the inference file, which is a SQLite database, or a schema
+//! of a PostgreSQL database.
 //!
-//! Records, rules and statements are shared. The engines start and commit transactions, in which
-//! `Session` runs the statements. Each change is a transaction that is durable on return. A crash
-//! therefore leaves each epoch either unchanged or a step further. [`crate::network::epoch`] decides
-//! when steps are due. All operations block.
+//! Both engines share records, rules and statements. An engine starts and commits a transaction, in
+//! which `Session` runs the statements. Each change is one transaction that is durable once the
+//! function returns. A crash therefore leaves each step of an epoch either not done or complete.
+//! [`crate::network::epoch`] decides when steps are due. All operations block.
 
 mod engines;
 mod epochs;
@@ -44,26 +44,26 @@ use crate::network::selection::Arrival;
 use crate::network::submission::Submission;
 use crate::network::topic::Topic;
 
-/// Maximum number of stored epochs per topic. Older epochs are deleted. With epochs of twelve seconds
-/// this is a day and a half and some 50 MB.
+/// Maximum number of stored epochs per topic. Older epochs are deleted. This covers a day and a half of
+/// epochs of twelve seconds and needs some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
 
-/// Maximum number of labels of a nonce if any label is accepted, by the chain's parameter
+/// Maximum number of labels of an epoch if its topic accepts any label: the chain's parameter
 /// `max_epoch_label_registry_size`.
 pub const LABELS_MAX: u32 = 32_768;
 
-/// Outcome of a submission.
+/// Outcome of storing a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {
     /// Stored.
     Taken,
-    /// The worker has already submitted for this nonce. The first payload is kept.
+    /// The worker already submitted for this nonce. The first payload remains stored.
     Repeated,
     /// The epoch is not open.
     NotOpen,
-    /// A maximum is reached.
+    /// A limit is reached.
     Full {
-        /// Reached maximum.
+        /// Description of the reached limit.
         limit: String,
     },
 }
@@ -78,16 +78,16 @@ enum EpochState {
     GivenUp = 4,
 }
 
-/// Latest row at the opening of an epoch.
+/// Row of the topic's dataset that was the latest at the opening of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Input {
-    /// Timestamp of the row, in the dataset's time.
+    /// Timestamp of the row.
     pub at: Timestamp,
-    /// Value of the topic's column.
+    /// Value of the topic's column in the row.
     pub value: f64,
 }
 
-/// Result of learning from an epoch.
+/// Result of learning from an epoch, to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lesson {
     /// Ground truth.
@@ -98,23 +98,23 @@ pub struct Lesson {
     pub learned: Learned,
 }
 
-/// Data for closing an epoch.
+/// Data from which an epoch is closed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloseInput {
     /// Submissions by worker.
     pub arrivals: Vec<Arrival>,
-    /// Submitted labels in the order of their ids. Empty if the topic defines the labels.
+    /// Submitted labels in the order of their ids. Empty for a topic with a single output.
     pub labels: Vec<String>,
     /// Learned state before this epoch.
     pub learned: Arc<Learned>,
-    /// Median and spread of earlier values.
+    /// Median and spread of earlier values, or `None` if there are none.
     pub baseline: Option<Baseline>,
 }
 
-/// Place of a store.
+/// Location of a store.
 #[derive(Debug, Clone, derive_more::Display, derive_more::From)]
 pub enum StorePlace {
-    /// File of one process.
+    /// File that only one process can use at a time.
     #[display("{}", _0.display())]
     File(PathBuf),
     /// Database that several services can share.
@@ -136,12 +136,13 @@ enum Engine {
 }
 
 impl Store {
-    /// Opens the store at `place`. Creates missing tables, and the directory of a file.
+    /// Opens the store at `place`. Creates missing tables, and the directory of a file if it is
+    /// missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, the database is unreachable, or the tables are of
-    /// another version. A file [is busy](StoreError::is_busy) from the drop of its previous store until
-    /// that store's writer thread has closed it.
+    /// [`StoreError`] if the file cannot be opened, the database is unreachable, or the tables have
+    /// another version. After a store was dropped, its file [is busy](StoreError::is_busy) until the
+    /// writer thread has closed it.
     pub fn open(place: &StorePlace) -> Result<Self> {
         Ok(Self(match place {
             StorePlace::File(path) => Engine::File(StoreFile::open(path)?),
@@ -150,7 +151,7 @@ impl Store {
         }))
     }
 
-    /// Returns the tables that a copy of a network consists of.
+    /// Returns the tables that are copied between a file and a database.
     #[must_use]
     pub fn copied_tables() -> CopiedTables {
         CopiedTables {
@@ -161,12 +162,12 @@ impl Store {
         }
     }
 
-    /// Returns true if other services can use the same topics and epochs.
+    /// Returns true if other services can use the same store at the same time.
     pub const fn is_shared(&self) -> bool {
         matches!(self.0, Engine::Database(_))
     }
 
-    /// Runs `change` and returns its result once it is durable.
+    /// Runs `change` in a transaction and returns its result once the transaction is durable.
     fn write<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
@@ -177,8 +178,8 @@ impl Store {
         }
     }
 
-    /// Runs `read`. Its statements see one snapshot of a database, but the latest commits of a
-    /// file.
+    /// Runs `read`. In a database, all its statements see the same snapshot. In a file, each statement
+    /// sees the latest commit.
     fn read<T>(&self, read: impl Fn(&Session<'_>) -> Result<T>) -> Result<T> {
         match &self.0 {
             Engine::File(file) => file.read(read),
@@ -186,11 +187,11 @@ impl Store {
         }
     }
 
-    /// Checks that the store accepts writes. After a write that failed for lack of space, tries
-    /// a small one.
+    /// Checks that the store can be written. After a write failed for lack of space, tries a small
+    /// write.
     ///
     /// # Errors
-    /// Reason why it does not.
+    /// [`StoreError`] with the reason why it cannot be written.
     pub fn check(&self) -> Result<()> {
         match &self.0 {
             Engine::File(file) => file.check(),
@@ -203,7 +204,7 @@ impl Store {
         matches!(&self.0, Engine::Database(database) if database.is_read_only())
     }
 
-    /// Returns figures of the database, or `None` for a file.
+    /// Returns figures of the database's connections, or `None` for a file.
     pub fn database(&self) -> Option<Figures> {
         match &self.0 {
             Engine::File(_) => None,
@@ -211,14 +212,14 @@ impl Store {
         }
     }
 
-    /// Limits the file to `n_pages`, as a full disk would.
+    /// Limits the file to `n_pages`, to simulate a full disk.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
         self.write(move |session| session.run_batch(&sql)).unwrap();
     }
 
-    /// Returns the stored chain, if it has started.
+    /// Returns the stored chain, or `None` if it has not started yet.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails, as for all methods below.
@@ -229,7 +230,7 @@ impl Store {
         })
     }
 
-    /// Stores `blocks` as the chain.
+    /// Stores `blocks` as the chain, in place of the stored chain.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -259,7 +260,7 @@ impl Store {
         Ok(self.blocks()?.unwrap_or(blocks))
     }
 
-    /// Returns the latest nonce of any topic.
+    /// Returns the highest nonce of all topics, or `None` if there are no epochs.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -270,11 +271,11 @@ impl Store {
         Ok(newest.map(height))
     }
 
-    /// Stores `topic` in place of the one with its id, if the list of topics still has the version
-    /// `known`. `None` skips this check.
+    /// Stores `topic` in place of the topic with the same id, if the list of topics still has the
+    /// version `known`. If `known` is `None`, the version is not checked.
     ///
     /// # Errors
-    /// [`StoreError::Raced`] if another service changed the list. Otherwise as [`Self::blocks`].
+    /// [`StoreError::Raced`] if the list has another version. Otherwise as [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
         let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
@@ -287,8 +288,8 @@ impl Store {
         })
     }
 
-    /// Deletes `topic` with its learned state, if the list of topics has the version `known`. Its
-    /// epochs are deleted by [`Self::drop_leftovers`].
+    /// Deletes `topic` and its learned state, if the list of topics still has the version `known`. The
+    /// topic's epochs are deleted later by [`Self::drop_leftovers`].
     ///
     /// # Errors
     /// As [`Self::put_topic`].
@@ -347,8 +348,8 @@ impl Store {
         })
     }
 
-    /// Opens the epoch `nonce`, unless an epoch of `topic` exists within `epoch_length` blocks
-    /// before it, or later. Returns true if it was opened.
+    /// Opens the epoch `nonce` of `topic`. Returns false without opening it if the topic has a later
+    /// epoch, or an epoch that opened less than `epoch_length` blocks earlier.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -377,7 +378,7 @@ impl Store {
         })
     }
 
-    /// Stores `input` as the input of the epoch `nonce`, unless it has one.
+    /// Stores `input` as the input of the epoch `nonce`, unless the epoch already has an input.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -390,7 +391,7 @@ impl Store {
         })
     }
 
-    /// Returns the input of the epoch `nonce`, if it has one.
+    /// Returns the input of the epoch `nonce`, or `None` if it has none.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -405,7 +406,7 @@ impl Store {
     }
 }
 
-/// Converts a stored chain: its start and the duration of a block in microseconds.
+/// Converts a stored chain from its start and the duration of a block, both in microseconds.
 fn blocks(genesis: i64, block_time: i64) -> Blocks {
     Blocks {
         genesis: Timestamp::from_micros(genesis),
@@ -413,12 +414,12 @@ fn blocks(genesis: i64, block_time: i64) -> Blocks {
     }
 }
 
-/// Returns the key of an epoch in all tables.
+/// Returns the key of an epoch, which is the same in all tables.
 fn key(topic: TopicId, nonce: BlockHeight) -> [i64; 2] {
     [number(topic.get()), number(nonce)]
 }
 
-/// Converts an id or a height for the store.
+/// Converts an id or a height to the type of the columns.
 fn number(unsigned: u64) -> i64 {
     i64::try_from(unsigned).unwrap_or(i64::MAX)
 }
@@ -429,8 +430,7 @@ fn height(number: i64) -> BlockHeight {
 }
 
 impl Session<'_> {
-    /// Returns true if the epoch `nonce` is in `state`. Also takes `lock` on the epoch until the end of the
-    /// transaction.
+    /// Locks the epoch `nonce` until the end of the transaction and returns true if it is in `state`.
     fn is_in(
         &self,
         topic: TopicId,

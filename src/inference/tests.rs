@@ -1,4 +1,4 @@
-//! Whole epochs with a manual clock, a fake cluster and fake datasets.
+//! Whole epochs with a manual clock, a fake cluster and a fake dataset.
 
 mod several_services;
 
@@ -25,11 +25,11 @@ use crate::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
 
-/// Start of the tests.
+/// Time at which the clock of a test starts.
 const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
-/// Fake cluster of two workers: one returns the latest value, the other ten more, unless `answers` has
-/// other responses.
+/// Fake cluster of two workers. One returns the latest value, the other returns ten more. If `answers`
+/// is not empty, its elements are the next responses instead.
 #[derive(Default)]
 struct FakeRuns {
     answers: Mutex<Vec<Result<Vec<PeerOutput>, String>>>,
@@ -37,15 +37,16 @@ struct FakeRuns {
     jobs: Mutex<Vec<Job>>,
 }
 
-/// Fake dataset with a row per second of its own time. The values start at 50 and increase slightly.
+/// Fake dataset with one row per second of its own time. The values start at 50 and increase slightly.
 struct FakeRows {
     clock: Clock,
     column: &'static str,
-    /// Speed of its time relative to the clock.
+    /// Seconds of the dataset's time per second of the clock.
     speed: u32,
-    /// Number of searches by name. Each of them finds another dataset.
+    /// Number of times that the dataset was looked up by its name. Each time the result is a different
+    /// id.
     n_found: AtomicUsize,
-    /// First dataset that was read.
+    /// Id of the first dataset from which rows were read.
     first_read: OnceLock<DatasetId>,
 }
 
@@ -93,7 +94,7 @@ impl FakeRows {
         i64::try_from(elapsed).unwrap() * i64::from(self.speed)
     }
 
-    /// Returns the row `idx`, which is negative before the start of the tests.
+    /// Returns the row `idx`. The index is negative for rows before [`START`].
     fn row(&self, idx: i64) -> FlatRow {
         let value = 50.0 + f64::from(i32::try_from(idx).unwrap()) / 1000.0;
         FlatRow {
@@ -141,8 +142,8 @@ impl Rows for FakeRows {
     }
 }
 
-/// Returns a topic of a number and one of a direction, with many models. Their settings differ from
-/// the demo's.
+/// Returns two topics with many models: one for a number and one for a direction. Their settings differ
+/// from those of the demo's topics.
 pub(crate) fn test_topics() -> Vec<Topic> {
     let files = [include_str!("tests/load.json"), include_str!("tests/market.json")];
     let topic = |(number, text): (u64, &str)| {
@@ -152,7 +153,7 @@ pub(crate) fn test_topics() -> Vec<Topic> {
     (1..).zip(files).map(topic).collect()
 }
 
-/// Returns a fake cluster and dataset on `clock`.
+/// Returns a fake cluster and a fake dataset on `clock`.
 pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
     let rows = FakeRows {
         clock: clock.clone(),
@@ -174,7 +175,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Creates a network with a topic that is predicted by two workers without models.
+    /// Creates a network with `topic`. Its predictor has no models and runs on two workers.
     async fn with_topic(mut topic: Topic, speed: u32) -> Self {
         let predictor = topic.predictor.as_mut().unwrap();
         predictor.models.clear();
@@ -198,7 +199,7 @@ impl Stage {
         self.inference.topics()[0].id
     }
 
-    /// Advances the chain by `n_blocks`, one after another.
+    /// Advances the clock by `n_blocks` blocks and executes the due steps at each block.
     async fn pass(&mut self, n_blocks: u32) {
         for _ in 0..n_blocks {
             self.clock.advance(Duration::from_secs(1));
@@ -210,7 +211,7 @@ impl Stage {
         self.inference.latest(self.id()).await.unwrap().bundle.clone()
     }
 
-    /// Reopens a copy of the files, as after a power cut.
+    /// Opens a network from a copy of the files in their current state, as after a power cut.
     async fn killed_and_reopened(self) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for entry in fs::read_dir(self.folder.path()).unwrap() {
@@ -306,7 +307,7 @@ async fn losses_are_learned_after_the_lag_and_increase_the_weight_of_the_better_
     assert!(history.iter().all(|epoch| epoch.truth.is_empty()));
     stage.pass(1).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
-    // Row a minute after the latest at block 1.
+    // The ground truth is from the row that is a minute later than the latest row at block 1.
     assert!((history[0].truth[0].value - 50.06).abs() < 1e-12);
     let error: f64 = 55.0 - 50.06;
     assert!((history[0].combined_loss.unwrap() - (error * error).log10()).abs() < 1e-9);
@@ -326,14 +327,15 @@ async fn losses_are_learned_after_the_lag_and_increase_the_weight_of_the_better_
 
 #[tokio::test]
 async fn direction_is_evaluated_in_dataset_time() {
-    // A minute of the dataset passes per second, so half an hour passes in 30 blocks.
+    // One second of the clock is a minute of the dataset, so the horizon of half an hour passes in 30
+    // blocks.
     let mut stage = Stage::with_topic(test_topics().remove(1), 60).await;
     stage.runner.tick().await;
     stage.pass(60).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     let truth = history[0].truth.iter();
     let truth: Vec<_> = truth.map(|it| format!("{}={}", it.label_name, it.value)).collect();
-    // From 50 to 50 + 1800 / 1000: an increase of more than a thousandth.
+    // The value increases from 50 to 50 + 1800 / 1000, by more than the threshold of a thousandth.
     assert_eq!(truth, ["down=0", "flat=0", "up=1"]);
     let sum: f64 = history[0].combined_value.iter().map(|v| v.value).sum();
     assert!((sum - 1.0).abs() < 1e-9);
@@ -417,7 +419,7 @@ async fn long_stop_closes_open_epochs_and_skips_missed_epochs() {
     assert_eq!((progress.last_nonce, progress.open), (Some(1001), vec![1001]));
     stage.pass(7).await;
     assert_eq!(stage.latest().await.nonce, 1001);
-    // The ground truth of epoch 1 was available despite the long stop.
+    // The ground truth of epoch 1 could still be read after the long stop.
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
     assert!((history[0].truth[0].value - 50.06).abs() < 1e-12);
 }
@@ -443,7 +445,7 @@ async fn dataset_is_found_by_name_once_and_stored_by_id() {
     stage.runner.tick().await;
     stage.pass(24).await;
     assert_eq!(number(&stage), Some(1));
-    // The built-in topic has no dataset id.
+    // The stored id remains, although the built-in topic that replaces the stored topic has none.
     let mut stage = stage.killed_and_reopened().await;
     stage.pass(24).await;
     assert_eq!(number(&stage), Some(1));
@@ -461,7 +463,7 @@ async fn payloads_are_accepted_once_and_only_within_the_window() {
     };
     assert!(matches!(submit(2, "a").await, Err(InferenceError::NotOpen(2))));
     submit(1, "a").await.unwrap();
-    // An identical payload is accepted, since the first response may have been lost.
+    // An identical payload is accepted, since the client might not have received the first response.
     submit(1, "a").await.unwrap();
     let other = stage.inference.submit(sender(&stage, 1, "a"), value("2")).await;
     assert!(matches!(other, Err(InferenceError::Repeated(1))));
@@ -478,12 +480,12 @@ async fn payloads_are_accepted_once_and_only_within_the_window() {
     assert_eq!(stage.latest().await.inferer_values.len(), 2);
 }
 
-/// Sets the date `seconds` forward, or back if negative.
+/// Moves the date of `clock` forward by `seconds`, or back if `seconds` is negative.
 fn correct(clock: &Clock, seconds: i64) {
     clock.set(Timestamp::from_seconds(clock.now().seconds() + seconds));
 }
 
-/// Maximum number of blocks until epochs continue after a clock correction: two epochs.
+/// Maximum number of blocks until epochs continue after a correction of the clock: two epochs.
 const TWO_EPOCHS: u32 = 24;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -502,7 +504,7 @@ async fn epochs_continue_after_a_clock_correction_of_a_day() {
         let mut stage = stage.killed_and_reopened().await;
         stage.pass(TWO_EPOCHS).await;
         let last = stage.latest().await.nonce;
-        // The date determines the heights between two runs, which never decrease.
+        // The new height depends on the date, but heights never decrease.
         assert!(last >= after + 12, "{seconds}: {after}, {last}");
     }
 }
@@ -512,7 +514,7 @@ async fn epochs_continue_after_restarts_with_a_clock_that_was_temporarily_ahead(
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     stage.pass(30).await;
-    // The clock is not checked before the program exits.
+    // The program exits before it notices the correction.
     correct(&stage.clock, 2 * DAY_SECONDS);
     let mut stage = stage.killed_and_reopened().await;
     stage.pass(TWO_EPOCHS).await;
@@ -535,7 +537,7 @@ async fn block_heights_and_topics_survive_a_restart() {
         retention: Retention::USUAL,
         topics: vec![],
     };
-    // As if the program had exited.
+    // Simulates that the program has exited.
     fs::remove_file(stage.folder.path().join("inference.sqlite.lock")).unwrap();
     let reopened = Inference::open(path, stage.clock.clone(), slower).await.unwrap();
     assert_eq!(reopened.chain().height(), 100);

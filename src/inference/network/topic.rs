@@ -533,9 +533,9 @@ pub fn is_valid_label(label: &str, labeling: Labeling) -> bool {
 /// Duration of a day, the unit of the setting `keep_days`.
 pub const DAY: Duration = Duration::from_hours(24);
 
-/// Limits on a topic's past epochs. If a limit is exceeded, the oldest epochs are deleted. Epochs in
-/// the older half of the maximum size lose their largest parts: forecasts and values of pairs of
-/// actors.
+/// Limits on a topic's past epochs. If a limit is exceeded, the oldest epochs are deleted. Only the
+/// latest epochs, up to half of the maximum size, are complete. Older epochs lose their largest parts:
+/// forecasts and values of pairs of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Maximum size of a topic's closed epochs, in bytes.
@@ -553,8 +553,7 @@ impl Retention {
     /// that epochs are not deleted before their ground truth is known.
     pub const BYTES_MIN: u64 = 1_000_000;
 
-    /// Returns the maximum size, in bytes, of the latest epochs, which keep their forecasts and values
-    /// of pairs.
+    /// Returns the maximum total size of the complete epochs, in bytes.
     pub const fn full_bytes(self) -> u64 {
         self.bytes / 2
     }

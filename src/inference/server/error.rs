@@ -22,7 +22,7 @@ use crate::InferenceError;
 use crate::network::signer::SignerError;
 use crate::store::StoreError;
 
-/// Message of an internal error.
+/// Message of an internal error, which does not tell the cause.
 const INTERNAL: &str = "internal error";
 
 /// Result of a request.
@@ -45,17 +45,18 @@ mod code {
     pub(super) const DEADLINE_EXCEEDED: Code = (4, StatusCode::GATEWAY_TIMEOUT);
     /// The resource does not exist.
     pub(super) const NOT_FOUND: Code = (5, StatusCode::NOT_FOUND);
-    /// The worker already submitted.
+    /// The worker already submitted another payload.
     pub(super) const ALREADY_EXISTS: Code = (6, StatusCode::CONFLICT);
-    /// The key has no permission.
+    /// The API key has no permission for the request.
     pub(super) const PERMISSION_DENIED: Code = (7, StatusCode::FORBIDDEN);
     /// The rate limit is exceeded.
     pub(super) const RESOURCE_EXHAUSTED: Code = (8, StatusCode::TOO_MANY_REQUESTS);
-    /// The disk is full. Also code 8, with a more specific status.
+    /// The disk is full. The code is the same as for an exceeded rate limit, but the HTTP status is
+    /// more specific.
     pub(super) const DISK_FULL: Code = (8, StatusCode::INSUFFICIENT_STORAGE);
-    /// The request conflicts with a limit or a state.
+    /// The request conflicts with a limit or with the current state.
     pub(super) const ABORTED: Code = (10, StatusCode::CONFLICT);
-    /// The path or its version is not implemented.
+    /// The path, the method or the version is not implemented.
     pub(super) const UNIMPLEMENTED: Code = (12, StatusCode::NOT_IMPLEMENTED);
     /// The service failed.
     pub(super) const INTERNAL: Code = (13, StatusCode::INTERNAL_SERVER_ERROR);
@@ -107,7 +108,7 @@ impl ApiError {
         Self::new(code::NOT_FOUND, message)
     }
 
-    /// The key has no permission.
+    /// The API key has no permission for the request.
     pub(super) fn denied(message: impl Into<String>) -> Self {
         Self::new(code::PERMISSION_DENIED, message)
     }
@@ -131,7 +132,8 @@ impl ApiError {
         Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
-    /// Maps an internal error. Unexpected errors are logged. Their cause is not returned.
+    /// Converts an internal error. An unexpected error is logged, and the response does not contain its
+    /// cause.
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -247,7 +249,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Adds `Retry-After` to a response if the service is unavailable.
+/// Adds the header `Retry-After` to a response with the status 503.
 fn retried(mut response: Response) -> Response {
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, 5.into());

@@ -1,4 +1,5 @@
-//! `GET /api/openapi.json`: description of the service with its limits. Needs no key.
+//! `GET /api/openapi.json`: OpenAPI description of the service with its limits. The request needs no
+//! API key.
 
 pub(super) mod parameters;
 
@@ -15,7 +16,7 @@ use wire::paths;
 use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;
 
-/// Introduction of the description. The limits follow.
+/// Introduction of the description. A text about the limits follows it.
 const ABOUT: &str = "A prediction network on one machine: topics, workers and forecasters that \
     submit to them in epochs, combined values, and true values. It has the queries of the chain's \
     gateway in the chain's format, the consumer API with signed values, and more.\n\n\
@@ -32,7 +33,7 @@ const ABOUT: &str = "A prediction network on one machine: topics, workers and fo
     key. API keys have no public key: addresses of a holder and of its models are derived from the \
     key's number and the model's name, and do not change when the key is renewed.";
 
-/// Groups of operations, in order.
+/// Groups of operations with their descriptions, in the order of the document.
 const GROUPS: [(&str, &str); 10] = [
     ("bundles", "Combined values, in the chain's format."),
     ("submissions", "Submissions of closed epochs."),
@@ -74,10 +75,10 @@ pub(super) const NOT_SIGNABLE: &str = "A parameter is invalid, the topic has sev
 pub(super) const NOTHING_TO_SIGN: &str =
     "The chain, price, network or topic does not exist, or has no bundle yet";
 
-/// Names of networks that clients request. All are this network.
+/// Names under which clients of the chain can request this network.
 pub(super) const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
-/// Errors that all operations below a path have in common.
+/// Error responses that all operations below a path have in common.
 const REFUSALS: [SharedRefusal<'_>; 5] = [
     SharedRefusal { below: "/emissions/", status: "400", text: UNFIT },
     SharedRefusal { below: "/emissions/", status: "404", text: MISSING },
@@ -86,7 +87,7 @@ const REFUSALS: [SharedRefusal<'_>; 5] = [
     SharedRefusal { below: paths::TOPIC_SETTINGS, status: "404", text: MISSING },
 ];
 
-/// Description of a service with limits. It is created on the first request.
+/// Description of a service with these limits. It is created on the first request.
 #[derive(Debug)]
 pub(super) struct LazyDescription {
     limits: Limits,
@@ -95,7 +96,7 @@ pub(super) struct LazyDescription {
 }
 
 impl LazyDescription {
-    /// Creates the description of a service with these limits.
+    /// Prepares the description of a service with these limits.
     pub(super) const fn new(limits: Limits, quota: WorkerQuota) -> Self {
         Self { limits, quota, written: OnceLock::new() }
     }
@@ -107,7 +108,7 @@ impl LazyDescription {
     }
 }
 
-/// Returns this description of the service.
+/// Returns this OpenAPI description of the service.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
     responses((status = 200, description = "OpenAPI document", body = Object)))]
 pub(super) async fn get(State(service): State<App>) -> Response {
@@ -121,7 +122,7 @@ pub(super) async fn docs(State(service): State<App>) -> Response {
     service.description.get().page()
 }
 
-/// Returns the description as JSON.
+/// Creates the OpenAPI document.
 fn document(limits: Limits, quota: WorkerQuota) -> Value {
     let about = About {
         title: "Network inference service",
@@ -139,7 +140,8 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
             describe_parameters(path, operation);
         }
     }
-    // Successful responses always have data.
+    // Marks `data` as required in the schemas of successful responses. It is optional only because
+    // errors have the same type.
     for name in ["ConsumerTopics", "SignedInference"] {
         let answer = &mut document["components"]["schemas"][format!("Answer_{name}")];
         answer["required"] = json!(["request_id", "status", "data"]);
@@ -151,7 +153,7 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
     document
 }
 
-/// Adds the parameters in `path` to `operation`, and the descriptions that all operations share.
+/// Adds the parameters in `path` to `operation`, and describes each parameter by its name.
 fn describe_parameters(path: &str, operation: &mut Value) {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true}));
@@ -202,7 +204,7 @@ fn describe_parameter(name: &str) -> (String, Value) {
     (text.to_owned(), schema)
 }
 
-/// Describes the limits of keys.
+/// Returns a text about the limits of API keys.
 fn describe_limits(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
     let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
     let mut sentences = vec![match (rate, burst) {

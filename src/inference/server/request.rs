@@ -1,4 +1,4 @@
-//! Parameters of a request, by name.
+//! Access to the parameters of a request by name.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use super::error::{ApiError, Result};
 use super::{App, Holder};
 use crate::network::topic::Topic;
 
-/// Parameters of a request, with its service and holder.
+/// Parameters of a request, with the state of the service and the holder of the API key.
 pub(super) struct Params {
     pub(super) service: App,
     pub(super) holder: Holder,
@@ -36,7 +36,7 @@ impl FromRequestParts<App> for Params {
 }
 
 impl Params {
-    /// Returns the path or query parameter `name`, if it exists.
+    /// Returns the path or query parameter `name`, or `None` if the request does not have it.
     pub(super) fn find(&self, name: &str) -> Result<Option<String>> {
         if let Some(part) = self.path.get(name) {
             return Ok(Some(part.clone()));
@@ -76,18 +76,19 @@ impl Params {
         })
     }
 
-    /// Parses the range of nonces from `from` to `to`, by default all.
+    /// Returns the range of nonces from the parameter `from` to the parameter `to`, both inclusive. By
+    /// default, the range includes all nonces.
     pub(super) fn nonces(&self) -> Result<RangeInclusive<BlockHeight>> {
         Ok(self.read_or("from", 0)?..=self.read_or("to", BlockHeight::MAX)?)
     }
 
-    /// Returns the topic id, if the version is supported.
+    /// Checks the version in the path and returns the topic's id.
     pub(super) fn topic_id(&self) -> Result<TopicId> {
         self.check_version()?;
         read_topic_id("topic_id", &self.text("topic_id")?)
     }
 
-    /// Returns the topic, if the version is supported.
+    /// Checks the version in the path and returns the topic.
     pub(super) fn topic(&self) -> Result<Arc<Topic>> {
         Ok(self.service.inference.find_topic(self.topic_id()?)?)
     }
@@ -100,7 +101,7 @@ impl Params {
         self.read(name)
     }
 
-    /// Returns true if the version has values without labels.
+    /// Returns true if the request is for the old version, in which values have no labels.
     pub(super) fn is_old(&self) -> bool {
         self.path.get("version").is_some_and(|version| version == EMISSIONS_OLD)
     }
@@ -119,6 +120,6 @@ impl Params {
 /// Parses a topic id.
 pub(super) fn read_topic_id(name: &str, text: &str) -> Result<TopicId> {
     let number: u64 = text.parse().map_err(|_| ApiError::syntax(name, text))?;
-    // Ids start at 1.
+    // Rejects 0, since ids start at 1.
     TopicId::new(number).ok_or_else(|| ApiError::invalid("invalid topic id"))
 }

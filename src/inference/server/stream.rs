@@ -1,8 +1,8 @@
-//! `GET /api/v1/topics/{topic_id}/stream`: new bundles of a topic, as server-sent events.
+//! `GET /api/v1/topics/{topic_id}/stream`: new bundles of a topic as server-sent events.
 //!
-//! The latest bundle is sent first, then each new bundle as an event `bundle` with its nonce as id. A
-//! client that reconnects with the id of its last event first gets the bundles since then. Slow clients
-//! skip bundles.
+//! The latest bundle is sent first, then each new bundle. The name of an event is `bundle`, and its id
+//! is the nonce. A client that reconnects with the id of its last event first gets the bundles since
+//! that event. Slow clients skip bundles.
 
 use std::collections::VecDeque;
 use std::iter::once;
@@ -32,10 +32,11 @@ use super::request::Params;
 use crate::store::Bundles;
 use crate::{InferenceError, News, metrics};
 
-/// Permits of a stream: from the limit of the service and from the limit of its account.
+/// Permits of a stream: one counts toward the limit of the service, the other toward the limit of the
+/// account.
 pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 
-/// Client of a stream.
+/// State of an open stream.
 struct StreamReader {
     service: App,
     topic: TopicId,
@@ -49,9 +50,9 @@ struct StreamReader {
 
 /// Returns new bundles of a topic, as server-sent events.
 ///
-/// The latest bundle is sent first, then each new bundle, as an event `bundle`. Its id is the
-/// nonce, and its data the bundle in the form of `v10` with all arrays. With `Last-Event-ID`, the
-/// bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
+/// The latest bundle is sent first, then each new bundle. The name of an event is `bundle`, its id is
+/// the nonce, and its data is the bundle in the format of `v10` with all arrays. With `Last-Event-ID`,
+/// the bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
 /// 15 seconds keeps the connection alive.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
     params(("Last-Event-ID" = Option<String>, Header,
@@ -84,10 +85,10 @@ pub(super) async fn get(
     Ok((headers, Body::from_stream(events.flatten())).into_response())
 }
 
-/// Admits a stream of the holder of `key`.
+/// Returns permits for a new stream of the holder of `key`.
 ///
 /// # Errors
-/// [`ApiError`] if too many are open.
+/// [`ApiError`] if too many streams are open.
 pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits> {
     let permit = Arc::clone(&service.streams).try_acquire_owned();
     let permit =
@@ -99,8 +100,8 @@ pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits> {
     Ok((permit, own))
 }
 
-/// Returns the nonce of the last event that the client received, or `None` if it is missing or newer
-/// than all bundles.
+/// Returns the nonce of the last event that the client received. Returns `None` if the request does not
+/// contain it, or if it is later than all bundles.
 async fn last_event(
     service: &App,
     topic: TopicId,
@@ -114,8 +115,8 @@ async fn last_event(
     Ok(newest.first().filter(|newest| last <= **newest).map(|_| last))
 }
 
-/// Returns the event of a bundle in pieces, with its data on one line, or `None` if it cannot be
-/// serialized.
+/// Returns the event for a bundle, which is serialized in pieces while it is sent if it is long.
+/// Returns `None` if the bundle cannot be serialized.
 fn event(bundles: &Bundles) -> Option<Pieces> {
     let nonce = bundles.bundle.nonce;
     let pairs = PairBody::new(&bundles.bundle, false);
@@ -131,8 +132,8 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
 }
 
 impl StreamReader {
-    /// Returns the next event, or a comment after a period without events. Returns `None` once the
-    /// service stops.
+    /// Waits for the next event. Returns a comment after 15 seconds without an event, and `None` when
+    /// the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {
@@ -141,20 +142,20 @@ impl StreamReader {
                         self.seen = Some(nonce);
                         return event(&bundles);
                     }
-                    // The bundle was deleted.
+                    // Skips a bundle that was deleted in the meantime.
                     Err(InferenceError::NoBundle(_)) => continue,
                     Err(_) => return None,
                 }
             }
             select! {
-                // Comments detect broken connections.
+                // Sends a comment, so that a broken connection is detected.
                 () = sleep(Duration::from_secs(15)) => {
                     return Some(Box::new(once(Ok(Bytes::from_static(b":\n\n")))));
                 }
                 () = self.service.group.stopped() => return None,
                 changed = self.news.changed() => changed.ok()?,
             }
-            // The topic has no bundle yet.
+            // The topic has no bundle yet, or the store failed. Waits for the next change.
             let Ok(bundles) = self.service.inference.recent_bundle(self.topic).await else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! `POST /api/v1/topics/{topic_id}/submissions`: stores a worker's payload for an epoch.
 //!
-//! A payload is attributed to the address of the key that sends it. A key has another address for
-//! each `model`, so that it can run several workers.
+//! The worker of a payload is the address of the API key. A key has a different address for each
+//! `model`, so that it can submit for several workers.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ use crate::network::topic::Topic;
 use crate::network::{addresses, epoch};
 use crate::{Inference, Sender};
 
-/// Maximum length of a model name in characters.
+/// Maximum length of a model's name in characters.
 const MODEL_CHARS_MAX: usize = 64;
 
 /// Submits an inference, a forecast or both for the open epoch.
 ///
-/// The first payload of an address and epoch is stored durably, and cannot be changed. Submitting
-/// the same payload again succeeds, and with its `nonce` even after the window. The address is that
-/// of the key, or of the key's `model`. Values are decimals of at most 64 characters, up to 1e40,
-/// stored as doubles. Forecasts are losses, in the unit of the topic. A submission counts if its
-/// actor is active when the window closes. The actors with the best moving averages of scores are
-/// active, as many as the topic allows. New actors share a part of these places, and outliers among
-/// them are inactive.
+/// The first payload of an address for an epoch is stored durably and cannot be changed. Submitting the
+/// same payload again succeeds, even after the window if the body has its `nonce`. The address is that
+/// of the key, or of the key's `model`. Values are decimals of at most 64 characters, up to 1e40, which
+/// are stored as doubles. A forecast consists of predicted losses, in the unit of the topic's losses. A
+/// submission counts only if its actor is active when the window closes. Active are the actors with the
+/// best moving averages of scores, as many as the topic allows. New actors can have only a part of
+/// these places, and new actors with outlying values have none.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
     tag = "participation", request_body = SubmissionBody,
     responses((status = 200, description = "Submission stored", body = Accepted),
@@ -86,7 +86,7 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
     }))
 }
 
-/// Returns the nonce with an open window.
+/// Returns the nonce of the epoch that accepts submissions.
 async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight> {
     let progress = inference.progress(topic.id).await?;
     let (id, height) = (topic.id, inference.chain().height());

@@ -1,4 +1,4 @@
-//! Tests of all paths with the router.
+//! Tests that send requests to the router.
 
 mod active;
 mod epoch_actors;
@@ -47,7 +47,7 @@ impl Fixture {
         Self::on(None, gate).await
     }
 
-    /// Creates a service with the database at `database`, or with its own file.
+    /// Creates a service with the database at the URL `database`, or with its own file if it is `None`.
     async fn on(database: Option<&str>, gate: GateOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
@@ -101,14 +101,14 @@ impl Fixture {
         self.send("GET", path, Some(("X-Api-Key", self.key.reveal()))).await
     }
 
-    /// Runs an epoch of topic `id` with two workers and learns it with the truth `outcome`.
+    /// Runs an epoch of topic `id` in which two workers submit `values`. The ground truth is `outcome`.
     async fn epoch(&self, id: u64, values: [&[(&str, &str)]; 2], outcome: f64) {
         let topic = id.to_string().parse().unwrap();
         let nonce = self.inference.chain().height();
         assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
         let input = Input { at: self.clock.now(), value: 50.0 };
         self.inference.put_input(topic, nonce, input).await.unwrap();
-        // A worker without values is absent.
+        // A worker without values does not submit.
         let present =
             values.iter().zip(["allo1a", "allo1b"]).filter(|(values, _)| !values.is_empty());
         for (values, worker) in present {
@@ -124,7 +124,7 @@ impl Fixture {
         self.clock.advance(Duration::from_secs(12));
     }
 
-    /// Checks status, gRPC code and message of an error.
+    /// Compares the status, the gRPC code and the message of an error with the expected ones.
     #[track_caller]
     fn check((got_status, got): (u16, Value), status: u16, code: u32, message: &str) {
         let want = json!({"code": code, "message": message, "details": []});
@@ -132,7 +132,7 @@ impl Fixture {
     }
 }
 
-/// Returns a chain, a price and a known signer.
+/// Returns consumers with one chain, one price and a known signer.
 fn consumers() -> Consumers {
     let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();
     Consumers {
@@ -168,7 +168,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     let fixture = Fixture::new().await;
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     fixture.inference.limit_pages(1);
-    // More than a page of the file.
+    // The forecast needs more space than a page of the file, so that storing it requires a new page.
     let forecast: BTreeMap<_, _> =
         (0..400).map(|n| (addresses::of_model(&n.to_string()).to_string(), "1.5")).collect();
     let body = json!({"model": "a", "forecast": forecast});
@@ -335,18 +335,21 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     let actors = body["actors"].as_array().unwrap();
     let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
     let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
-    // Squared errors of 1, 0 (limited to 0.01) and 1. The other worker has 5, 4 and 3.
+    // `allo1a` has squared errors of 1, 0 (bounded to 0.01) and 1. The errors of `allo1b` are 5, 4 and
+    // 3.
     assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
     assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
     assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
-    // The first bundle is the mean of both values. Later bundles follow the nearer value.
+    // The naive value of the first epoch is the mean of both values. In later epochs it is close to the
+    // value of the better worker, which then is not better than the naive value.
     let (near_one, far_one) = (of("allo1a"), of("allo1b"));
     assert!(near(&near_one["better_than_naive"], 1.0 / 12.0), "{body}");
     assert!(near(&far_one["better_than_naive"], 0.0), "{body}");
     assert_eq!((&near_one["median_loss"], &near_one["missed_epochs"]), (&json!(0.0), &json!(0)));
     assert!(near_one["contribution"].as_f64().unwrap() > 0.0, "{body}");
     assert!(far_one["contribution"].as_f64().unwrap() < near_one["contribution"].as_f64().unwrap());
-    // The latest truth known at the opening is two or more epochs old. 55 is always a rise from it.
+    // When an epoch opens, the latest known ground truth is at least two epochs old. The value 55 of
+    // `allo1b` is always a rise from it.
     assert!(near(&near_one["directional_accuracy"], 5.0 / 8.0), "{body}");
     assert!(near(&far_one["directional_accuracy"], 3.0 / 8.0), "{body}");
     let (_, day) = fixture.get("/api/v1/topics/1/leaderboard?period=24h").await;
@@ -360,7 +363,7 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     let uninformed: Vec<&Value> = epochs.iter().take(3).map(|epoch| &epoch["uninformed"]).collect();
     assert_eq!(uninformed, [&json!(null), &json!(1.0), &json!(2.25)]);
     assert_eq!(body["n_common_epochs"], 12, "forecasters are inactive in the first");
-    // The first bundle is the mean of both.
+    // Without regrets, the values of the first epoch are the mean of both inferences.
     assert!(near(&epochs[0]["combined"], 9.0) && near(&epochs[0]["naive"], 9.0), "{body}");
 
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard?epochs=1").await;
@@ -374,7 +377,8 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
 }
 
 impl Fixture {
-    /// Runs an epoch of topic 1 with the truth 50 and workers with these errors, by name.
+    /// Runs an epoch of topic 1 with the ground truth 50. The worker of each name in `errors` submits
+    /// 50 plus its error.
     async fn epoch_of(&self, errors: &[(&str, f64)]) {
         let (topic, nonce) = ("1".parse().unwrap(), self.inference.chain().height());
         assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
@@ -391,7 +395,7 @@ impl Fixture {
         self.clock.advance(Duration::from_secs(12));
     }
 
-    /// Returns the inferers of the leaderboard with name, rank and number of epochs.
+    /// Returns the name, the rank and the number of counted epochs of each inferer on the leaderboard.
     async fn standings(&self) -> Vec<(String, Option<u64>, u64)> {
         let (status, body) = self.get("/api/v1/topics/1/leaderboard").await;
         assert_eq!(status, 200, "{body}");
@@ -405,7 +409,8 @@ impl Fixture {
     }
 }
 
-/// Checks ranks of inferers among themselves, since forecasters have ranks, too.
+/// Checks the order of the inferers and whether each has a rank. The ranks themselves are not compared,
+/// since forecasters have ranks, too.
 #[track_caller]
 fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u64)]) {
     let got: Vec<_> =
@@ -420,12 +425,12 @@ async fn actor_with_one_lucky_submission_is_listed_but_not_ranked() {
         fixture.epoch_of(&[("good", 1.0), ("bad", 5.0)]).await;
     }
     fixture.epoch_of(&[("good", 1.0), ("bad", 5.0), ("lucky", 0.0)]).await;
-    // Forecasters are inactive in the first epoch.
+    // The first of the 12 epochs does not count, since no forecaster was active in it.
     let want = [("good", true, 11), ("bad", true, 11), ("lucky", false, 1)];
     check_order(&fixture.standings().await, &want);
     fixture.epoch_of(&[("good", 1.0)]).await;
     check_order(&fixture.standings().await, &want);
-    // An actor that left is not ranked and does not limit the common epochs.
+    // An actor that left is not ranked and does not restrict the epochs that the others have in common.
     for _ in 0..12 {
         fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
     }
@@ -436,12 +441,13 @@ async fn actor_with_one_lucky_submission_is_listed_but_not_ranked() {
 #[tokio::test]
 async fn actors_are_ranked_by_learned_loss_in_common_epochs() {
     let fixture = Fixture::new().await;
-    // Difficult epochs of only one actor are not compared.
+    // These difficult epochs are not compared, since `newcomer` does not take part.
     for _ in 0..10 {
         fixture.epoch_of(&[("always", 10.0), ("steady", 10.0)]).await;
     }
     for idx in 0..10 {
-        // Its plain losses have the greater mean, their logarithms the smaller.
+        // The mean of plain losses is higher for `steady` than for `always`, but the mean of their
+        // logarithms is lower.
         let rarely_wrong = if idx == 0 { 5.0 } else { 0.5 };
         let errors = [("always", 1.0), ("steady", rarely_wrong), ("newcomer", 2.0)];
         fixture.epoch_of(&errors).await;
@@ -473,7 +479,8 @@ async fn started_service_runs_epochs() {
     let service = InferenceService::start(options, runs, rows, &group, clock).await.unwrap();
     assert_ne!(service.address.port(), 0);
     let topic = "1".parse().unwrap();
-    // On a busy machine a window can close before all workers responded.
+    // Waits for one complete epoch, since on a busy machine a window can close before all workers have
+    // responded.
     let two_epochs = || async {
         let history = service.inference.history(topic, 0..=u64::MAX, 10).await.unwrap();
         let is_whole = history.iter().any(|epoch| epoch.n_inferers == 8);

@@ -1,8 +1,8 @@
-//! Topics: their settings as on the chain, or with their schedule, actors and health, and their creation
-//! and changes.
+//! Topics: their settings in the form of the chain, their schedule, actors and health, and requests
+//! that create and change them.
 //!
-//! The actors of a topic are serialized once for each bundle and update, since they are most of the
-//! list.
+//! The actors of a topic are serialized only when they change and then inserted into each list of
+//! topics, since they are most of its size.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ use crate::network::topic::{DAY, Topic, TopicKind, settings};
 use crate::network::upstream::{Cause, DatasetColumn, Described, Rows, truth_after};
 use crate::network::{addresses, epoch};
 
-/// JSON before a topic's actors. Texts cannot contain it, since their quotes are escaped.
+/// JSON text after which a topic's actors are inserted. It cannot occur within a string, since quotes
+/// in strings are escaped.
 const PLACE: &str = "\"actors\":[";
 
 /// Returns all topics with their schedule and actors.
@@ -71,7 +72,7 @@ pub(super) async fn list(State(service): State<App>) -> Result<Response> {
     Ok(bundle_body::json(body))
 }
 
-/// Returns a topic without its actors.
+/// Returns the entry of a topic in the list, with an empty list of actors.
 fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) -> TopicSummary {
     let Overview { topic, progress, actors } = overview;
     let timing = topic.timing;
@@ -108,7 +109,7 @@ pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>> {
     respond(&params.service.inference, &*params.topic()?, params.is_old()).await
 }
 
-/// Returns a response with `topic`, as up to v9 if `is_old`.
+/// Returns a response with `topic`, in the format of versions up to v9 if `is_old`.
 pub(super) async fn respond(
     inference: &Inference,
     topic: &Topic,
@@ -122,12 +123,12 @@ pub(super) async fn respond(
     }))
 }
 
-/// Returns the name of a topic kind on the chain.
+/// Returns the chain's name for a kind of topic.
 pub(super) fn type_name(kind: TopicKind) -> String {
     format!("TOPIC_TYPE_{}", kind.to_string().to_uppercase())
 }
 
-/// Returns the settings of a topic, with what it learned.
+/// Returns the settings of a topic and its learned values in the form of the chain.
 pub(super) async fn body(inference: &Inference, topic: &Topic, is_old: bool) -> Result<TopicBody> {
     let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
     let initial_regret = inference.learned(topic.id).await?.initial_regret;
@@ -175,7 +176,7 @@ fn labeling(topic: &Topic) -> TopicLabeling {
     }
 }
 
-/// Returns the id of the next topic.
+/// Returns the id that the next created topic will get.
 #[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows",
     responses((status = 200, description = "Id", body = NextTopicId)))]
 pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>> {
@@ -214,14 +215,14 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
     }))
 }
 
-/// Creates a topic that belongs to the key. Its first epoch opens with the next block.
+/// Creates a topic that belongs to the key. Its first epoch opens at the next block.
 ///
-/// `metadata`, `dataset`, `column` and `horizon_seconds` are required; the other settings default
-/// to those of most topics of the chain. The dataset and the column have to exist, with rows less
-/// than the horizon apart. The truth is the column's value that many seconds after the latest row
-/// at the opening of the epoch, read once `ground_truth_lag` blocks have passed. The horizon has to
-/// be longer than the submission window, unless the topic is `experimental`: otherwise, workers
-/// could read the truth before they submit.
+/// `metadata`, `dataset`, `column` and `horizon_seconds` are required. The other settings default to
+/// those of most topics of the chain. The dataset and the column must exist, and the interval between
+/// rows must not exceed the horizon. The ground truth is the column's value `horizon_seconds` after the
+/// row that was the latest at the opening of the epoch. It is read once `ground_truth_lag` blocks have
+/// passed. The horizon must be longer than the submission window unless the topic is `experimental`.
+/// Otherwise workers could read the ground truth before they submit.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -254,7 +255,7 @@ pub(super) async fn settings(params: Params) -> Result<Json<TopicSettings>> {
     Ok(Json(settings))
 }
 
-/// Removes the environment variables of a predictor and its models, which can contain secrets.
+/// Removes the environment variables of a predictor and its models, since they can contain secrets.
 fn remove_environment(settings: &mut TopicSettings) {
     let Some(predictor) = &mut settings.predictor else { return };
     predictor.env.clear();
@@ -265,11 +266,12 @@ fn remove_environment(settings: &mut TopicSettings) {
 
 /// Replaces all settings of a topic that the key created.
 ///
-/// Type, arity, unity and case cannot be changed. `metadata`, `dataset`, `column` and
-/// `horizon_seconds` are required; the other settings default to those of most topics of the chain.
-/// The dataset and the column have to exist, with rows less than the horizon apart. The horizon has
-/// to be longer than the submission window, unless the topic is `experimental`: otherwise, workers
-/// could read the truth before they submit.
+/// The topic's type, its output arity, whether values must sum to 1, and whether labels are
+/// case-sensitive cannot be changed. `metadata`, `dataset`, `column` and `horizon_seconds` are
+/// required. The other settings default to those of most topics of the chain. The dataset and the
+/// column must exist, and the interval between rows must not exceed the horizon. The horizon must be
+/// longer than the submission window unless the topic is `experimental`. Otherwise workers could read
+/// the ground truth before they submit.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
     tag = "participation", request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -285,7 +287,7 @@ pub(super) async fn update(params: Params, request: Request) -> Result<Json<Topi
 
 /// Deletes a topic that the key created.
 ///
-/// Its epochs are deleted, and its id is not used again.
+/// The topic's epochs are deleted, too. Its id is not used again.
 #[utoipa::path(delete, path = paths::TOPIC_SETTINGS, operation_id = "delete_topic",
     tag = "participation",
     responses((status = 204, description = "Topic deleted"),
@@ -298,7 +300,8 @@ pub(super) async fn delete(params: Params) -> Result<StatusCode> {
 
 async fn described(params: &Params, request: Request, id: TopicId) -> Result<Topic> {
     let settings: TopicSettings = json(request).await?;
-    // Topics read datasets and run functions with the permissions of the service.
+    // Only operators can do this, since topics read datasets and run functions with the permissions of
+    // the service.
     if !params.holder.is_operators() {
         return Err(ApiError::denied("only an operator's key can create or change a topic"));
     }
@@ -308,7 +311,7 @@ async fn described(params: &Params, request: Request, id: TopicId) -> Result<Top
     Ok(topic)
 }
 
-/// Activates or pauses a topic that the key created.
+/// Resumes or pauses a topic that the key created.
 #[utoipa::path(put, path = paths::TOPIC_ACTIVE, operation_id = "set_active", tag = "participation",
     request_body = TopicActive,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -352,10 +355,10 @@ async fn change_whitelist(params: Params, is_listed: bool) -> Result<Json<TopicR
     respond(inference, &changed, false).await
 }
 
-/// Relearns past epochs of a topic that the key created, after corrections of its dataset.
+/// Learns again from past epochs of a topic that the key created, after its dataset was corrected.
 ///
-/// The truth of these epochs is read again, and regrets, scores and losses are computed again.
-/// Bundles do not change. Thinned epochs cannot be relearned.
+/// The ground truth of these epochs is read again, and regrets, scores and losses are computed again.
+/// Bundles do not change. Epochs that were thinned to save space cannot be relearned.
 #[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
     request_body = RelearnBody,
     responses((status = 200, description = "Relearned epochs", body = RelearnedBody),
@@ -390,14 +393,14 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
             }
             Ok(worker.relearn(id, from, outcomes).await?)
         };
-        // The client may have disconnected.
+        // Sending fails only if the client has disconnected.
         sender.send(learn.await).ok();
     });
     let stopped = |_| ApiError::unavailable("service is stopping");
     Ok(Json(done.await.map_err(stopped)??))
 }
 
-/// Returns the response of the dataset service. `what` describes a failure.
+/// Waits for a response of the dataset service with a timeout. `what` describes the failure in errors.
 async fn in_time<T>(what: &str, response: impl Future<Output = Result<T, Cause>>) -> Result<T> {
     let failed = |why: String| ApiError::unavailable(format!("{what}: {why}"));
     let late = |_| failed(format!("no response within {ROWS_WITHIN:?}"));
@@ -405,13 +408,13 @@ async fn in_time<T>(what: &str, response: impl Future<Output = Result<T, Cause>>
     response.map_err(|cause| failed(chain(cause.as_ref())))
 }
 
-/// Checks that the dataset and the column of `topic` exist and that its rows are close enough together
-/// for the horizon.
+/// Checks that the dataset and the column of `topic` exist, and that the interval between rows does not
+/// exceed the horizon.
 ///
 /// # Errors
 ///
-/// [`ApiError`] if one of them is missing, with the existing names, or if the dataset service is
-/// unavailable.
+/// [`ApiError`] if a check fails, or if the dataset service is unavailable. If the dataset or the
+/// column is missing, the message lists the existing names.
 async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
@@ -456,7 +459,8 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
     }
 }
 
-/// Returns the median interval of `timestamps`, or `None` if there are fewer than three.
+/// Returns the median interval between `timestamps`, or `None` if there are fewer than three
+/// timestamps.
 fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
     timestamps.sort();
     let mut apart: Vec<Duration> =

@@ -1,5 +1,5 @@
-//! Values of a topic beyond the chain's queries: weights, intervals, past epochs, also as a file that is
-//! written while it is sent, and the leaderboard.
+//! Requests for values of a topic that the chain's queries do not have: the latest bundle with weights
+//! and intervals, past epochs, their export as a file, and the leaderboard.
 
 use std::collections::VecDeque;
 use std::io;
@@ -79,10 +79,10 @@ const LIMIT_DEFAULT: u32 = 100;
 /// Maximum number of epochs of a response.
 const LIMIT_MAX: u32 = 1000;
 
-/// Returns past epochs of a topic with their truth and losses, oldest first.
+/// Returns past epochs of a topic with their ground truth and losses, oldest first.
 ///
-/// A response has 1000 epochs at most. Set `to` to the nonce before the first one to get earlier
-/// epochs.
+/// A response has at most 1000 epochs. For earlier epochs, set `to` to the first nonce of the response
+/// minus 1.
 #[utoipa::path(get, path = paths::TOPIC_HISTORY, operation_id = "history", tag = "network",
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
@@ -98,11 +98,11 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
 }
 
-/// Returns a topic's actors ranked by their mean loss, and the losses of its values with a
-/// baseline.
+/// Returns a topic's actors ranked by their mean loss, and the losses of the network's values next to
+/// those of an uninformed baseline.
 ///
-/// Ranked actors are compared in the epochs that all of them have in common. An actor needs 10 of
-/// the latest 20 epochs to be ranked.
+/// The mean loss of a ranked actor covers the epochs that all ranked actors have in common. To be
+/// ranked, an actor must have been active in 10 of the latest 20 epochs.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of latest learned epochs to average; fewer for a topic with many actors, \
@@ -127,7 +127,7 @@ pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
     Ok(Json(inference.ranking(id, period).await?))
 }
 
-/// Returns a past epoch with its bundle, weights, truth, losses and scores.
+/// Returns a past epoch with its bundle, weights, ground truth, losses and scores.
 #[utoipa::path(get, path = paths::TOPIC_EPOCH, operation_id = "epoch", tag = "network",
     responses((status = 200, description = "Epoch", body = EpochBody)))]
 pub(super) async fn epoch(params: Params) -> Result<Response> {
@@ -161,10 +161,11 @@ const EXPORTED_DEFAULT: u32 = 1_000;
 /// Maximum number of epochs of a response.
 const EXPORTED_MAX: u32 = 10_000;
 
-/// Column of an exported file: its name, its type and the function that returns its value in a row.
+/// Column of an exported file: its name, its type, and the function that returns its value in a row.
 type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
 
-/// The columns after `timestamp`, which is the time at which the epoch opened.
+/// Columns of an exported file after the first, `timestamp`, which is the time at which the epoch
+/// opened.
 const FIELDS: [Field; 14] = [
     ("nonce", Dtype::Integer, |row| i64::try_from(row.nonce).ok().map(Value::Integer)),
     ("worker", Dtype::String, |row| Some(Value::String(row.worker.clone()))),
@@ -182,31 +183,31 @@ const FIELDS: [Field; 14] = [
     ("naive_loss", Dtype::Float, |row| finite(row.naive_loss)),
 ];
 
-/// File that is being sent.
+/// Export that is written while it is sent.
 struct Export {
     inference: Inference,
     topic: TopicId,
-    /// Address or name of the only actor to export. `None` exports all.
+    /// Address or name of the only actor to export, or `None` to export all.
     actor: Option<String>,
     document: Document,
-    /// Parts that are still to be written.
+    /// Parts of the file that are not written yet.
     parts: VecDeque<FilePart>,
     _permits: Permits,
 }
 
 enum FilePart {
     Begin,
-    /// Rows of these epochs, which are read together.
+    /// Rows of the epochs with these nonces, which are read in one query.
     Rows(RangeInclusive<BlockHeight>),
     End,
 }
 
 /// Exports a topic's latest past epochs, oldest first: a row for each epoch, actor and label.
 ///
-/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms, unless the
-/// topic allows negative losses. Truth, losses and scores are absent until the truth is known. A
-/// response has at most 10 000 epochs. For earlier epochs, set `to` to the number before the first
-/// nonce.
+/// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms unless the topic
+/// allows negative losses. The ground truth, losses and scores are absent until the ground truth is
+/// known. A response has at most 10 000 epochs. For earlier epochs, set `to` to the first nonce of the
+/// response minus 1.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
@@ -269,14 +270,14 @@ fn columns() -> Vec<Column> {
     FIELDS.iter().map(column).collect()
 }
 
-/// Divides epochs with these sizes into ranges that are read together.
+/// Divides epochs, given with their sizes in bytes, into ranges that are read in one query.
 fn batches(sizes: &[(BlockHeight, u64)]) -> Vec<RangeInclusive<BlockHeight>> {
     let mut batches: Vec<RangeInclusive<BlockHeight>> = Vec::new();
     let mut n_bytes = 0;
     for &(nonce, size) in sizes {
         n_bytes += size;
         match batches.last_mut() {
-            // A response needs a multiple of this number of bytes as memory.
+            // Bounds the size of a range. Exporting a range needs several times this amount of memory.
             Some(last) if n_bytes <= 4 << 20 => *last = *last.start()..=nonce,
             _ => {
                 batches.push(nonce..=nonce);
@@ -301,7 +302,8 @@ impl Export {
                 FilePart::Rows(nonces) => (self, piece) = self.write(nonces).await?,
                 FilePart::End => self.document.end(&mut piece),
             }
-            // Rows can be empty, without those of the actor or with incomplete groups.
+            // Skips an empty piece. A range can have no rows of the requested actor, and a format can
+            // buffer rows until a group is full.
             if !piece.is_empty() {
                 return Ok(Some((piece.into(), self)));
             }
@@ -309,7 +311,7 @@ impl Export {
         Ok(None)
     }
 
-    /// Reads and writes the epochs in `nonces` on a blocking thread.
+    /// Reads the epochs in `nonces` and writes their rows, on a blocking thread.
     async fn write(self, nonces: RangeInclusive<BlockHeight>) -> io::Result<(Self, Vec<u8>)> {
         let (inference, topic) = (self.inference.clone(), self.topic);
         let written = inference.read(topic, move |store| {
@@ -325,7 +327,7 @@ impl Export {
         })
     }
 
-    /// Returns the rows of the actors to export, column by column.
+    /// Returns the rows of the actors to export in the form of columns.
     fn block(&self, actors: &[EpochActor]) -> Block {
         let dtypes = FIELDS.map(|(_, dtype, _)| dtype);
         let mut block = Block::new(&dtypes);

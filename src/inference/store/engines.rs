@@ -1,11 +1,12 @@
 //! Engines of the store: a SQLite file for one process, or a schema of a PostgreSQL database shared
 //! by several services.
 //!
-//! All operations block. The connections of a database have their own small runtime. Rows that
-//! several services might change are locked (see `versions`).
+//! All operations block. The connections of a database run on their own runtime with one thread. Rows
+//! that several services might change are locked (see `versions`).
 //!
-//! Statements are in the SQL that both engines understand. Values and rows have the types of [`db::sql`],
-//! where a Boolean is an integer. Texts are compared by bytes. Upserts name their conflict columns.
+//! Statements use only the SQL that both engines understand. Values and rows have the types of
+//! [`db::sql`], in which a Boolean is an integer. Texts are compared by bytes. Upserts name their
+//! conflict columns.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -36,14 +37,14 @@ use tokio::time::timeout;
 
 use super::{Result, StoreError, tables};
 
-/// Connection limits. Each connection is used by one caller for some milliseconds.
+/// Limits of connections. Few are enough, since a caller uses a connection only for some milliseconds.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
 
-/// Write without an effect, which checks that writes are accepted.
+/// Statement without an effect that fails if the database does not accept writes.
 const CHECK: &str = "UPDATE chain SET id = id WHERE false";
 
-/// Schema of a database.
+/// Schema of a PostgreSQL database.
 #[derive(Debug)]
 pub(super) struct StoreDatabase {
     connections: Connections,
@@ -54,7 +55,8 @@ pub(super) struct StoreDatabase {
 
 impl Drop for StoreDatabase {
     fn drop(&mut self) {
-        // Stopping the runtime interrupts operations in progress. The database rolls them back.
+        // Does not wait for operations in progress. They are interrupted, and the database rolls them
+        // back.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -99,7 +101,7 @@ impl StoreDatabase {
         self.read(|session| session.find(sql, values![], |_| Ok(())).map(drop))
     }
 
-    /// Returns true if writes are refused.
+    /// Returns true if the database was opened read-only, so that writes are refused.
     pub(super) const fn is_read_only(&self) -> bool {
         self.is_read_only
     }
@@ -120,7 +122,7 @@ impl StoreDatabase {
         wait(transaction.finish(result))
     }
 
-    /// Runs `read` on one snapshot and retries on another connection if one was lost.
+    /// Runs `read` on one snapshot. If the connection was lost, runs it again on another connection.
     pub(super) fn read<T>(&self, read: impl Fn(&Session<'_>) -> Result<T>) -> Result<T> {
         let _context = self.enter();
         let mut n_left = CONNECTIONS.n_max;
@@ -136,7 +138,7 @@ impl StoreDatabase {
         }
     }
 
-    /// Enters the runtime, in which connections are used and returned.
+    /// Enters the runtime, without which connections can be neither used nor returned.
     fn enter(&self) -> Option<EnterGuard<'_>> {
         self.runtime.as_ref().map(Runtime::enter)
     }
@@ -175,13 +177,13 @@ impl From<SchemaError> for StoreError {
     }
 }
 
-/// File, for one process at a time.
+/// SQLite file that one process can use at a time.
 #[derive(Debug)]
 pub(super) struct StoreFile {
     writer: Writer<StoreError>,
     reader: Mutex<Connection>,
     files: Arc<DatabaseFiles>,
-    /// Locks out other processes.
+    /// Lock that keeps out other processes.
     _in_use: Lock,
 }
 
@@ -211,7 +213,7 @@ impl StoreFile {
         Ok(Self { writer, reader, files, _in_use: in_use })
     }
 
-    /// Runs `change`. Returns its result once it is durable.
+    /// Runs `change` in a transaction and returns its result once the transaction is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
@@ -227,13 +229,13 @@ impl StoreFile {
         read(&Session::from(&*self.reader.lock()))
     }
 
-    /// Checks that the file accepts writes.
+    /// Checks that the file can be written.
     pub(super) fn check(&self) -> Result<()> {
         block_on(self.writer.check())
     }
 }
 
-/// Connection for a transaction or for single reads.
+/// Connection on which the statements of a transaction or of a read run.
 pub(super) struct Session<'c>(Engine<'c>);
 
 enum Engine<'c> {
@@ -253,9 +255,9 @@ pub(super) enum LockMode {
     Exclusive,
 }
 
-/// Values of a statement, in order.
+/// Values of a statement's parameters, in order.
 pub(super) trait Values: Sized {
-    /// Calls `work` with the values.
+    /// Calls `work` with the values and returns its result.
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T;
 }
 
@@ -271,7 +273,7 @@ impl Values for &[&dyn Value] {
     }
 }
 
-/// Values of several types.
+/// Creates the values of a statement from expressions of different types.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
         &[$(&$value as &dyn db::sql::Value),*] as &[&dyn db::sql::Value]
@@ -297,8 +299,8 @@ impl Session<'_> {
         matches!(self.0, Engine::Postgres(_))
     }
 
-    /// Returns the suffix of a `SELECT` that locks its rows. A file has a single writer and needs no
-    /// locks.
+    /// Returns the suffix of a `SELECT` that locks the selected rows. It is empty for a file, which has
+    /// a single writer and needs no locks.
     pub(super) const fn locking(&self, lock: LockMode) -> &'static str {
         match (&self.0, lock) {
             (Engine::Sqlite(_), _) => "",
@@ -332,7 +334,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the first row as converted by `read`, or `None` without rows.
+    /// Returns the first row, converted by `read`, or `None` if there are no rows.
     pub(super) fn find<T>(
         &self,
         sql: &str,
@@ -342,7 +344,7 @@ impl Session<'_> {
         Ok(self.all(sql, values, read)?.into_iter().next())
     }
 
-    /// Returns all rows as converted by `read`.
+    /// Returns all rows, converted by `read`.
     pub(super) fn all<T>(
         &self,
         sql: &str,
@@ -362,19 +364,20 @@ impl Session<'_> {
         })
     }
 
-    /// Returns the first column of a row that always exists, such as that of a count.
+    /// Returns the first column of the first row. The statement must always return a row, such as a
+    /// count.
     pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T> {
         let found = self.find(sql, values, |row| row.get(0))?;
         found.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 }
 
-/// Blocks until a PostgreSQL operation is done or times out. Works on any thread, since the operation is
-/// excluded from the cooperative budget of a runtime's task.
+/// Blocks until a PostgreSQL operation is done or times out. The operation is excluded from tokio's
+/// cooperative budget, so that this works on the thread of any task.
 pub(super) fn wait<T, E: From<sqlx::Error>>(
     step: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    // Shorter than the timeout of a handler, so that the response contains the reason.
+    // The timeout is shorter than that of a request, so that the response contains the reason.
     let step = timeout(Duration::from_secs(8), step);
     block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
 }

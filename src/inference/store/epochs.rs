@@ -1,4 +1,4 @@
-//! The end of epochs: closing and learning, each in one transaction.
+//! The end of epochs: closing an epoch and learning from it, each in one transaction.
 
 use std::sync::Arc;
 
@@ -20,29 +20,31 @@ use crate::network::topic::Retention;
 /// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]
 pub struct StoredLearned {
-    /// Number of the write that stored it, or 0 before the first write.
+    /// Number that increases with each write of the learned state, or 0 before the first write.
     pub stamp: i64,
     /// Learned state.
     pub learned: Arc<Learned>,
 }
 
-/// Options for closing or learning from an epoch.
+/// Options for closing an epoch or learning from it.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
     /// Current time.
     pub at: Timestamp,
     /// Retention of the topic's epochs.
     pub retention: Retention,
-    /// Learned state that was read earlier. It is read again if this is `None` or outdated.
+    /// Learned state that was read earlier. If it is `None` or outdated, the state is read again.
     pub known: Option<StoredLearned>,
 }
 
 impl Store {
-    /// Closes the epoch `nonce` with the result of `make`, or without a bundle if that is `None`.
-    /// Returns the learned state, or `None` if the epoch was not open.
+    /// Closes the epoch `nonce` and stores the result of `make`. If `make` returns `None`, the epoch
+    /// has no bundle. Returns the learned state, or `None` if the epoch was not open or another service
+    /// is closing it.
     ///
-    /// No submission is accepted between the read and the commit. If several services try to close the
-    /// epoch, only one does, after concurrent submissions to the others.
+    /// `make` sees every accepted submission: the epoch is closed after all submissions in progress at
+    /// any service, and accepts none in the meantime. If several services try to close the epoch, only
+    /// one succeeds.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -54,7 +56,8 @@ impl Store {
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>> {
         self.write(move |write| {
-            // Skips the epoch if another service closes it, but waits for submissions in progress.
+            // Does nothing if another service is closing the epoch, but waits for submissions in
+            // progress.
             if !write.lock_topic(topic, IfLocked::Skip)?
                 || !write.is_in(topic, nonce, EpochState::Open, LockMode::Exclusive)?
             {
@@ -88,9 +91,9 @@ impl Store {
         })
     }
 
-    /// Learns from the epoch `nonce` with the result of `teach`, which is called with its bundle and the
-    /// learned state. If the result is `None`, the epoch is given up. Returns the learned state, or
-    /// `None` if the epoch was not closed or was already learned from.
+    /// Calls `teach` with the bundle of the epoch `nonce` and the learned state, and stores its result.
+    /// If `teach` returns `None`, the epoch is given up. Returns the learned state, or `None` if the
+    /// epoch is not waiting to be learned from.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -128,30 +131,30 @@ impl Store {
     }
 }
 
-/// An epoch that was learned from or given up.
+/// A finished epoch, from which the network learned or which was given up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastLesson {
-    /// Block at which it opened.
+    /// Block at which the epoch opened.
     pub nonce: BlockHeight,
-    /// Input of the epoch, if any.
+    /// Input of the epoch, or `None` if it has none.
     pub input: Option<Input>,
-    /// Known ground truth. Empty if the epoch was given up.
+    /// Ground truth. Empty if the epoch was given up.
     pub truth: Vec<LabeledValue>,
 }
 
-/// Epochs that can be learned from again.
+/// Past epochs from which the network can learn again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relearnable {
-    /// Learned state before the first epoch.
+    /// Learned state before the first of these epochs.
     pub before: Learned,
-    /// Epochs, oldest first.
+    /// Finished epochs, oldest first.
     pub lessons: Vec<PastLesson>,
 }
 
 /// Result of learning from an epoch.
 #[derive(Debug)]
 pub struct Relearned {
-    /// Block at which it opened.
+    /// Block at which the epoch opened.
     pub nonce: BlockHeight,
     /// Ground truth.
     pub truth: Vec<LabeledValue>,
@@ -160,8 +163,8 @@ pub struct Relearned {
 }
 
 impl Store {
-    /// Returns the epochs of `topic` to learn from again, starting at or before `from`, or `None`
-    /// without a snapshot that old.
+    /// Returns the epochs of `topic` from the latest snapshot at or before `from` on, and the learned
+    /// state in this snapshot. Returns `None` if there is no such snapshot.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -191,7 +194,8 @@ impl Store {
         })
     }
 
-    /// Returns the first epoch of `topic` that can be learned from again, or `None` if there is none.
+    /// Returns the earliest epoch of `topic` from which the network can learn again, or `None` if there
+    /// is none.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -201,7 +205,7 @@ impl Store {
         Ok(Option::map(first, height))
     }
 
-    /// Returns the bundle of the epoch `nonce`, if it has one.
+    /// Returns the bundle of the epoch `nonce`, or `None` if it has none.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -209,8 +213,9 @@ impl Store {
         self.read(|session| session.bundle(topic, nonce))
     }
 
-    /// Replaces the learned state and the results of `epochs`. Changes nothing and returns `None` if an
-    /// epoch was learned from after the write `stamp`.
+    /// Replaces the learned state of `topic` and the results of `epochs`. Changes nothing and returns
+    /// `None` if the stamp of the stored state is not `stamp`, since the network has learned from
+    /// another epoch in the meantime.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -232,7 +237,7 @@ impl Store {
                 write.recount(topic, epoch.nonce)?;
             }
             if let Some(first) = epochs.first() {
-                // Later snapshots contain the wrong ground truth.
+                // Deletes later snapshots, which were learned from the wrong ground truth.
                 let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
                 write.run(sql, key(topic, first.nonce))?;
             }
@@ -243,7 +248,7 @@ impl Store {
 }
 
 impl Session<'_> {
-    /// Stores the scores of `moved`, which differs from `before` only in them.
+    /// Stores `moved`, which differs from `before` only in the scores of resting actors.
     fn put_moved_scores(
         &self,
         topic: TopicId,
@@ -306,7 +311,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Removes submissions of resting actors and labels used only by them.
+    /// Removes the submissions of resting actors and the labels that only they used.
     fn withdraw(&self, topic: TopicId, nonce: BlockHeight, withdrawn: &Withdrawn) -> Result<()> {
         let [topic, nonce] = key(topic, nonce);
         for rest in &withdrawn.submissions {
@@ -362,8 +367,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The latest snapshot is never
-    /// deleted.
+    /// Stores `learned` as the snapshot before the epoch `nonce`, if a snapshot is due. Then deletes
+    /// snapshots beyond the limits, except the latest.
     fn take_snapshot(
         &self,
         topic: TopicId,
@@ -371,12 +376,13 @@ impl Session<'_> {
         learned: &Learned,
         retention: Retention,
     ) -> Result<()> {
-        // Learning again from an epoch repeats at most 31 earlier epochs.
+        // Takes a snapshot before every 32nd epoch, so that learning again from an epoch repeats at
+        // most 31 earlier epochs.
         if !learned.n_learned.is_multiple_of(32) {
             return Ok(());
         }
         let [id, nonce] = key(topic, nonce);
-        // Snapshots use at most a quarter of a topic's size limit.
+        // Limits snapshots to a quarter of the topic's maximum size.
         let bytes_max = number(retention.bytes / 4);
         let (record, regrets, past) = record::write_learned(learned)?;
         let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
@@ -384,7 +390,8 @@ impl Session<'_> {
                    ON CONFLICT (topic_id, nonce) DO UPDATE SET
                       record = excluded.record, regrets = excluded.regrets, past = excluded.past";
         self.run(sql, values![id, nonce, record, regrets, past])?;
-        // Epochs without values of pairs cannot be learned from again.
+        // Deletes snapshots before the first complete epoch, since the network cannot learn again from
+        // epochs without values of pairs. Also deletes snapshots beyond the number and the size limit.
         self.run(
             "DELETE FROM snapshots WHERE topic_id = ?1 AND (
                     nonce < (SELECT min(nonce) FROM epochs
@@ -398,7 +405,7 @@ impl Session<'_> {
                                     FROM snapshots WHERE topic_id = ?1
                                     WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
                                  WHERE n > 1 AND n_bytes > ?3))",
-            // With 32 snapshots, about a thousand epochs can be learned from again.
+            // 32 snapshots allow learning again from about a thousand epochs.
             [id, 32.into(), bytes_max],
         )?;
         Ok(())

@@ -16,10 +16,10 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory, the lock or the writer could not be created.
+    /// The directory, the lock file or the writer thread could not be created.
     #[error("inference file could not be created")]
     Prepare(#[source] io::Error),
-    /// The file could not be opened or set up.
+    /// The file could not be opened, or its tables could not be created or upgraded.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Another process has locked the file.
@@ -49,7 +49,7 @@ pub enum StoreError {
     /// The writer of the file has stopped.
     #[error("inference file is closed")]
     Closed,
-    /// A submission was rolled back, because a maximum is reached or it was only validated.
+    /// A submission was rolled back, because a limit is reached or because it is a dry run.
     #[error("payload was not stored")]
     NotKept(SubmitOutcome),
     /// A record is malformed.
@@ -58,7 +58,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns true if another process held the file, so that a retry might succeed.
+    /// Returns true if another process is using the file, so that a retry might succeed.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),

@@ -1,5 +1,5 @@
-//! Records of the inference store and their conversions: JSON, and a binary format of past epochs and of
-//! the values and regrets of pairs, which has names, then numbers as little-endian bytes.
+//! Conversion of records in the inference store. Most are JSON. Past epochs and the values and regrets
+//! of pairs have a binary format: names, followed by numbers as little-endian bytes.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct SubmissionRecord {
     inference: Vec<LabeledValue>,
 }
 
-/// Summary of a bundle for lists of epochs.
+/// Summary of a bundle, which is read for lists of epochs.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SummaryRecord {
     pub combined_value: Vec<LabeledValue>,
@@ -44,12 +44,12 @@ pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// Parses a text in a record.
+/// Parses a single value in a record.
 pub(super) fn word<T: FromStr>(text: &str) -> Result<T> {
     text.parse().map_err(|_| StoreError::Record(text.chars().take(90).collect()))
 }
 
-/// Columns of a learned state: a record, the regrets of pairs, and past epochs.
+/// Columns of a learned state: the JSON record, the regrets of pairs, and the past epochs.
 pub(super) type LearnedColumns = (String, Vec<u8>, Vec<u8>);
 
 pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns> {
@@ -65,12 +65,12 @@ pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned> {
     Ok(learned)
 }
 
-/// Parses losses, with the losses of pairs in `bytes`.
+/// Parses the losses in `text`, and the losses of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses> {
     Ok(Losses { one_out_inferer_forecaster: read_pairs(bytes)?, ..read(text)? })
 }
 
-/// Serializes the inference and the forecast of `submission`.
+/// Serializes a submission to two columns: the name and inference, and the forecast if there is one.
 pub(super) fn write_submission(submission: &Submission) -> Result<(String, Option<String>)> {
     let own = write(&SubmissionRecord {
         name: submission.name.clone(),
@@ -81,7 +81,8 @@ pub(super) fn write_submission(submission: &Submission) -> Result<(String, Optio
     Ok((own, forecast))
 }
 
-/// Parses the submission of `worker`. Its forecast shares the addresses in `known`.
+/// Parses the submission of `worker`. Addresses in its forecast that are keys of `known` are shared
+/// instead of allocated.
 pub(super) fn read_submission(
     worker: &str,
     text: &str,
@@ -98,7 +99,7 @@ pub(super) fn read_submission(
     Ok(Submission { worker: word(worker)?, name, inference, forecast })
 }
 
-/// Parses the worker's name in a submission.
+/// Parses only the worker's name in a submission.
 pub(super) fn read_name(text: &str) -> Result<Option<String>> {
     Ok(read::<SubmissionRecord>(text)?.name)
 }
@@ -113,7 +114,7 @@ pub(super) fn write_summary(bundle: &Bundle) -> Result<String> {
     })
 }
 
-/// Serializes a bundle in the form in which it is served, with all arrays.
+/// Serializes a bundle in the form in which it is served with all arrays.
 pub(super) fn write_bundle(bundle: Bundle) -> Result<String> {
     write(&LatestBundle { block_height: bundle.nonce, bundle })
 }
@@ -127,7 +128,8 @@ struct TopicRecord {
     id: u64,
     creator: Option<String>,
     is_active: bool,
-    /// Whitelist, which is not validated again.
+    /// Workers on the whitelist. They are stored separately from the settings, so that their addresses
+    /// are not validated again.
     workers: Vec<String>,
     settings: TopicSettings,
 }
@@ -152,10 +154,10 @@ pub(super) fn read_topic(text: &str) -> Result<Topic> {
     Ok(Topic { is_active, whitelist, ..topic })
 }
 
-/// Version of the format, which is the first byte.
+/// Version of the binary format: the first byte of each value.
 const FORM: u8 = 1;
 
-/// Encodes `pairs`. Returns `None` if they are empty.
+/// Encodes `pairs`. Returns `None` if there are no pairs.
 pub(super) fn write_pairs(pairs: &PairValues) -> Option<Vec<u8>> {
     if pairs.is_empty() {
         return None;
@@ -165,7 +167,7 @@ pub(super) fn write_pairs(pairs: &PairValues) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Encodes the regrets of pairs in `regrets`.
+/// Encodes the pairwise regrets in `regrets`.
 fn write_regrets(regrets: &Regrets) -> Vec<u8> {
     let Regrets { one_out_inferer, one_out_forecaster, one_in_forecaster, .. } = regrets;
     let mut bytes = vec![FORM];
@@ -190,7 +192,7 @@ fn put_pairs(bytes: &mut Vec<u8>, pairs: &PairValues) {
 }
 
 fn put_count(bytes: &mut Vec<u8>, n: usize) {
-    // Numbers of names and letters are far below the maximum.
+    // Never saturates, since names and their letters are far fewer.
     bytes.extend(u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
 }
 
@@ -199,7 +201,7 @@ fn put_name(bytes: &mut Vec<u8>, name: &Address) {
     bytes.extend(name.as_str().as_bytes());
 }
 
-/// Decodes pairs, which are empty for an epoch without pairs, or after they were deleted.
+/// Decodes pairs. `None` results in no pairs: the epoch had none, or they were deleted to save space.
 pub(super) fn read_pairs(bytes: Option<&[u8]>) -> Result<PairValues> {
     let Some(bytes) = bytes else { return Ok(PairValues::default()) };
     let mut reader = PairReader { bytes };
@@ -209,7 +211,7 @@ pub(super) fn read_pairs(bytes: Option<&[u8]>) -> Result<PairValues> {
         .ok_or_else(|| StoreError::Record("an epoch's values of pairs".to_owned()))
 }
 
-/// Decodes the regrets of pairs into `regrets`.
+/// Decodes the pairwise regrets and stores them in `regrets`.
 fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<()> {
     let mut reader = PairReader { bytes };
     let mut read = || {
@@ -273,10 +275,10 @@ impl<'b> PairReader<'b> {
     }
 }
 
-/// Marker of an epoch with the same inferers as the previous one.
+/// Marker before a past epoch that has the same inferers as the previous one and omits them.
 const SAME_NAMES: u8 = 0;
 
-/// Marker of an epoch that starts with its inferers.
+/// Marker before a past epoch that begins with its inferers.
 const NEW_NAMES: u8 = 1;
 
 /// Encodes `past`.

@@ -1,7 +1,7 @@
 //! Size and limits of each topic's epochs and learned state.
 //!
-//! The size of an epoch is determined when it closes and again when it changes. It is added to totals
-//! per topic, so that the cost does not depend on the number of epochs.
+//! The size of an epoch is computed when it closes and whenever it changes, and is included in the
+//! topic's totals. So applying a limit does not read all epochs.
 
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
@@ -10,12 +10,14 @@ use super::engines::Session;
 use super::{EPOCHS_KEPT, Result, Store, height, key, number};
 use crate::network::topic::Retention;
 
-/// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch closes.
-/// After a limit was lowered, the store therefore reaches it gradually, without delaying any epoch.
+/// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch
+/// closes. If a limit is lowered, the store reaches the new limit gradually, so that no epoch is
+/// delayed.
 const AT_ONCE: u32 = 16;
 
-/// SQL for the size of the epoch `?2` of topic `?1`, in bytes. Long values have overflow pages, the last
-/// of which is half empty on average. Other values are in pages that are two thirds full.
+/// SQL expression for the size of the epoch `?2` of topic `?1`, in bytes. It estimates the pages of
+/// SQLite: the last overflow page of a long value is half empty on average, and other pages are two
+/// thirds full.
 const N_BYTES: &str = "
     coalesce((SELECT sum((octet_length(record) + 90) * 3 / 2
                          + coalesce(octet_length(forecast)
@@ -35,29 +37,29 @@ const N_BYTES: &str = "
                 WHERE topic_id = ?1 AND nonce = ?2), 0)
     + 500";
 
-/// SQL for the size of topic `?1`'s learned state and snapshots, in bytes.
+/// SQL expression for the size of topic `?1`'s learned state and snapshots, in bytes.
 const LEARNED_BYTES: &str = "
     coalesce((SELECT octet_length(record) + octet_length(regrets) + octet_length(past)
               FROM learned WHERE topic_id = ?1), 0)
     + coalesce((SELECT sum(octet_length(record) + octet_length(regrets) + octet_length(past))
                 FROM snapshots WHERE topic_id = ?1), 0)";
 
-/// SQL for the oldest finished epoch of topic `?1` with all its values.
+/// SQL statement that selects the oldest finished epoch of topic `?1` that is still complete.
 const OLDEST_FULL: &str =
     "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1";
 
-/// Totals of a topic's closed epochs and its learned state.
+/// Number and size of a topic's closed epochs and learned state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EpochTotals {
     /// Number of epochs.
     pub n_epochs: u64,
     /// Size of the epochs and the learned state, in bytes.
     pub n_bytes: u64,
-    /// Size of the complete epochs, in bytes.
+    /// Size of the complete epochs, which still have their forecasts and values of pairs, in bytes.
     pub n_full_bytes: u64,
-    /// Oldest epoch, or `None` without epochs.
+    /// Oldest epoch, or `None` if there are no epochs.
     pub oldest: Option<BlockHeight>,
-    /// Oldest complete epoch.
+    /// Oldest complete epoch, or `None` if there is none.
     pub oldest_full: Option<BlockHeight>,
 }
 
@@ -76,14 +78,15 @@ impl Store {
         })
     }
 
-    /// Deletes some epochs of deleted topics, few enough not to delay other writes. Returns true if more
-    /// might be left.
+    /// Deletes some epochs of deleted topics, but so few that other writes are not delayed. Returns
+    /// true if more epochs might be left.
     ///
     /// # Errors
     /// As [`Store::blocks`].
     pub fn drop_leftovers(&self) -> Result<bool> {
         self.write(|write| {
-            // Skips from id to id in the index, since reading every epoch would take long.
+            // Jumps in the index from one topic id to the next, since reading every epoch would take
+            // long.
             let keys: Vec<(i64, i64)> = write.all(
                 "WITH RECURSIVE ids(id) AS (
                  SELECT min(topic_id) FROM epochs
@@ -120,13 +123,13 @@ impl Session<'_> {
         Ok(sums?.unwrap_or_default())
     }
 
-    /// Counts the epoch `nonce`, which has closed.
+    /// Adds the epoch `nonce`, which just closed, to the topic's totals.
     pub(super) fn count_closed(&self, topic: TopicId, nonce: BlockHeight) -> Result<()> {
         self.add_totals(topic, [1, 0, 0])?;
         self.recount(topic, nonce)
     }
 
-    /// Updates the size of the epoch `nonce`.
+    /// Computes the size of the epoch `nonce` again and updates the topic's totals.
     pub(super) fn recount(&self, topic: TopicId, nonce: BlockHeight) -> Result<()> {
         let key = key(topic, nonce);
         let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
@@ -152,8 +155,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the latest
-    /// epoch are never deleted.
+    /// Thins and deletes the oldest closed epochs of `topic` that exceed `retention` or
+    /// [`EPOCHS_KEPT`], at most [`AT_ONCE`] of each. Open epochs and the latest epoch are never
+    /// deleted.
     pub(super) fn apply_retention(
         &self,
         topic: TopicId,
@@ -197,8 +201,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Removes the values of pairs and the forecasts of the oldest finished epoch that has them. Returns
-    /// false if no epoch has them.
+    /// Removes the values of pairs and the forecasts from the oldest complete epoch. Returns false if
+    /// no epoch is complete.
     fn thin_oldest(&self, topic: TopicId) -> Result<bool> {
         let id = number(topic.get());
         let Some(nonce) = self.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };

@@ -1,48 +1,51 @@
-//! Tables, and their versions, of the inference file and of the inference schema of a database.
+//! Tables of the inference file and of the inference schema in a database, with their versions.
 
 use std::sync::LazyLock;
 
 use db::connection::{RETRIED_OPEN_WAIT, Schema};
 use db::postgres::schema::Schema as SharedSchema;
 
-/// Name of the schema in a database.
+/// Name of the schema in a PostgreSQL database.
 pub(super) const SHARED_NAME: &str = "inference";
 
-/// Additional tables of a database: `versions` has a number for each topic and, with id 0, for the list
-/// of topics (see `versions`).
+/// Tables that exist only in a PostgreSQL database. `versions` has a number for each topic and, with
+/// the id 0, for the list of topics (see the module `versions`).
 const SHARED_TABLES: &str = "
 CREATE TABLE versions (topic_id bigint PRIMARY KEY, version bigint NOT NULL);
 INSERT INTO versions (topic_id, version) VALUES (0, 0);
 ";
 
-/// Tables and indexes.
+/// Tables and indexes of the inference file.
 ///
-/// Timestamps are microseconds since 1970, records are JSON (see `record`), nonces are block heights.
+/// Timestamps are in microseconds since 1970. Records are JSON (see the module `record`). Nonces are
+/// block heights.
 ///
-/// - `chain`: one row with the start of the chain, the duration of its blocks, and the highest id of a
-///   deleted topic, which is not reused.
+/// - `chain`: one row with the start of the chain, the duration of a block, and the highest id of a
+///   deleted topic, since ids are not reused.
 /// - `topics`: settings of each topic.
-/// - `epochs`: one row for each epoch. `state` is 0 open, 1 closed with a bundle, 2 closed without
-///   one, 3 learned from, 4 given up, and only increases. `input_at` and `input_value` are the latest
-///   row at its opening; `truth` and the losses are set when it is learned from. `summary` is for
-///   lists of epochs. `n_bytes` is its size, set when it closes (see `retention`). `is_thin` is 1 if
-///   the values of pairs and the forecasts were removed.
-/// - `submissions`: one payload for each worker and nonce. `trusted` is 1 for the operator's and for
-///   whitelisted workers. `forecast` has the expected losses, or is null.
-/// - `labels`: labels of an epoch whose topic defines none, in order of arrival.
+/// - `epochs`: one row for each epoch. `state` is 0 open, 1 closed with a bundle, 2 closed without one,
+///   3 learned from, 4 given up, and only increases. `input_at` and `input_value` are from the row of
+///   the dataset that was the latest at the opening. `truth` and the losses are set when the network
+///   learns from the epoch. `summary` is read for lists of epochs. `n_bytes` is the size of the epoch,
+///   set when it closes (see the module `retention`). `is_thin` is 1 if the values of pairs and the
+///   forecasts were removed.
+/// - `submissions`: one payload for each worker and nonce. `trusted` is 1 for workers of the operator
+///   and whitelisted workers. `forecast` contains the predicted losses, or is null.
+/// - `labels`: labels of an epoch with ids in order of arrival, for topics with several labels.
 /// - `counters`: counters of an epoch by name (see `worker_quota`).
-/// - `bundles`: combined values, weights, confidence intervals, and the values without outliers, if
-///   there were any. `pairs` are values of pairs of actors (see `pairs`). `signed` is the value to sign
-///   and `signed_intervals` its intervals, or null if they are those of the bundle.
+/// - `bundles`: combined values, weights and confidence intervals. `resistant` contains the values
+///   without outliers, or is null if the epoch has none. `pairs` contains the values of pairs of
+///   actors. `signed` is the value to sign and `signed_intervals` its intervals. Both are null if they
+///   are those of the bundle.
 /// - `losses`: losses of an epoch.
 /// - `baselines`: median and spread of a topic's values.
-/// - `learned`: learned state of a topic. `regrets` are those of pairs, and `past` is the memory of
-///   built-in forecasters. `stamp` changes with every write.
+/// - `learned`: learned state of a topic. `regrets` are the pairwise regrets. `past` contains the past
+///   epochs for the built-in forecasters. `stamp` increases with every write.
 /// - `snapshots`: learned state of a topic before some of its epochs.
-/// - `holdings`: totals of a topic's epochs.
+/// - `holdings`: number and size of a topic's closed epochs.
 ///
-/// The cache fits the pages of an epoch of a thousand inferers and fifty forecasters, which are read
-/// when it closes, soon after they were written.
+/// The cache can hold the pages of an epoch with a thousand inferers and fifty forecasters, since they
+/// are read when the epoch closes, soon after they were written.
 pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,
@@ -148,7 +151,8 @@ CREATE TABLE holdings (
 ",
 };
 
-/// Tables of a database: the tables of a file with PostgreSQL's types and the additional tables.
+/// All tables of a PostgreSQL database: the tables of a file with PostgreSQL's types, and the
+/// additional tables.
 static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
     let own_words = [
         (" INTEGER", " bigint"),
@@ -164,7 +168,7 @@ static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
     tables + SHARED_TABLES
 });
 
-/// Schema of a database, which has the same contents as a file.
+/// Returns the schema of a PostgreSQL database.
 pub(super) fn shared() -> SharedSchema {
     SharedSchema { name: SHARED_NAME, version: 2, steps: &[], tables: &ALL_SHARED_TABLES }
 }

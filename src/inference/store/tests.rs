@@ -38,7 +38,7 @@ fn open() -> (tempfile::TempDir, Store, Topic) {
     (folder, store, demo_topics().remove(0))
 }
 
-/// Returns a store in the database at `url`, with the tested topic.
+/// Opens a store in the database at `url` and stores the topic of the tests in it.
 pub(super) fn connect(url: &str) -> (Store, Topic) {
     let (store, topic) = (
         Store::open(&StorePlace::Database(url.parse().unwrap())).unwrap(),
@@ -48,7 +48,7 @@ pub(super) fn connect(url: &str) -> (Store, Topic) {
     (store, topic)
 }
 
-/// Opens a file that was just in use. It is busy until the previous writer thread has closed it.
+/// Opens a file that was just in use. Retries until the previous writer thread has closed it.
 async fn reopen(path: &Path) -> Result<Store, StoreError> {
     retry_while_busy(|| ready(Store::open(&path.to_owned().into())), StoreError::is_busy).await
 }
@@ -60,7 +60,7 @@ fn submission(topic: &Topic, worker: &str, value: &str) -> Submission {
     Submission::checked(topic, worker, Some("me".to_owned()), payload).unwrap()
 }
 
-/// Opens and closes the epoch `nonce` with two submissions.
+/// Opens the epoch `nonce`, stores two submissions, and closes it.
 fn epoch(store: &Store, topic: &Topic, nonce: BlockHeight) {
     epoch_of(store, topic, nonce, &[("a", "1.50"), ("b", "3")]);
 }
@@ -79,7 +79,7 @@ fn epoch_of(store: &Store, topic: &Topic, nonce: BlockHeight, submissions: &[(&s
     assert!(closed.unwrap().is_some());
 }
 
-/// Learns the epoch `nonce` with a truth of 2.
+/// Learns from the epoch `nonce` with the ground truth 2.
 fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
     let settings = topic.clone();
     let teach = move |bundle: &FullBundle, learned: &Learned| {
@@ -102,7 +102,7 @@ fn write_to_a_locked_file_fails_as_busy() {
     store.put_topic(&topic, None).unwrap();
 }
 
-/// Defines a test of each engine for each test of [`contract`].
+/// Defines a test for each engine from each function in [`contract`].
 macro_rules! on_each_engine {
     ($($promise:ident),+ $(,)?) => {
         $(#[test]
@@ -143,7 +143,7 @@ on_each_engine! {
     inactive_submissions_are_not_stored_and_their_scores_move,
 }
 
-/// Returns the stored data of the topic, from all copied tables.
+/// Returns the stored data of the topic, to be compared after a copy.
 fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, EpochProgress, String) {
     let topics = store.topics().unwrap();
     let (blocks, progress) = (store.blocks().unwrap(), store.progress(topic.id).unwrap());
@@ -179,7 +179,7 @@ async fn copy_to_postgres_and_back_continues_like_its_source() {
         Store::open(&path.clone().into()).unwrap()
     }] {
         assert_eq!(contents(&store, &topic), want);
-        // Another epoch is closed and learned with the previous state.
+        // The next steps continue with the copied state.
         assert!(learn(&store, &topic, 8));
         epoch(&store, &topic, 9);
     }
@@ -265,7 +265,7 @@ fn store_creates_its_file_and_directory_as_private() {
     }
 }
 
-/// Writes the stored file of the first format: three learned epochs, a closed and an open one.
+/// Creates a file of the first format, with three learned epochs, a closed epoch and an open epoch.
 fn write_stored(path: &Path) {
     let stored = include_str!("../../../tests/data/inference/version-1.sql");
     Connection::open(path).unwrap().execute_batch(stored).unwrap();
@@ -279,8 +279,8 @@ fn file_of_the_first_format_is_upgraded() {
     check_stored(&Store::open(&path.clone().into()).unwrap());
 }
 
-/// The stored tables have format 2, the first that is upgraded, with the content of the stored
-/// file. `TRIPTYCH_WRITE_STORED_FILE=1` writes them.
+/// Format 2 is the first format of the tables in a database that is upgraded. The stored tables have
+/// the content of the stored file. `TRIPTYCH_WRITE_STORED_FILE=1` creates them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_of_format_2_are_upgraded() {
     let path =
@@ -316,7 +316,7 @@ fn check_stored(store: &Store) {
     assert_eq!(epochs.iter().map(|epoch| epoch.nonce).collect::<Vec<_>>(), [1, 13, 25, 37]);
     let losses = store.losses_until(topic.id, 25, 10).unwrap();
     assert_eq!(losses.iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [25, 13, 1]);
-    // The learned state is computed exactly from the bundles.
+    // The stored state must equal the state that is learned from the stored bundles.
     let mut learned = Learned::default();
     for nonce in [1, 13, 25] {
         let bundle = store.bundles(topic.id, Some(nonce)).unwrap().unwrap().bundle;

@@ -1,9 +1,10 @@
-//! Versions by which services that share a database notice each other's changes. Each topic has a
-//! version, a number that changes whenever data of the topic that services cache changes. The list of
-//! topics also has a version.
+//! Versions by which services that share a database notice each other's changes. The version of a topic
+//! is a number that increases whenever the topic's cached data changes. The list of topics also has a
+//! version.
 //!
-//! The row of a version is also the lock of its topic, so that only one service at a time opens, closes
-//! or learns from one of its epochs. Not applicable to a file, which has a single service.
+//! The row of a topic's version is also the lock of the topic, so that only one service at a time
+//! opens, closes or learns from the topic's epochs. A file has no versions, since only one service uses
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,11 @@ use super::engines::{Session, values};
 use super::{Result, Store, StoreError, blocks, height, number};
 use crate::network::chain::Blocks;
 
-/// Id of the row for the list of topics. Ids of topics start at 1.
+/// Id of the row for the list of topics. It differs from all topic ids, which start at 1.
 const TOPICS: i64 = 0;
 
-/// Adds missing versions of topics and makes services reload the list.
+/// SQL that adds missing versions of topics, and increases the version of the list so that services
+/// reload it.
 pub(super) const ADD_ALL: &str = "
 INSERT INTO versions (topic_id, version) SELECT id, 0 FROM topics ON CONFLICT DO NOTHING;
 UPDATE versions SET version = version + 1 WHERE topic_id = 0;
@@ -28,16 +30,16 @@ UPDATE versions SET version = version + 1 WHERE topic_id = 0;
 pub(super) enum IfLocked {
     /// Wait for the lock.
     Wait,
-    /// Do nothing and leave the operation to that service.
+    /// Leave the operation to the other service.
     Skip,
 }
 
-/// All versions of a database at one time.
+/// All versions in a database at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versions {
     /// Current time of the database.
     pub at: Timestamp,
-    /// The chain, if it has started.
+    /// The chain, or `None` if it has not started yet.
     pub blocks: Option<Blocks>,
     /// Version of the list of topics.
     pub list: i64,
@@ -97,8 +99,8 @@ impl Store {
 }
 
 impl Session<'_> {
-    /// Locks `topic` until the end of the transaction. Returns false if another service holds the lock and
-    /// it was to be skipped, or if the topic was deleted.
+    /// Locks `topic` until the end of the transaction. Returns false if the topic was deleted, or if
+    /// another service holds the lock and `turn` is [`IfLocked::Skip`].
     pub(super) fn lock_topic(&self, topic: TopicId, turn: IfLocked) -> Result<bool> {
         if !self.is_shared() {
             return Ok(true);
@@ -110,7 +112,7 @@ impl Session<'_> {
         Ok(self.find(sql, [number(topic.get())], |_| Ok(()))?.is_some())
     }
 
-    /// Makes other services reload `topic`.
+    /// Increases the version of `topic`, so that other services reload its data.
     pub(super) fn mark_changed(&self, topic: TopicId) -> Result<()> {
         if self.is_shared() {
             let sql = "UPDATE versions SET version = version + 1 WHERE topic_id = ?1";
@@ -119,8 +121,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Makes other services reload the list of topics and locks it until the end of the transaction. Fails
-    /// unless its version is `known`, if given.
+    /// Increases the version of the list of topics, so that other services reload the list, and locks
+    /// the list until the end of the transaction. Fails if `known` is given and is not the current
+    /// version.
     pub(super) fn mark_list_changed(&self, known: Option<i64>) -> Result<()> {
         let sql = "UPDATE versions SET version = version + 1
                    WHERE topic_id = ?1 AND version = coalesce(?2, version)";
@@ -130,7 +133,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Adds a version for `topic`, unless it has one.
+    /// Adds a version for `topic` if it has none.
     pub(super) fn add_version(&self, topic: TopicId) -> Result<()> {
         if self.is_shared() {
             let sql =
@@ -140,7 +143,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Deletes the version of `topic`, once no other service holds its lock.
+    /// Waits until no other service holds the lock of `topic`, then deletes its version.
     pub(super) fn delete_version(&self, topic: TopicId) -> Result<()> {
         if self.is_shared() {
             self.run("DELETE FROM versions WHERE topic_id = ?1", [number(topic.get())])?;

@@ -18,30 +18,30 @@ use crate::network::close::{Interval, Signed};
 use crate::network::selection::Arrival;
 use crate::network::submission::Submission;
 
-/// Results of an epoch.
+/// Results of closing an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundles {
     /// Bundle as served.
     pub bundle: FullBundle,
-    /// Bundle without outliers, or `None` if there were none.
+    /// Bundle without outliers, or `None` if the epoch has no outliers.
     pub resistant: Option<FullBundle>,
     /// Weight of each actor in the combined value.
     pub shares: RoleValues,
-    /// Confidence intervals by label. Empty without weights.
+    /// Confidence intervals by label. Empty if no weights were computed, as with a single inferer.
     pub intervals: Vec<Interval>,
-    /// Value to sign, or `None` for the combined value with its interval.
+    /// Value to sign, or `None` if the combined value and its interval are to be signed.
     pub signed: Option<Signed>,
-    /// Closing time of the epoch.
+    /// Time at which the epoch closed.
     pub closed_at: Timestamp,
 }
 
 impl Bundles {
-    /// Returns the approximate size in memory.
+    /// Returns the approximate memory usage in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         let full = |bundle: &FullBundle| {
             let n_lists = bundle.inferer_values.len() + bundle.one_out_inferer_values.len();
             let n_values = n_lists * bundle.combined_value.len();
-            // Approximate memory of a labeled value: two texts, an id and its share of a list.
+            // A labeled value needs about 128 bytes: two texts, an id and its share of a list.
             n_values * 128 + size_of_val(bundle.without_inferer.numbers())
         };
         full(&self.bundle) + self.resistant.as_ref().map_or(0, full)
@@ -49,7 +49,8 @@ impl Bundles {
 }
 
 impl Store {
-    /// Returns the results of the epoch `nonce` of `topic`, or of the latest one with a bundle.
+    /// Returns the results of the epoch `nonce` of `topic`, or of the latest epoch with a bundle if
+    /// `nonce` is `None`.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails, as for all methods below.
@@ -63,7 +64,7 @@ impl Store {
         self.read(|session| session.find(sql, values, read_bundles))
     }
 
-    /// Returns the known names of the workers in the epoch `nonce`.
+    /// Returns the names of the workers in the epoch `nonce`. Workers without a known name are omitted.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -83,8 +84,8 @@ impl Store {
         Ok(names)
     }
 
-    /// Returns the labels submitted for the epoch `nonce`, in the order of their ids, if the topic
-    /// does not define them.
+    /// Returns the labels of the epoch `nonce` in the order of their ids. Empty for a topic with a
+    /// single output.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -92,7 +93,8 @@ impl Store {
         self.read(|session| session.labels(topic, nonce))
     }
 
-    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, if any.
+    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, with its nonce,
+    /// or `None` if there is none.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -102,8 +104,8 @@ impl Store {
         worker: &Address,
         until: BlockHeight,
     ) -> Result<Option<(BlockHeight, Submission)>> {
-        // Searches epoch by epoch, since an index of workers would dominate the size of a
-        // submission.
+        // Searches one epoch after another, since an index by worker would be larger than the
+        // submissions themselves.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
                    WHERE s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
                      AND e.topic_id = ?1 AND e.nonce <= ?3 ORDER BY e.nonce DESC LIMIT 1";
@@ -122,8 +124,8 @@ impl Store {
         })
     }
 
-    /// Returns the losses of the latest `limit` epochs of `topic` up to `nonce` that were learned from,
-    /// newest first.
+    /// Returns the losses of the latest epochs of `topic` up to `nonce` from which the network learned,
+    /// at most `limit`, latest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -145,8 +147,8 @@ impl Store {
         })
     }
 
-    /// Returns the latest epoch up to `nonce` that was learned from and to which both actors of `pair`
-    /// submitted, if any.
+    /// Returns the latest epoch up to `nonce` from which the network learned and for which both actors
+    /// in `pair` submitted, or `None` if there is none.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -168,7 +170,7 @@ impl Store {
         Ok(self.read(|session| session.find(sql, values, |row| row.get(0)))?.map(height))
     }
 
-    /// Returns the forecasters of the epoch `nonce`, sorted by address.
+    /// Returns the addresses of the forecasters in the epoch `nonce`, sorted.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -180,8 +182,8 @@ impl Store {
         })
     }
 
-    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest
-    /// first.
+    /// Returns the nonces of the latest epochs of `topic` that have a bundle and a nonce in `nonces`,
+    /// at most `limit`, oldest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -194,7 +196,8 @@ impl Store {
         self.latest_epochs("nonce", topic, nonces, limit, |row| Ok(height(row.get(0)?)))
     }
 
-    /// Returns `columns` of the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    /// Reads `columns` of the latest epochs of `topic` that have a bundle and a nonce in `nonces`.
+    /// Returns at most `limit`, oldest first.
     pub(super) fn latest_epochs<T>(
         &self,
         columns: &str,
@@ -215,7 +218,7 @@ impl Store {
         Ok(epochs)
     }
 
-    /// Returns the learned state of `topic`, which is `known` if that is still current.
+    /// Returns the learned state of `topic`. Does not read it if `known` is still current.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -232,7 +235,8 @@ impl Store {
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
-    /// Returns the latest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
+    /// Returns the latest epochs of `topic` that have a bundle and a nonce in `nonces`, at most
+    /// `limit`, oldest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -281,13 +285,13 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles> {
     })
 }
 
-/// Parses the bundle in `record` with its values of `pairs`.
+/// Parses the bundle in `record`, and its values of pairs in `pairs`.
 fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle> {
     let without_inferer = Arc::new(record::read_pairs(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
 
-/// An actor in one epoch, under one label.
+/// Values of an actor in one epoch for one label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EpochActor {
     /// Time at which the epoch opened.
@@ -298,19 +302,20 @@ pub struct EpochActor {
     pub worker: String,
     /// Role of the actor.
     pub role: Role,
-    /// Name of the actor, if it is known.
+    /// Name of the actor, or `None` if it is unknown.
     pub name: Option<String>,
-    /// Label of the values, `y` on a topic with a single output.
+    /// Label of the values: `y` for a topic with a single output.
     pub label: String,
     /// Value that the actor inferred or implied.
     pub value: f64,
     /// Weight of the actor in the combined value.
     pub weight: Option<f64>,
-    /// Loss of the actor, once the truth is known.
+    /// Loss of the actor, or `None` until the ground truth is known.
     pub loss: Option<f64>,
-    /// Increase of the network's loss without the actor, once the truth is known.
+    /// Increase of the network's loss if the actor were absent, or `None` until the ground truth is
+    /// known.
     pub score: Option<f64>,
-    /// True value.
+    /// Ground truth, or `None` until it is known.
     pub truth: Option<f64>,
     /// Combined value of all actors.
     pub combined_value: Option<f64>,
@@ -322,7 +327,7 @@ pub struct EpochActor {
     pub naive_loss: Option<f64>,
 }
 
-/// Part of a stored bundle that an export contains.
+/// Part of a stored bundle that is read for an export.
 #[derive(Deserialize)]
 struct BundleRecord {
     network_inferences: ActorValues,
@@ -336,12 +341,12 @@ struct ActorValues {
     forecaster_values: Vec<WorkerValues>,
 }
 
-/// Names of workers by address, by epoch.
+/// Names of the workers in each epoch, by address.
 type Names = BTreeMap<BlockHeight, BTreeMap<String, String>>;
 
 impl Store {
-    /// Returns the nonces of the latest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
-    /// first, each with its approximate size in bytes.
+    /// Returns the nonce and the approximate size in bytes of the latest epochs of `topic` that have a
+    /// bundle and a nonce in `nonces`, at most `limit`, oldest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -356,8 +361,8 @@ impl Store {
         })
     }
 
-    /// Returns the actors of the epochs of `topic` in `nonces`, oldest epoch first, with a row for each
-    /// label.
+    /// Returns an entry for each actor and label in the epochs of `topic` with a nonce in `nonces`,
+    /// oldest epoch first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -387,7 +392,7 @@ impl Store {
     }
 }
 
-/// Reads the actors of an epoch from the columns that [`Store::epoch_actors`] selects.
+/// Converts an epoch from the columns that [`Store::epoch_actors`] selects.
 fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>> {
     let (nonce, opened_at) = (height(row.get(0)?), Timestamp::from_micros(row.get(1)?));
     let bundle: BundleRecord = record::read(&row.get::<String>(2)?)?;
@@ -427,7 +432,8 @@ fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>> {
     Ok(actors)
 }
 
-/// Returns the value of `values` with the label of `like`, which is most often at `idx`.
+/// Returns the value in `values` that has the label of `like`. Looks at `idx` first, where it usually
+/// is.
 fn find(values: &[LabeledValue], idx: usize, like: &LabeledValue) -> Option<f64> {
     let is_same = |value: &&LabeledValue| value.label_name == like.label_name;
     let found = values.get(idx).filter(is_same).or_else(|| values.iter().find(is_same));
@@ -435,8 +441,8 @@ fn find(values: &[LabeledValue], idx: usize, like: &LabeledValue) -> Option<f64>
 }
 
 impl Session<'_> {
-    /// Returns the submissions of the epoch `nonce`, sorted by worker, each with its arrival time and its
-    /// submitter's trust.
+    /// Returns the submissions of the epoch `nonce`, sorted by worker, each with its time of arrival
+    /// and whether its worker is trusted.
     pub(super) fn arrivals(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<Arrival>> {
         let sql = "SELECT worker, record, received_at, trusted, forecast FROM submissions
                    WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker";
@@ -456,8 +462,7 @@ impl Session<'_> {
         })
     }
 
-    /// Returns the learned state of `topic`, which is `known` if that is still current. In that case, only
-    /// the stamp is read.
+    /// Returns the learned state of `topic`. Reads only its stamp if `known` is still current.
     pub(super) fn learned(
         &self,
         topic: TopicId,

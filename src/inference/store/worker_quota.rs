@@ -1,5 +1,6 @@
-//! Storage of submissions, with counters for each epoch: the number of labels, and the number of
-//! submissions by submitter and by kind of worker. Each counter is a row.
+//! Storage of submissions, with limits that are enforced by counters. Each epoch has a row for each
+//! counter: the number of labels, and the numbers of submissions by submitter and by standing of the
+//! worker.
 
 use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
@@ -10,20 +11,20 @@ use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
 
-/// Maximum number of submissions of newcomers for a nonce. They are counted separately, so that
-/// they do not displace others.
+/// Maximum number of submissions by newcomers for a nonce. They are counted separately, so that they do
+/// not displace other submissions.
 pub const NEWCOMERS_MAX: u32 = 512;
 
-/// Counter of an epoch's labels.
+/// Name of the counter of an epoch's labels.
 const LABELS: &str = "labels";
 
-/// Counter that stores a deadline: until then, one service has reserved running the workers of an epoch.
-/// In microseconds since 1970.
+/// Name of a counter with the time until which a service has reserved the run of an epoch's workers, in
+/// microseconds since 1970.
 const RESERVED_UNTIL: &str = "asked until";
 
 impl Store {
-    /// Stores `submission` for the epoch `nonce`, if the epoch is open and it is the worker's first
-    /// one.
+    /// Stores `submission` for the epoch `nonce`, if the epoch is open, the worker has not submitted
+    /// yet, and no limit is reached.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -40,7 +41,7 @@ impl Store {
             epoch.take(&submission, origin, at)
         });
         match taken {
-            // The outcome was returned as an error to roll back the submission.
+            // The outcome is inside an error, so that the transaction was rolled back.
             Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }
@@ -65,8 +66,8 @@ impl Store {
         Ok(stored == Some(record::write_submission(submission)?))
     }
 
-    /// Reserves running the workers of the epoch `nonce` until `until`. Returns false if another service
-    /// has an unexpired reservation at `at`.
+    /// Reserves the run of the workers of the epoch `nonce` until the time `until`. Returns false if
+    /// another service has a reservation that has not expired at `at`.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -87,8 +88,8 @@ impl Store {
         })
     }
 
-    /// Records that the workers of the epoch `nonce` have run, so that no other service runs them, or
-    /// releases the reservation if they failed.
+    /// Ends the reservation for the epoch `nonce`. If `is_done`, the run succeeded and no other service
+    /// can reserve it. Otherwise another service can try again.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -114,11 +115,11 @@ struct Epoch<'a, 'c> {
 }
 
 impl Epoch<'_, '_> {
-    /// Stores a submission, unless a maximum is reached.
+    /// Stores a submission unless a limit is reached.
     ///
     /// # Errors
-    /// [`StoreError::NotKept`] if a maximum is reached or it is only validated, otherwise an error of
-    /// the store.
+    /// [`StoreError::NotKept`] if a limit is reached or the submission is a dry run, or another error
+    /// if the store fails.
     fn take(
         &self,
         submission: &Submission,
@@ -153,15 +154,16 @@ impl Epoch<'_, '_> {
         Ok(SubmitOutcome::Taken)
     }
 
-    /// Assigns ids to labels that the topic does not define, in order of arrival.
+    /// Assigns ids to labels that are new in this epoch, in order of arrival.
     fn add_labels(&self, submission: &Submission) -> Result<()> {
-        // A label without an id is not defined by the topic.
+        // The labels of topics with a single output already have an id.
         let mut labels = submission.inference.iter().filter(|value| value.label_id == 0).peekable();
         if labels.peek().is_none() {
             return Ok(());
         }
         let [topic, nonce] = key(self.topic, self.nonce);
-        // Others cannot add labels until the end of the transaction.
+        // Adding 0 to the counter locks it, so that other transactions cannot add labels until this one
+        // ends.
         let n_before = self.count(LABELS, 0)?;
         let mut n_labels = n_before;
         let sql = "INSERT INTO labels (topic_id, nonce, label, label_id)
@@ -177,7 +179,7 @@ impl Epoch<'_, '_> {
         self.count(LABELS, n_labels - n_before).map(drop)
     }
 
-    /// Adds `n` to a counter of the epoch and returns its value.
+    /// Adds `n` to a counter of the epoch and returns its new value.
     fn count(&self, counter: &str, n: u32) -> Result<u32> {
         let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = counters.n + excluded.n

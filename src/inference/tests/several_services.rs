@@ -1,4 +1,4 @@
-//! Several services that share a database execute each step once and lose no data.
+//! Tests that services that share a database execute each step once and lose no data.
 
 use std::sync::OnceLock;
 
@@ -10,17 +10,17 @@ use tokio::sync::watch;
 use super::*;
 use test_postgres::new_database;
 
-/// Number of epochs with concurrent submissions and closes.
+/// Number of epochs in which services submit and close concurrently.
 const N_EPOCHS: u64 = 200;
 
-/// Maximum number of submissions of a service per epoch, which all have a place.
+/// Maximum number of submissions per service and epoch. It is so small that all actors are active.
 const N_SUBMISSIONS_MAX: usize = 10;
 
 fn options(topics: Vec<Topic>) -> InferenceOptions {
     InferenceOptions { block_time: Duration::from_secs(1), retention: Retention::USUAL, topics }
 }
 
-/// Returns three services with a new database, which the first creates.
+/// Returns three services that share a new database. The first creates the topics.
 async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     let url = new_database()?;
     let connect = async |topics| {
@@ -33,7 +33,8 @@ async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     Some((id, services.into()))
 }
 
-/// Submits to `nonce` until it is closed and returns the workers with successful responses.
+/// Submits for `nonce` until the epoch is closed. Returns the workers that received a successful
+/// response.
 async fn submit_until_closed(
     service: &Inference,
     sender: impl Fn(usize) -> Sender,
@@ -55,7 +56,8 @@ async fn submit_until_closed(
     acknowledged
 }
 
-/// Closes `nonce` after `n_before` submissions and returns how often this service closed it.
+/// Closes `nonce` after `n_before` submissions. Returns the number of times that this service closed
+/// it.
 async fn close_after(
     service: &Inference,
     topic: TopicId,
@@ -65,7 +67,7 @@ async fn close_after(
 ) -> usize {
     n_taken.wait_for(|n| *n >= n_before).await.unwrap();
     let mut n_closed = 0;
-    // Another service may be closing it.
+    // Retries while the epoch is open, since a call does nothing while another service is closing it.
     while service.progress(topic).await.unwrap().open.contains(&nonce) {
         n_closed += usize::from(service.close(topic, nonce).await.unwrap());
     }

@@ -103,7 +103,7 @@ async fn unfulfilled_worker_nonces(params: Params) -> Answer<Nonces<Nonce>> {
     Ok(Json(Nonces::new(open.into_iter().map(Nonce::new))))
 }
 
-/// Returns the epochs of a topic that are not learned yet.
+/// Returns the closed epochs of a topic from which the network has not learned yet.
 #[utoipa::path(get, path = "/unfulfilled_reputer_nonces/{topic_id}",
     tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
 async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonce>> {
@@ -111,7 +111,7 @@ async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonc
     Ok(Json(Nonces::new(unlearned.into_iter().map(ReputerNonce::new))))
 }
 
-/// Returns the epochs of a topic that accept submissions.
+/// Returns the epochs of a topic that accept submissions now.
 #[utoipa::path(get, path = "/open_worker_submission_windows/{topic_id}",
     tag = "windows", responses((status = 200, body = Nonces<Nonce>)))]
 async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>> {
@@ -121,7 +121,7 @@ async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>>
     Ok(Json(Nonces::new(open.map(Nonce::new))))
 }
 
-/// Returns the epochs of a topic that wait for their truth.
+/// Returns the epochs of a topic of which the ground truth is due but not known yet.
 #[utoipa::path(get, path = "/open_reputer_submission_windows/{topic_id}",
     tag = "windows", responses((status = 200, body = Nonces<ReputerNonce>)))]
 async fn open_reputer_submission_windows(params: Params) -> Answer<Nonces<ReputerNonce>> {
@@ -157,7 +157,7 @@ async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus>
     }))
 }
 
-/// Returns the current and the next window of a topic's reputer.
+/// Returns the current and the next window in which a topic's reputer reports losses.
 #[utoipa::path(get, path = "/reputer_submission_window_status/{topic_id}",
     tag = "windows", params(AddressMember), responses((status = 200, body = WindowStatus)))]
 async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus> {
@@ -210,7 +210,7 @@ async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
     Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
 }
 
-/// Topic, its progress and the height of the chain.
+/// State of a topic at the current height of the chain.
 struct Standing {
     topic: Arc<Topic>,
     progress: EpochProgress,
@@ -225,13 +225,13 @@ impl Standing {
     }
 }
 
-/// Returns the first and the last block in which reputers report for `nonce`.
+/// Returns the first and the last block in which the reputer reports losses of the epoch `nonce`.
 fn reputers(timing: Timing, nonce: BlockHeight) -> (BlockHeight, BlockHeight) {
     let start = nonce.saturating_add(timing.ground_truth_lag);
     (start, start.saturating_add(timing.epoch_length))
 }
 
-/// Returns the address of a request, if it has one.
+/// Returns the optional parameter `address` of a request.
 fn read_address(params: &Params) -> Result<Option<Address>> {
     let text = params.find("address")?.filter(|text| !text.is_empty());
     text.map(|_| params.address("address")).transpose()
@@ -265,7 +265,7 @@ async fn active_forecasters(params: Params) -> Answer<ActiveForecasters> {
     Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
 }
 
-/// Returns the active actors of the latest closed epoch. Empty before the first.
+/// Returns the active actors of the latest epoch with a bundle. Empty if there is none yet.
 pub(super) async fn active(inference: &Inference, topic: &Topic) -> Result<ByRole<Vec<Address>>> {
     let bundles = match inference.latest(topic.id).await {
         Ok(bundles) => bundles,
@@ -327,7 +327,7 @@ async fn can_update_topic_whitelist(params: Params) -> Answer<CanUpdateTopicWhit
     Ok(Json(CanUpdateTopicWhitelist { can_update_topic_whitelist }))
 }
 
-/// Returns true if `worker` was active in a learned epoch of the topic.
+/// Returns true if the topic learned from an epoch in which `worker` was active.
 async fn took_part(params: &Params, topic: TopicId, worker: &Address) -> Result<bool> {
     let learned = params.service.inference.learned(topic).await?;
     Ok(learned.is_scored(worker))

@@ -1,4 +1,5 @@
-//! Parameters and bodies that only the description needs. Handlers read parameters by name.
+//! Types of parameters and bodies that exist only for the OpenAPI description, since handlers read
+//! parameters by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
 use std::collections::BTreeMap;
@@ -11,11 +12,12 @@ use wire::inference::chain::{NetworkInferencesAtBlock, ValueBundle};
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct AddressMember {
-    /// Address of which to return the permissions; none by default.
+    /// Address of the actor for which to return the permissions. By default, no permissions are
+    /// returned.
     address: Option<String>,
 }
 
-/// `v10` has the first, `v9` the second.
+/// Body in the format of the requested version: `v10` or `v9`.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum ByVersion<New, Old> {
@@ -23,7 +25,7 @@ pub(in crate::server) enum ByVersion<New, Old> {
     V9(Old),
 }
 
-/// Bundle of an epoch: `v10` has the first, `v9` the second.
+/// Bundle of an epoch in the format of the requested version: `v10` or `v9`.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum AtBlock {
@@ -38,7 +40,7 @@ pub(in crate::server) struct ChainParams {
     params: BTreeMap<String, ChainParam>,
 }
 
-/// Parameter of the chain: a number as string, or a flag.
+/// Value of a parameter of the chain: a number as string, or a flag.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum ChainParam {
@@ -46,12 +48,12 @@ pub(in crate::server) enum ChainParam {
     Flag(bool),
 }
 
-/// Filled arrays of a bundle.
+/// Selection of the arrays in a bundle.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct LeaveOut {
     /// Fills `one_out_forecaster_values`, `one_in_forecaster_values` and
-    /// `one_out_inferer_forecaster_values` on a topic with one output. By default, they are empty,
+    /// `one_out_inferer_forecaster_values` for a topic with one output. By default, they are empty,
     /// since the chain does not document their elements.
     #[param(inline)]
     leave_out: Option<LeaveOutName>,
@@ -63,14 +65,14 @@ enum LeaveOutName {
     All,
 }
 
-/// Past bundles of a page.
+/// Range and number of the bundles on a page.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct PageMembers {
     /// First nonce, inclusive.
     #[param(minimum = 0, default = 0, format = "uint64")]
     from: Option<u64>,
-    /// Last nonce, inclusive; the latest by default.
+    /// Last nonce, inclusive. The latest by default.
     #[param(minimum = 0, format = "uint64")]
     to: Option<u64>,
     /// Maximum number of bundles of a page, limited to 1000.
@@ -82,7 +84,7 @@ pub(in crate::server) struct PageMembers {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct ConsumerMembers {
-    /// Id of the topic, which has one label.
+    /// Id of the topic. It must have a single label.
     #[param(minimum = 1, format = "uint64")]
     allora_topic_id: u64,
     /// Type of the signed value.

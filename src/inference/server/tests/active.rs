@@ -1,4 +1,4 @@
-//! Active set: selection of submissions and limits of a single account.
+//! Selection of active actors, and limits on the influence of a single account.
 
 use accounts::{AccountId, Scope};
 
@@ -16,7 +16,7 @@ impl Fixture {
         self.accounts.create_account_key(account, "key").await.unwrap().1
     }
 
-    /// Submits `value` with `key`, for the address of `key` or of `model`.
+    /// Submits `value` with `key` for its model `model`, or for the key itself if `model` is `None`.
     async fn submit(&self, key: &ApiKey, model: Option<&str>, value: &str) -> (u16, Value) {
         let mut body = json!({"value": value});
         if let Some(model) = model {
@@ -101,7 +101,7 @@ async fn keys_of_one_account_cannot_exclude_others_or_move_the_value() {
     }
     let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
     assert_eq!(body["inferers"].as_array().unwrap().len(), 3);
-    // Inactive actors have a score and no inclusion.
+    // An actor that was never active has 0 inclusions, although it has a score.
     let (_, accepted) = {
         let nonce = fixture.open().await;
         let accepted = fixture.submit(&keys[0], None, "1000000").await;
@@ -131,15 +131,16 @@ async fn outlier_does_not_affect_the_signed_value() {
         }
         assert_eq!(fixture.submit(&far_off, None, "1000000").await.0, 200);
         fixture.close(nonce).await;
-        // An operator's worker counts in the ordinary value.
+        // The outlier affects the combined value, since it is from an operator's key, but not the
+        // signed value.
         assert_near(fixture.combined().await, 200_002.0);
         assert_near(fixture.signed().await, 2.5);
     }
 }
 
 impl Fixture {
-    /// Runs an epoch in which workers of three keys submit `values` and returns the number of inferers
-    /// in the resistant bundle.
+    /// Runs an epoch in which workers of three keys submit `values`. Returns the number of inferers in
+    /// the outlier-resistant bundle.
     async fn resistant_inferers(&self, keys: &[ApiKey], values: &[&str]) -> usize {
         let nonce = self.open().await;
         for (idx, value) in values.iter().enumerate() {
@@ -168,7 +169,7 @@ async fn stale_worker_does_not_determine_the_signed_value() {
     let calm = ["4.001", "4.002", "3.999", "4.0005", "4.00", "4.0015", "3.9985", "4.0007"];
     fixture.resistant_inferers(&keys, &calm).await;
     for price in 1..=5 {
-        // Each epoch moves by 2 % or more. One worker repeats the first value.
+        // The price moves by 2 % or more in each epoch. One worker repeats its first value.
         let price = 4.0 + 0.1 * f64::from(price);
         let mut values: Vec<String> =
             (0..7).map(|idx| format!("{}", price + 0.001 * f64::from(idx))).collect();

@@ -1,10 +1,10 @@
-//! Export of past epochs, in all formats.
+//! Export of past epochs in all formats.
 
 use super::*;
 
 const PATH: &str = "/api/v1/topics/1/epochs/";
 
-/// Returns a fixture with three epochs of topic 1, the last one without truth.
+/// Returns a fixture with three epochs of topic 1. The last has no ground truth yet.
 async fn fixture() -> Fixture {
     let fixture = Fixture::new().await;
     for outcome in [50.0, 51.0] {
@@ -19,7 +19,7 @@ async fn fixture() -> Fixture {
     fixture
 }
 
-/// Returns the body and the content type of a response.
+/// Exports with the parameters in `query`. Returns the body and the content type of the response.
 async fn file(fixture: &Fixture, query: &str) -> (Vec<u8>, String) {
     let request = Request::builder().uri(format!("{PATH}?{query}"));
     let request = request.header("x-api-key", fixture.key.reveal()).body(Body::empty()).unwrap();

@@ -1,11 +1,11 @@
-//! Topics with many actors: data read by queries and streaming of long responses.
+//! Topics with many actors: which data queries read, and streaming of long responses.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Number of inferers of the large topic. With [`N_FORECASTERS`], there are enough pairs to stream their
-/// values.
+/// Number of inferers of the large topic. Together with [`N_FORECASTERS`] it results in so many pairs
+/// that responses are streamed.
 const N_INFERERS: usize = 120;
 const N_FORECASTERS: usize = 40;
 
@@ -13,7 +13,7 @@ fn address(role: &str, idx: usize) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
 }
 
-/// Runs an epoch of topic 1 with forecasts of all forecasters for all inferers and learns it.
+/// Runs an epoch of topic 1 in which each forecaster forecasts all inferers, and learns from it.
 async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     let topic = "1".parse().unwrap();
     let nonce = fixture.inference.chain().height();
@@ -38,7 +38,7 @@ async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     fixture.clock.advance(Duration::from_secs(12));
 }
 
-/// Returns a fixture with a topic 1 that accepts all actors of a large epoch.
+/// Returns a fixture in which all actors of a large epoch of topic 1 are active.
 async fn large() -> Fixture {
     let fixture = Fixture::new().await;
     let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
@@ -67,7 +67,7 @@ async fn queries_read_only_the_stored_data_that_they_return() {
     for path in paths {
         before.push(fixture.get(path).await);
     }
-    // Reading one of these fails now.
+    // Corrupts these records, so that a query that reads one of them fails.
     let spoil = "UPDATE bundles SET record = '?'; UPDATE learned SET record = '?'";
     fixture.inference.shared.store.execute(spoil);
     for (path, before) in paths.iter().zip(before) {

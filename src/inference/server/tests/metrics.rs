@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 
 use super::*;
 
-/// Returns the current metrics.
+/// Returns the current metrics as Prometheus text.
 pub(super) async fn counts(fixture: &Fixture) -> String {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
     let response = fixture.router.clone().oneshot(request).await.unwrap();

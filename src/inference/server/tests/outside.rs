@@ -1,4 +1,4 @@
-//! Description, limits, quotas and streams.
+//! API description, rate limits, quotas and streams.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ async fn api_description_is_served_without_a_key() {
         document["components"]["securitySchemes"],
         json!({"key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}})
     );
-    // A topic up to v9 has no fields about labels.
+    // In versions up to v9, a topic has no fields about labels.
     let labeling = &document["components"]["schemas"]["TopicBody"]["allOf"][0]["anyOf"];
     assert_eq!(labeling[1], json!({"type": "object"}));
     let request = Request::get("/api/docs/").body(Body::empty()).unwrap();
@@ -75,7 +75,7 @@ async fn workers_per_key_and_epoch_are_limited() {
     let other = "worker already submitted another payload for nonce 1";
     let changed = json!({"model": "c", "value": "2"});
     Fixture::check(fixture.put("POST", path, &changed).await, 409, 6, other);
-    // Limits of other keys, epochs and topics are independent.
+    // Another key, another topic and another epoch have their own limits.
     let first = fixture.key.clone();
     (_, fixture.key) = fixture.accounts.create_key("other").await.unwrap();
     assert_eq!(fixture.put("POST", path, &submit("d")).await.0, 200);
@@ -112,7 +112,7 @@ async fn stream_sends_the_newest_bundle_and_then_each_new_one() {
     let body: Value = serde_json::from_str(first[2].strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(body["inference_block_height"], "1");
     assert_eq!(body["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
-    // Events of another topic are not sent. A slow client gets only the latest of two epochs.
+    // The stream has no events of another topic. A slow client gets only the later of two bundles.
     fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
     fixture.epoch(1, values, 50.0).await;
     fixture.epoch(1, values, 50.0).await;

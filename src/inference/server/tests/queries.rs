@@ -1,9 +1,9 @@
-//! The chain's queries, submissions, topics and consumers, after a few epochs.
+//! The chain's queries, and requests about submissions, topics and consumers, after a few epochs.
 
 use super::super::emissions::constant_queries;
 use super::*;
 
-/// Returns a fixture with `n` epochs of topic 1, the first at block 1.
+/// Returns a fixture after `n` epochs of topic 1. The first opened at block 1.
 async fn after(n: u32) -> Fixture {
     let fixture = Fixture::new().await;
     for _ in 0..n {
@@ -16,7 +16,7 @@ fn number(value: &Value) -> f64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// Paths below the version, for the workers `allo1a` and `allo1b`.
+/// Paths of queries after the version, about the workers `allo1a` and `allo1b`.
 const QUERIES: &[&str] = &[
     "latest_network_inferences_outlier_resistant/1",
     "network_inferences/1/last_inference/13",
@@ -369,7 +369,8 @@ async fn account_keys_cannot_create_topics() {
     Fixture::check(refused, 403, 7, "only an operator's key can create or change a topic");
 }
 
-/// Checks labels of a topic of directions that accepts `labels`, or all if empty.
+/// Checks the labels in responses about a topic of directions that accepts `labels`, or any label if
+/// `labels` is empty.
 async fn check_labels_served(labels: &[&str]) {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "labels", "dataset": "btc", "column": "close",

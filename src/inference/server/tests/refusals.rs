@@ -1,9 +1,10 @@
-//! Topics that do not work: rejected when they are created or described when they fail.
+//! Topics that cannot work: they are rejected when they are created, or their health describes the
+//! failure.
 
 use super::*;
 use crate::network::problems::Failing;
 
-/// Returns valid settings of a topic with `changes`.
+/// Returns valid settings of a topic, changed by `changes`.
 fn settings(changes: &Value) -> Value {
     let mut settings = json!({"metadata": "load", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 60});
@@ -66,7 +67,7 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
 #[tokio::test]
 async fn horizon_within_the_submission_window_is_rejected_unless_experimental() {
     let fixture = Fixture::new().await;
-    // A block takes 1 s. The last block belongs to the window, so a window of 8 blocks takes 9 s.
+    // A block lasts 1 s. The window includes its last block, so that a window of 8 blocks lasts 9 s.
     let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
     let message = |id: u64, horizon: u64| {
         format!(
@@ -86,7 +87,7 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
     odd["experimental"] = json!(true);
     let (status, created) = create(&fixture, &odd).await;
     assert_eq!(status, 200, "{created}");
-    // A setting is rejected once the topic is not experimental any more.
+    // The same setting is rejected when it is no longer marked as experimental.
     let edited = fixture.put("PUT", "/api/v1/topics/4", &settings(&peek(2))).await;
     Fixture::check(edited, 400, 3, &message(4, 2));
 }
@@ -229,7 +230,7 @@ async fn relearned_topic_equals_a_topic_with_correct_rows() {
     let learned_of = async |wrong: f64| {
         let fixture = Fixture::new().await;
         assert_eq!(create(&fixture, &json!({})).await.0, 200);
-        // Final values of the dataset, of which the last one was corrected.
+        // Values of the dataset. The last is wrong if `wrong` is not 0, and is corrected later.
         for outcome in [50.06, 50.072, 50.084 + wrong] {
             fixture.epoch(3, values, outcome).await;
         }

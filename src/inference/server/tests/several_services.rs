@@ -1,4 +1,4 @@
-//! Services that share a database and their responses while it is unreachable.
+//! Services that share a database, and their responses while the database is unreachable.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +10,16 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use test_postgres::new_database;
 
-/// Proxy of a server that can be stopped.
+/// Proxy of the database server that can be stopped.
 struct Line {
     address: SocketAddr,
     group: Group,
-    /// True if the connection is lost at the next commit's response.
+    /// True to lose the connection after the next commit, before its response is forwarded.
     loses_answer: Arc<AtomicBool>,
 }
 
-/// Forwards data in both directions until a side closes or a response is lost.
+/// Forwards data in both directions until either side closes the connection or a response is to be
+/// lost.
 async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc<AtomicBool>) {
     let (mut params, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
@@ -45,7 +46,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc
 }
 
 impl Line {
-    /// Creates a proxy of the database at `url`, at the same address as `before`.
+    /// Starts a proxy of the database at `url`, at the address `before` if given.
     async fn to(url: &str, before: Option<SocketAddr>) -> Self {
         let (_, rest) = url.split_once('@').unwrap();
         let server = rest.split_once('/').unwrap().0.to_owned();

@@ -1,8 +1,8 @@
-//! Tests of the behavior that all engines have in common.
+//! Tests of the behavior that all engines of the store must have.
 
 use super::*;
 
-/// Submits as `worker` of an account with a limit of three workers.
+/// Submits for `worker` with a key of `account`. The quota is three workers per account.
 fn submit_as(
     store: &Store,
     topic: &Topic,
@@ -37,7 +37,7 @@ pub(super) fn learned_state_is_stored_exactly(store: &Store, topic: &Topic) {
 pub(super) fn epochs_are_relearned_exactly(store: &Store, topic: &Topic) {
     let nonces: Vec<BlockHeight> = (0..14).map(|idx| 1 + 12 * idx).collect();
     for nonce in &nonces {
-        // A late worker and a worker that is absent in some epochs.
+        // `b` and `d` submit only in some epochs.
         let submissions = if nonce % 5 == 0 {
             [("a", "1.75"), ("c", "2.5"), ("d", "900")]
         } else {
