@@ -1,4 +1,4 @@
-//! State of a dataset, in the tables of every engine.
+//! State of a dataset that all engines store.
 
 use model::block::Block;
 use model::timestamp::Timestamp;
@@ -21,12 +21,12 @@ pub(super) struct State {
     pub(super) newest_archived: Option<Timestamp>,
 }
 
-/// Position of new rows relative to existing rows.
+/// Position of new rows relative to stored and pruned rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// True if they come after all existing rows.
+    /// True if the new rows come after all existing rows.
     pub(super) is_after: bool,
-    /// Number of rows at the start that copied buckets already contain.
+    /// Number of new rows at the start that copied buckets already include.
     pub(super) n_folded: usize,
 }
 
@@ -36,10 +36,10 @@ impl State {
         self.newest.or(self.kept_from).is_none()
     }
 
-    /// Finds the position of new rows.
+    /// Returns the position of new rows.
     ///
     /// # Errors
-    /// [`StoreError::Pruned`] if some of them are older than pruned rows.
+    /// [`StoreError::Pruned`] if a row lies in the time for which rows were pruned.
     pub(super) fn place(&self, rows: &Block, mode: AppendMode) -> Result<Place> {
         let first = rows.times.first();
         let is_after = first.is_none_or(|first| self.newest.is_none_or(|newest| newest < *first));

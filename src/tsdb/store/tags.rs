@@ -1,4 +1,4 @@
-//! Tags with their datasets, holders and owners, in the tables of an engine.
+//! Tags with their datasets, holders and owners, as SQL statements for all engines.
 
 use model::dataset::DatasetId;
 use model::key::KeyId;
@@ -7,13 +7,13 @@ use super::session::{Row, Session};
 use super::{Result, StoreError};
 use crate::catalog::{Tag, TagChange, TagFilter};
 
-/// Prepares a text for a search. Replaces NUL characters, which PostgreSQL cannot store, with a control
-/// character that no stored text contains.
+/// Prepares a text as a parameter of a search. Replaces NUL characters, which PostgreSQL rejects, with a
+/// control character that no stored text contains.
 pub(super) fn sought(text: &str) -> String {
     text.replace('\0', "\u{1}")
 }
 
-/// Attaches or detaches a tag, or gives or revokes it. Returns false if nothing changed.
+/// Attaches or detaches a tag, or gives it to a key or revokes it. Returns false if nothing changed.
 pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<bool> {
     let n_changed = match &change {
         TagChange::Attach(dataset, tag) => {
@@ -59,9 +59,9 @@ pub(super) async fn change<S: Session>(s: &mut S, change: TagChange) -> Result<b
     Ok(n_changed > 0)
 }
 
-/// Attaches a tag to a dataset of `owner`: the public tag of this name, or else the owner's tag, which
-/// is created if it does not exist. Returns the id of the tag, or `None` if the dataset already had it.
-/// The caller must update the indexes.
+/// Attaches a tag to a dataset of `owner`: the public tag of this name, or else the owner's private tag,
+/// which is created if it does not exist. Returns the id of the tag, or `None` if it was already
+/// attached. The caller must update the search indexes.
 pub(super) async fn attach<S: Session>(
     s: &mut S,
     dataset: DatasetId,
@@ -75,7 +75,7 @@ pub(super) async fn attach<S: Session>(
     let key = owner.unwrap_or(0);
     let mut found = s.all(usable, &[&name, &key], |row| row.get(0)).await?;
     if found.is_empty() {
-        // Another writer may create the tag at the same time.
+        // `DO NOTHING`, since another writer can create the same tag concurrently.
         let sql = "INSERT INTO datasets.tags (name, is_public, owner) VALUES (?1, false, ?2)
              ON CONFLICT DO NOTHING";
         s.run(sql, &[&name, &owner]).await?;
@@ -98,8 +98,8 @@ pub(super) async fn holders<S: Session>(
     s.all(sql, &[&sought(&tag), &owner.get()], |row| row.get(0).map(KeyId::new)).await
 }
 
-/// Returns the tags that `filter` selects, in alphabetical order. There may be several tags of the same
-/// name with different owners.
+/// Returns the tags that `filter` selects, in alphabetical order. Tags of different owners can have the
+/// same name.
 pub(super) async fn list<S: Session>(s: &mut S, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (
@@ -122,7 +122,7 @@ pub(super) async fn list<S: Session>(s: &mut S, filter: TagFilter) -> Result<Vec
     s.all(sql, &[&number], tag).await
 }
 
-/// Returns the granted tags, as the changes that would grant them again.
+/// Returns all tags that keys hold, as the changes that would give them these tags in another store.
 pub(super) async fn grants<S: Session>(s: &mut S) -> Result<Vec<TagChange>> {
     let sql = "SELECT kt.key, t.name, t.owner FROM datasets.key_tags kt
          JOIN datasets.tags t ON t.id = kt.tag

@@ -1,5 +1,5 @@
-//! Timestamps as the engines store them: as microseconds since 1970 in SQLite and since 2000 in
-//! PostgreSQL, which only supports timestamps within its calendar.
+//! Timestamps as the engines store them: as microseconds since 1970 in SQLite, and since 2000 in
+//! PostgreSQL, which supports only timestamps within its calendar.
 
 use model::timestamp::Timestamp;
 use rusqlite::ToSql;
@@ -12,14 +12,14 @@ use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::span::Span;
 
-/// Microseconds from 1970 to 2000, the epoch of PostgreSQL.
+/// Number of microseconds from 1970 to 2000, the epoch of PostgreSQL.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// Earliest possible timestamp of a row in PostgreSQL: the second day of its calendar, in 4714 BC. Thus
-/// every bucket of such a row also starts within the calendar.
+/// Earliest timestamp of a row that PostgreSQL can store: the second day of its calendar, in 4714 BC.
+/// The buckets of such a row also start within the calendar.
 pub(in crate::store) const EARLIEST: Timestamp = Timestamp::from_micros(-210_866_716_800_000_000);
 
-/// Object ids of `timestamptz` and of arrays of it. They never change.
+/// Object ids in PostgreSQL of `timestamptz` and of its arrays. They never change.
 const OIDS: [u32; 2] = [1184, 1185];
 
 /// A timestamp as a parameter or column of a statement.
@@ -27,18 +27,19 @@ const OIDS: [u32; 2] = [1184, 1185];
 pub(in crate::store) struct Time(pub(in crate::store) Timestamp);
 
 impl Time {
-    /// Returns microseconds since 2000. An earlier timestamp than [`EARLIEST`] is replaced with it.
+    /// Returns the microseconds since 2000. Replaces a timestamp before [`EARLIEST`] with it.
     pub(in crate::store) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }
 
-    /// Converts microseconds since 2000.
+    /// Creates a timestamp from the microseconds since 2000.
     pub(in crate::store) const fn from_database(micros: i64) -> Self {
         Self(Timestamp::from_micros(micros.saturating_add(EPOCH_MICROS)))
     }
 }
 
-/// Returns the bounds of a span as parameters. There are no rows before [`EARLIEST`].
+/// Returns the bounds of a span as parameters. No row is earlier than [`EARLIEST`], so a smaller bound
+/// can be replaced with it.
 pub(in crate::store) const fn bounds(span: Span) -> (Time, Time) {
     (Time(span.first), Time(span.last))
 }

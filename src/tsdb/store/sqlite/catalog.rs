@@ -283,7 +283,7 @@ pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<D
     Ok(Some(dataset))
 }
 
-/// Returns the key that may write to the dataset, or `None` for the service itself.
+/// Returns the key that owns the dataset, or `None` for the service itself.
 pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
@@ -296,7 +296,7 @@ fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<Stri
     Ok(fields.into_iter().collect())
 }
 
-/// Returns the fold of the dataset's rows, or `None` if it has no buckets.
+/// Returns the columns from which the dataset's buckets are computed, or `None` if it has no buckets.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
@@ -334,7 +334,7 @@ pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<
     Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
 }
 
-/// Reads the dataset of a row, without its metadata.
+/// Reads a dataset from a record, without its metadata.
 fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
     Ok(Dataset {
         id: dataset_id(row)?,
@@ -353,7 +353,7 @@ fn dtype(row: &Row<'_>, idx: usize) -> rusqlite::Result<Dtype> {
     })
 }
 
-/// Lowercase texts by which the indexes of `search.rs` find a dataset.
+/// Lowercase name and description, by which the indexes of `search.rs` find a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SearchTexts {
     name: String,
@@ -368,8 +368,8 @@ impl SearchTexts {
 
     /// Adds the texts to the indexes.
     ///
-    /// A later statement that writes to a table with foreign keys flushes the indexes. Therefore the
-    /// texts of many datasets should be added last.
+    /// SQLite flushes the indexes before a statement that writes to a table with foreign keys. To avoid
+    /// this for every dataset, add the texts of many datasets after all other statements.
     fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
@@ -378,7 +378,7 @@ impl SearchTexts {
         Ok(())
     }
 
-    /// Removes the texts from the indexes. They must equal the texts that were added.
+    /// Removes the texts from the indexes. They must be equal to the texts that were added.
     fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql =
@@ -398,8 +398,8 @@ impl SearchTexts {
     }
 }
 
-/// Returns the distinct letters and pairs of letters of a text, encoded as hexadecimal digits, so that
-/// the index treats every letter as part of a word.
+/// Returns the distinct letters and pairs of letters of a text. They are encoded as hexadecimal digits,
+/// so that the tokenizer of the index does not split words at punctuation.
 pub(super) fn grams(text: &str) -> String {
     let mut found = BTreeSet::new();
     let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();

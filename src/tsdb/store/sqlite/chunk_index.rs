@@ -1,8 +1,8 @@
-//! In-memory index of the chunks of a series: the number of rows before each chunk.
+//! In-memory index of the chunks of a series, with the number of rows before each chunk.
 //!
-//! With it, a page after many skipped rows and the number of all rows are found without reading a table.
-//! An index is valid until a chunk of the dataset is removed. The column `layout` of table `progress`
-//! reveals this to all processes. New chunks come after all others and are added on demand.
+//! The index finds a page after many skipped rows, and counts all rows, without reading a table. It is
+//! valid until a chunk of the dataset is removed. The column `layout` of the table `progress` shows this
+//! to all processes. New chunks come after all others and are added to the index when it is used.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::progress::Progress;
 use super::series::SeriesId;
 use crate::span::{Order, Span};
 
-/// Maximum total size of the cached indexes, enough for some 400 000 chunks with 400 million rows. The
-/// least recently used indexes are evicted.
+/// Maximum total size of the cached indexes, enough for some 400 000 chunks with 400 million rows.
+/// Beyond it, the least recently used indexes are evicted.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Approximate size of an index without its entries.
@@ -63,7 +63,7 @@ impl ChunkIndex {
         self.entries.last().map(|entry| entry.chunk.span.last)
     }
 
-    /// Returns the index without the chunks after the chunk that ends at `end`.
+    /// Returns a copy of the index up to the chunk that ends at `end`.
     fn until(&self, end: Option<Timestamp>) -> Self {
         let is_there = |entry: &Entry| end.is_some_and(|end| entry.chunk.span.last <= end);
         let n = self.entries.partition_point(is_there);
@@ -74,7 +74,7 @@ impl ChunkIndex {
         self.entries.capacity() * size_of::<Entry>() + BYTES_EACH
     }
 
-    /// Returns the part of the chunks within a span.
+    /// Returns the chunks that overlap a span, and reads how many of their rows lie outside of it.
     pub(super) fn within(
         &self,
         connection: &Connection,
@@ -102,8 +102,8 @@ impl ChunkIndex {
     }
 }
 
-/// Rows of a span that are in chunks: all rows of these chunks, except for some rows of the first and
-/// the last chunk.
+/// Rows of a span that are in chunks: all rows of consecutive chunks, except for the first rows of the
+/// first chunk and the last rows of the last chunk.
 #[derive(Debug)]
 pub(super) struct IndexedRows<'a> {
     entries: &'a [Entry],
@@ -121,9 +121,9 @@ impl IndexedRows<'_> {
         n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
     }
 
-    /// Skips whole chunks. Returns the part of `span` from the last chunk that has at most `skip` rows
-    /// before it, and the number of rows that are still to be skipped there. `between` has the sorted
-    /// timestamps of the rows of the span that are in no chunk.
+    /// Moves the start of a page with many skipped rows to a chunk. Returns the part of `span` from the
+    /// start of that chunk, in `order`, and the number of rows that are still to be skipped in it.
+    /// `between` has the sorted timestamps of those rows of the span that are in no chunk.
     pub(super) fn seek(
         &self,
         span: Span,
@@ -169,7 +169,7 @@ pub(super) fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Recently used indexes, each with the layout for which it is valid.
+/// Recently used indexes, each with the value of `layout` for which it is valid.
 #[derive(Debug)]
 pub(super) struct ChunkIndexCache(Cache<SeriesId, (i64, Arc<ChunkIndex>)>);
 
@@ -180,7 +180,7 @@ impl Default for ChunkIndexCache {
 }
 
 impl ChunkIndexCache {
-    /// Returns the index of all chunks of a series as of the snapshot of `connection`.
+    /// Returns the index of all chunks of a series in the snapshot of `connection`.
     pub(super) fn read(
         &self,
         connection: &Connection,
@@ -195,7 +195,7 @@ impl ChunkIndexCache {
             .map(|(_, chunk_index)| chunk_index);
         let mut chunk_index = match known {
             Some(known) if known.end() == end => return Ok(known),
-            // The cached index includes a commit that is later than the snapshot.
+            // The cached index also has chunks of commits after the snapshot.
             Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
             Some(known) => known,
             None => Arc::default(),

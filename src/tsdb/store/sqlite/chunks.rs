@@ -1,4 +1,4 @@
-//! Chunks: long runs of rows, or of buckets that are old.
+//! Chunks: long runs of rows or of old buckets.
 
 use std::ops::Range;
 
@@ -15,17 +15,17 @@ use super::{Result, StoreError};
 use crate::codec::{DecodeError, Packing, decode_rows, decode_times, encode};
 use crate::span::{Order, Span, just_after};
 
-/// Number of rows of a new chunk. It is so large that the overhead of a chunk is small and a day of
-/// one-minute rows needs only two chunks, but so small that reading a single row decodes little.
+/// Number of rows of a new chunk. It is large enough that the overhead of a chunk is small and a day of
+/// one-minute rows needs only two chunks, and small enough that reading a single row decodes little.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
-/// Number of rows at which a chunk that grew by late rows is split.
+/// Number of rows from which a chunk that has grown by late rows is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
-/// Minimum number of rows for which a chunk is written. Fewer rows wait in the tail.
+/// Minimum number of rows of a new chunk. Fewer rows remain in the tail.
 pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
-/// Value of the column `packed` for a chunk of new buckets. [`join`] packs such chunks when they are
+/// Value of the column `packed` for a chunk of new buckets. [`join`] packs such chunks once they are
 /// old.
 const AS_THEY_CAME: i64 = 3;
 
@@ -56,7 +56,7 @@ pub(super) fn end(connection: &Connection, series: SeriesId) -> Result<Option<Ti
     Ok(end.map(Timestamp::from_micros))
 }
 
-/// Returns the first timestamp that is after all chunks.
+/// Returns the first timestamp after all chunks, the last of which ends at `end`.
 pub(super) fn fresh_from(end: Option<Timestamp>) -> Timestamp {
     end.map_or(Timestamp::MIN, just_after)
 }
@@ -76,7 +76,7 @@ pub(super) fn ending_from(
     )?)
 }
 
-/// Looks up ascending timestamps in chunks. Each chunk is read once.
+/// Lookup of timestamps in chunks. If the timestamps are ascending, each chunk is read once.
 #[derive(Default)]
 pub(super) struct ChunkTimes(Option<(Chunk, Vec<Timestamp>)>);
 
@@ -97,10 +97,10 @@ impl ChunkTimes {
     }
 }
 
-/// Passes the chunks that overlap `span` to `visit`, in order, until it returns false.
+/// Passes the chunks that overlap `span` to `visit`, in `order`, until `visit` returns false.
 ///
-/// If the index is damaged, the walk may stop too early. Therefore the last chunk is also looked up in
-/// the opposite direction, so that missing rows are noticed.
+/// A damaged index can end the walk too early. Therefore the last chunk is also looked up in the
+/// opposite direction, so that missing rows cause an error.
 pub(super) fn touching(
     connection: &Connection,
     series: SeriesId,
@@ -110,7 +110,7 @@ pub(super) fn touching(
 ) -> Result<()> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
-        // No chunk begins after the maximum timestamp.
+        // The end needs no lookup, since no chunk begins after the maximum timestamp.
         Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
             let last = ending_from(connection, series, span.last)?;
@@ -135,7 +135,7 @@ pub(super) fn touching(
                 Order::Descending => continue,
             }
         }
-        // Later chunks are outside the span.
+        // The walk ends here, since later chunks are outside of the span.
         let is_last = order == Order::Ascending && chunk.span.last >= span.last;
         if !visit(chunk)? || is_last {
             return Ok(());
@@ -150,8 +150,7 @@ pub(super) fn touching(
     if last == want { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
-/// Returns at most `limit` chunks of raw rows, each with at least one row whose row number exceeds
-/// `after`.
+/// Returns at most `limit` chunks of raw rows, each with at least one row number above `after`.
 pub(super) fn with_rows_after(
     connection: &Connection,
     dataset: DatasetId,
@@ -166,7 +165,7 @@ pub(super) fn with_rows_after(
     )?)
 }
 
-/// Returns the indices of the timestamps within `span`.
+/// Returns the indices of the timestamps that lie within `span`.
 pub(super) fn within(times: &[Timestamp], span: Span) -> Range<usize> {
     let start = times.partition_point(|time| *time < span.first);
     let end = times.partition_point(|time| *time <= span.last);
@@ -183,7 +182,7 @@ pub(super) fn times(
     show(connection, sql, dataset, chunk, |times, _| Ok(times.to_vec()))
 }
 
-/// Passes the timestamps and the body of a chunk to `read`.
+/// Passes the timestamps and the encoded body of a chunk to `read`.
 pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
@@ -227,8 +226,8 @@ pub(super) fn read(
     Ok(block)
 }
 
-/// Writes `block`, which comes after all chunks, as chunks of about [`CHUNK_ROWS`] rows. Returns the
-/// number of written rows: all of them, or 0 if there are fewer than [`CHUNK_ROWS_MIN`].
+/// Writes `block` as chunks of about [`CHUNK_ROWS`] rows. The rows must come after all chunks. Returns
+/// the number of written rows: all of them, or 0 if there are fewer than [`CHUNK_ROWS_MIN`].
 pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
@@ -237,14 +236,14 @@ pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -
     Ok(block.len())
 }
 
-/// Writes new buckets, which come after all chunks, without packing them. Later, [`join`] replaces such
-/// chunks with longer, packed chunks.
+/// Writes new buckets as an unpacked chunk. The buckets must come after all chunks. Later, [`join`]
+/// replaces such chunks with longer, packed chunks.
 pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }
 
-/// Returns consecutive chunks of buckets that are new or short, in ascending order. Only chunks that end
-/// before `before` are considered.
+/// Returns the latest consecutive chunks of buckets that are new or short and end before `before`, in
+/// ascending order.
 pub(super) fn new_before(
     connection: &Connection,
     series: SeriesId,
@@ -268,7 +267,7 @@ pub(super) fn new_before(
     Ok(found)
 }
 
-/// Replaces consecutive chunks with packed chunks.
+/// Joins consecutive chunks and writes their rows as packed chunks.
 pub(super) fn join(
     connection: &Connection,
     series: SeriesId,
@@ -299,8 +298,8 @@ fn insert_all(
     Ok(())
 }
 
-/// Returns the number of chunks that cover any of `timestamps`, which are sorted, or `limit + 1` if
-/// there are more than `limit`.
+/// Returns the number of chunks into which `timestamps`, which are sorted, fall. Returns `limit + 1` if
+/// there are more than `limit` chunks.
 pub(super) fn n_covering(
     connection: &Connection,
     series: SeriesId,
@@ -319,8 +318,8 @@ pub(super) fn n_covering(
     Ok(n)
 }
 
-/// Merges `late` rows into the chunks that cover their timestamps. None of the rows may come after the
-/// last chunk.
+/// Merges `late` rows into the chunks into which their timestamps fall. No row may come after the last
+/// chunk.
 pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
@@ -341,7 +340,7 @@ pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -
     Ok(())
 }
 
-/// Removes the rows of a span from chunks. The remaining rows of a chunk become new chunks.
+/// Removes the rows of a span from chunks. The remaining rows of an affected chunk become new chunks.
 pub(super) fn cut(
     connection: &Connection,
     series: SeriesId,
@@ -384,7 +383,7 @@ pub(super) fn newest(connection: &Connection) -> Result<i64> {
     Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
-/// Packs a chunk of rows. The chunk keeps its id and its rows.
+/// Packs a chunk of rows, which retains its id and its rows.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<()> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
     let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
@@ -392,14 +391,14 @@ pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Resul
     Ok(())
 }
 
-/// Marks a chunk that cannot be read, so that packing it is not retried.
+/// Marks a chunk that cannot be read, so that the maintenance does not try to pack it again.
 pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<()> {
     connection.run("UPDATE chunks SET packed = 2 WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
 
-/// Removes chunks that end before `timestamp`, oldest first, with at most about `limit_rows` rows.
-/// Returns the number of removed rows and the timestamp of the latest of them.
+/// Removes chunks that end before `timestamp`, from the oldest on, with about `limit_rows` rows at most.
+/// Returns the number of removed rows and the latest of their timestamps.
 pub(super) fn remove_before(
     connection: &Connection,
     series: SeriesId,
@@ -424,9 +423,10 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
-/// Returns the timestamp from which on all rows fit into `n_bytes`. It is the end of the five minutes
-/// that contain the end of a chunk: the latest chunk that does not fit together with all later chunks.
-/// Pruning removes whole chunks and whole buckets of five minutes.
+/// Returns the timestamp at which to prune so that the remaining rows fit into `n_bytes`. This is the
+/// end of the bucket of five minutes in which a chunk ends, since pruning removes whole chunks and whole
+/// buckets of five minutes. That chunk is the latest one that does not fit together with all later
+/// chunks.
 pub(super) fn newest_within(
     connection: &Connection,
     series: SeriesId,

@@ -1,5 +1,5 @@
-//! Deletes the rows of a span in one transaction. A dataset is deleted in two phases: it becomes
-//! invisible first, then its space is freed in small steps.
+//! Deletion of the rows of a span in one transaction, and of a dataset in two phases: the dataset
+//! becomes invisible first, then its space is freed in small steps.
 
 use db::statement::Statements as _;
 use model::block::Block;
@@ -15,12 +15,11 @@ use crate::span::Span;
 use crate::store::session::ready;
 use crate::store::{Removed, RowDeletion, records};
 
-/// Number of chunks of a deleted dataset that one step removes. Writers wait for the step, which takes a
+/// Number of chunks of a deleted dataset that one step removes. Writers wait for a step, which takes a
 /// few milliseconds.
 const STEP_RECORDS: i64 = 16;
 
-/// Number of records of the tail or of buckets that a step removes instead of one chunk, since they are
-/// smaller.
+/// Number of tail rows or buckets that a step removes in place of one chunk, which is larger.
 const SMALL_PER_RECORD: i64 = 64;
 
 /// Deletes the stored and archived rows of a span.
@@ -51,7 +50,7 @@ pub(super) fn rows(
     Ok(removed)
 }
 
-/// Deletes the stored rows of a span. `beneath` has the remaining archived rows in the buckets at both
+/// Deletes the stored rows of a span. `beneath` has the archived rows that remain in the buckets at both
 /// ends of the span.
 fn cut(
     connection: &Connection,
@@ -79,8 +78,8 @@ fn cut(
     Ok(progress.state.removed(n_rows))
 }
 
-/// Removes a dataset from the catalog and leaves the deletion of its rows to [`step`]. Returns false if
-/// it does not exist.
+/// Removes a dataset from the catalog. [`step`] removes its rows later. Returns false if the dataset
+/// does not exist.
 pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
@@ -90,7 +89,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     Ok(true)
 }
 
-/// Removes some records of a deleted dataset. Returns true if there may be more.
+/// Removes some records of a deleted dataset. Returns true if there can be more.
 pub(super) fn step(connection: &Connection) -> Result<bool> {
     let doomed = connection.find("SELECT dataset FROM doomed LIMIT 1", [], |row| row.get(0))?;
     let Some::<i64>(doomed) = doomed else { return Ok(false) };

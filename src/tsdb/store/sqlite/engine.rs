@@ -1,4 +1,4 @@
-//! Implements the interface for the archive and for copies.
+//! Implementation of [`Engine`], for the archive and for copies of datasets.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Engine for SqliteStore {
     }
 }
 
-/// Puts an announced file into effect and removes the stored rows that are in it.
+/// Puts an announced file into effect and removes its rows from the store.
 fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64) -> Result<bool> {
     let ArchiveCommit { dataset, month, last_row, .. } = *commit;
     let mut progress = match Progress::read(connection, dataset) {
@@ -89,7 +89,7 @@ fn put_into_effect(connection: &Connection, commit: &ArchiveCommit, holder: i64)
     Ok(true)
 }
 
-/// Removes the stored rows of a span with numbers up to `last_row`.
+/// Removes the stored rows of a span with row numbers up to `last_row`.
 fn remove_rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -117,7 +117,7 @@ fn remove_rows(
     if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
 }
 
-/// Stores buckets of rows that were pruned in the source of a copy.
+/// Stores copied buckets of rows that were pruned in the source.
 fn put_buckets(
     connection: &Connection,
     dataset: DatasetId,

@@ -1,7 +1,7 @@
 //! Background maintenance in small steps between writes: frees the space of deleted datasets, packs old
-//! rows and buckets, and forgets old batches.
+//! rows and buckets, and removes old records of batches.
 //!
-//! A thread sends the writer one step at a time, so that a write waits for at most one step.
+//! A thread gives the writer one step at a time, so that a write waits for at most one step.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delet
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A store with at most this many other jobs between two looks counts as quiet. In a quiet store,
+/// Maximum number of other jobs of the writer between two looks in a quiet store. In a quiet store,
 /// packing continues until the next job.
 const QUIET_JOBS: u64 = 50;
 
-/// Number of steps after each look while the store is busy. They pack a few thousand rows per second,
-/// but do not slow down writers.
+/// Number of steps after each look while the store is busy. This packs a few thousand rows per second
+/// without slowing down writers.
 const BUSY_STEPS: u64 = 4;
 
-/// Number of looks after which old batches are forgotten: about a minute.
+/// Number of looks after which old records of batches are removed: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Number of latest chunks in the store that are left unpacked, since most late rows fall into them.
-/// They need about 15 MB.
+/// Number of latest chunks in the store that remain unpacked, since most late rows fall into them. They
+/// occupy about 15 MB.
 const HOT_CHUNKS: i64 = 512;
 
-/// Number of free pages that stay in the file for new rows: 1 MB.
+/// Number of free pages that remain in the file for new rows: 1 MB.
 const FREE_PAGES_KEPT: i64 = 256;
 
 /// Number of free pages that one step returns to the disk: about 1 MB.
 const FREE_PAGES_STEP: i64 = 256;
 
-/// Starts the thread, which first does the work that an earlier run of the program left. It exits when
-/// the returned handle is dropped.
+/// Starts the thread, which first does the pending work of an earlier run of the program. The thread
+/// exits when the returned handle is dropped.
 pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Sender<()>> {
     let (running, ended) = mpsc::channel();
     thread::Builder::new()
@@ -54,7 +54,7 @@ pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Se
     Ok(running)
 }
 
-/// Returns true if the handle was dropped.
+/// Returns true if the handle of the thread was dropped.
 fn is_over(ended: &Receiver<()>) -> bool {
     ended.try_recv() == Err(TryRecvError::Disconnected)
 }
@@ -67,7 +67,7 @@ fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             return;
         }
         let n_jobs = writer.n_jobs();
-        // If the store is unchanged since all work was done, nothing is left to do.
+        // Skips the look if no job has changed the store since all work was done.
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
@@ -81,7 +81,7 @@ fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
                 Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
                 Err(error) => {
-                    // The maintenance is retried after the next write.
+                    // The failed work is retried after the next write.
                     warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
                     seen = Some(writer.n_jobs());
                 }
@@ -113,8 +113,8 @@ fn trim_batches(ended: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-/// Packs chunks and returns free space until all work is done, another job arrives, or `n_steps_max` is
-/// reached. Returns true if all work is done.
+/// Packs chunks and returns free space to the disk, until nothing is left to do, another job arrives, or
+/// `n_steps_max` is reached. Returns true if nothing is left to do.
 fn pack_some(ended: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
@@ -132,8 +132,8 @@ fn pack_some(ended: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
 }
 
 /// Packs the oldest unpacked chunk and the buckets before it, unless the chunk is among the latest
-/// `n_hot`. If there is no such chunk, merges some late rows into their chunks. Returns true if more
-/// work may remain.
+/// `n_hot`. Without such a chunk, merges some late rows into their chunks. Returns true if more work can
+/// remain.
 pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
     let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
@@ -145,7 +145,7 @@ pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
                 "a chunk of dataset {dataset} is damaged; restore the store from a backup");
             chunks::leave(connection, chunk)?;
         }
-        // The dataset was deleted. Its chunks will be removed soon.
+        // The dataset was deleted, so its chunks will be removed soon and need no packing.
         Err(StoreError::NoDataset { .. }) => chunks::leave(connection, chunk)?,
         packed => packed?,
     }
@@ -164,7 +164,7 @@ fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(
     Ok(())
 }
 
-/// Returns some free space to the disk. Returns true if more may remain.
+/// Returns some free space to the disk. Returns true if more can be returned.
 pub(super) fn shrink(connection: &Connection) -> Result<bool> {
     let n_free: i64 = connection.value("PRAGMA freelist_count", [])?;
     let n_pages = (n_free - FREE_PAGES_KEPT).min(FREE_PAGES_STEP);
@@ -172,6 +172,7 @@ pub(super) fn shrink(connection: &Connection) -> Result<bool> {
         return Ok(false);
     }
     connection.all(&format!("PRAGMA incremental_vacuum({n_pages})"), [], |_| Ok(()))?;
-    // The file does not shrink if it was created by a version that did not enable this.
+    // The number does not decrease in a file of an earlier version that was created without
+    // `auto_vacuum`.
     Ok(connection.value::<i64>("PRAGMA freelist_count", [])? < n_free)
 }

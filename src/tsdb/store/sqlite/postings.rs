@@ -1,9 +1,9 @@
 //! Sets of the datasets that share an owner, a tag or a metadata field.
 //!
 //! A set is stored in blocks of 16 384 ids. A block is a list of offsets while it is sparse and a bitmap
-//! once it is dense. To find the datasets that are visible to a key among a million, some hundred
-//! kilobytes are read. They are counted, paged and filtered by a metadata field without reading the
-//! record of any dataset.
+//! once it is dense. Finding the datasets that are visible to a key, among a million, reads some hundred
+//! kilobytes. The sets are enough to count and page these datasets and to filter them by a metadata
+//! field, without reading the record of any dataset.
 
 use std::collections::BTreeSet;
 
@@ -22,11 +22,11 @@ const BLOCK_BITS: u32 = 14;
 /// Number of bytes of the bitmap of a block.
 const BITMAP_BYTES: usize = (1 << BLOCK_BITS) / 8;
 
-/// Number of bits for the block number in the key of a posting. The bits above contain the number of the
-/// term.
+/// Number of bits for the block number in the table key of a block. The higher bits contain the number
+/// of the term.
 const TERM_SHIFT: u32 = 20;
 
-/// A property that datasets have in common.
+/// A property that several datasets can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store) enum Term<'a> {
     /// The dataset belongs to this key.
@@ -38,7 +38,7 @@ pub(in crate::store) enum Term<'a> {
 }
 
 impl Term<'_> {
-    /// Returns the kind, the name and the value by which the term is stored.
+    /// Returns the kind, the name and the value that identify the term in its table.
     fn key(&self) -> (i64, String, &str) {
         match *self {
             Self::Owner(key) => (1, key.get().to_string(), ""),
@@ -47,7 +47,7 @@ impl Term<'_> {
         }
     }
 
-    /// Returns the number of the term, if any dataset has ever had it.
+    /// Returns the number of the term, or `None` if no dataset has ever had it.
     fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
         let sql = "SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3";
@@ -64,7 +64,7 @@ impl Term<'_> {
     }
 }
 
-/// Adds datasets to a term.
+/// Adds datasets to the set of a term.
 pub(in crate::store) fn add(
     connection: &Connection,
     term: &Term<'_>,
@@ -79,7 +79,7 @@ pub(in crate::store) fn add(
     Ok(())
 }
 
-/// Removes a dataset from a term.
+/// Removes a dataset from the set of a term.
 pub(in crate::store) fn remove(
     connection: &Connection,
     term: &Term<'_>,
@@ -107,7 +107,7 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
         let mut rows = statement.query([posting(term, 0), posting(term + 1, 0)])?;
         while let Some(row) = rows.next()? {
             let block = row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1);
-            // A block with ids that are too large is an error. It must not be confused with another
+            // Fails if the ids of the block exceed 32 bits. Truncated, they would be those of another
             // block.
             let block = to_u32(block << BLOCK_BITS)? >> BLOCK_BITS;
             found |= decode(block, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
@@ -134,7 +134,7 @@ fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap>
     Ok(found.unwrap_or_default())
 }
 
-/// Writes the part of `ids` that belongs to a block.
+/// Writes those of `ids` that belong to a block.
 fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
     let (id, body) = (posting(term, block), encode(block, ids));
     if body.is_empty() {
@@ -146,7 +146,7 @@ fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) ->
     Ok(())
 }
 
-/// Encodes the ids of a block as a list of offsets, or as a bitmap if that is shorter.
+/// Encodes the ids of a block as a list of offsets, or as a bitmap if it is shorter.
 fn encode(block: u32, ids: &RoaringBitmap) -> Vec<u8> {
     let first = block << BLOCK_BITS;
     let ids = ids.range(first..=first | ((1 << BLOCK_BITS) - 1));

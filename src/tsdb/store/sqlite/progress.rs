@@ -1,4 +1,4 @@
-//! State of each dataset that the writer maintains.
+//! State of each dataset, which the writer maintains.
 
 use db::statement::Statements as _;
 use model::dataset::DatasetId;
@@ -64,7 +64,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Records a commit that removed rows and looks up the latest remaining row.
+    /// Records a commit that removed rows and reads the timestamp of the latest row again.
     pub(super) fn note_removal(
         &mut self,
         connection: &Connection,
@@ -100,7 +100,7 @@ pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u6
     Ok(Progress::read(connection, dataset)?.state.revision)
 }
 
-/// Sets the time of the last change of a dataset.
+/// Sets the update time of a dataset.
 pub(super) fn touch(connection: &Connection, dataset: DatasetId, now: Timestamp) -> Result<()> {
     connection
         .run("UPDATE datasets SET updated_at = ?2 WHERE id = ?1", [dataset.get(), now.micros()])?;

@@ -1,4 +1,4 @@
-//! A pool of connections for reads, which are opened as needed.
+//! Pool of connections for reads, which are opened as needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::{Result, StoreError, tables};
 
-/// Maximum number of connections. Further readers wait. Reads that last long are limited further, so
+/// Maximum number of connections. Further reads wait. The number of long reads is limited elsewhere, so
 /// that a connection is left for short reads.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
@@ -20,7 +20,8 @@ pub(super) struct Readers {
     files: Arc<DatabaseFiles>,
     pool: Mutex<Pool>,
     returned: Condvar,
-    /// Connection that only reads the version of the store. Each connection has its own version numbers.
+    /// Connection that only reads the version of the store. Versions of different connections are not
+    /// comparable.
     watch: Mutex<Connection>,
 }
 
@@ -37,7 +38,7 @@ impl Readers {
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// Returns a number that changes with any commit. Returns `None` while another thread reads it.
+    /// Returns a number that changes with every commit. Returns `None` while another thread reads it.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
@@ -54,11 +55,11 @@ impl Readers {
         }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
-        // Prepared, unlike the transactions of the library: parsing would take a tenth of the time of a
-        // short read.
+        // Uses cached statements, unlike the transactions of the library. Parsing would take a tenth of
+        // the time of a short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);
-        // This commits after a failed read, too, since a reader makes no changes.
+        // Also commits after a failed read, which has made no changes.
         connection.prepare_cached("COMMIT")?.execute([])?;
         result
     }
@@ -77,7 +78,7 @@ impl Readers {
         }
         drop(pool);
         let opened = connect(&self.path);
-        // The connection may have opened another file that replaced the one at this path.
+        // The path can have been replaced, so that the connection is to another file.
         let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
@@ -92,7 +93,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }
 
-/// A borrowed connection. It returns to the pool, unless its reader panicked in a transaction.
+/// A borrowed connection. Drop returns it to the pool, unless its reader panicked within a transaction.
 struct Borrowed<'a> {
     connection: Option<Connection>,
     readers: &'a Readers,

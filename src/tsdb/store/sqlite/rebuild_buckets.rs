@@ -1,8 +1,8 @@
-//! Folds the buckets of many spans on several threads.
+//! Computes the buckets of many spans on several threads.
 //!
-//! The rows "1000 late rows" of the bench `figures` show the gain. Most of the work is reading chunks.
-//! The writer thread reads within its transaction. The other threads read the last commit, which has the
-//! same rows as long as the transaction has not changed the dataset.
+//! The lines "1000 late rows" of the benchmark `figures` show the gain. Most of the work is reading
+//! chunks. The writer thread reads within its transaction. Helper threads read the last commit. Both see
+//! the same rows, as long as the transaction has not changed the dataset.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -22,22 +22,22 @@ use super::{Result, StoreError, readers};
 use crate::rollup::{Fold, Folding, as_stored};
 use crate::span::Span;
 
-/// Number of spans that a thread folds at a time. A span takes about 20 µs.
+/// Number of spans that a thread computes at a time. A span takes about 20 µs.
 const SPANS_PER_PART: usize = 16;
 
-/// Number of parts per additional thread. A thread and its connection cost some 300 µs.
+/// Number of parts for each additional thread. Starting a thread and its connection takes some 300 µs.
 const PARTS_PER_THREAD: usize = 3;
 
 /// Maximum number of threads, including the writer thread.
 const THREADS_MAX: usize = 4;
 
-/// Number of processors, cached since the system needs at least 50 µs to report it, which is too long
-/// for each late row.
+/// Number of processors, cached since the system takes at least 50 µs to report it. This is too long for
+/// each append of a late row.
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// Rows to fold: the stored rows of a dataset, new rows that replace them, and archived rows that they
-/// replace.
+/// Rows from which buckets are computed: the stored rows of a dataset, new rows that replace them, and
+/// archived rows that the stored rows replace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
@@ -45,7 +45,7 @@ pub(super) struct BucketRebuild<'a> {
     /// A block without rows, and the positions of the columns that the fold reads.
     pub(super) columns: &'a (Block, Vec<usize>),
     pub(super) over: Option<&'a Block>,
-    /// Archived rows in the same buckets of five minutes.
+    /// Archived rows in the buckets of five minutes that contain new rows.
     pub(super) beneath: Option<&'a Block>,
 }
 
@@ -54,15 +54,15 @@ pub(super) struct BucketRebuild<'a> {
 pub(super) struct Found {
     /// Buckets of five minutes of each span.
     pub(super) folded: Vec<Vec<Bucket>>,
-    /// Sorted timestamps of the new rows that chunks already contain.
+    /// Sorted timestamps of the new rows for which chunks already have rows.
     pub(super) held: Vec<Timestamp>,
 }
 
-/// Revision and layout of a dataset. They change whenever its rows or chunks do.
+/// Revision and `layout` of a dataset. Any change of its rows or chunks changes one of them.
 type Version = (u64, i64);
 
 impl BucketRebuild<'_> {
-    /// Folds `spans`, which are sorted and disjoint.
+    /// Computes the buckets of `spans`, which are sorted and disjoint.
     pub(super) fn spans(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
         let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
@@ -84,8 +84,8 @@ impl BucketRebuild<'_> {
         Ok(found)
     }
 
-    /// Returns the buckets of five minutes of the rows of a span. Adds the timestamps of new rows that
-    /// chunks already contain to `held`.
+    /// Computes the buckets of five minutes of a span. Adds the timestamps of new rows for which chunks
+    /// already have rows to `held`.
     pub(super) fn fold(
         self,
         connection: &Connection,
@@ -123,8 +123,8 @@ impl BucketRebuild<'_> {
     }
 }
 
-/// Reads `n_parts` parts of a dataset on several threads. Each thread reads the next unread part until
-/// none is left. Returns the parts in order.
+/// Reads `n_parts` parts of a dataset on several threads. Each thread repeatedly takes the next part
+/// that no thread has taken. Returns the parts in order.
 pub(super) fn shared<T: Send>(
     connection: &Connection,
     dataset: DatasetId,
@@ -150,8 +150,8 @@ pub(super) fn shared<T: Send>(
                 })
                 .collect();
             let (own, failed) = rest(connection, &next, n_parts, &read);
-            // Parts that a helper thread failed to read, for any reason, are read in the transaction
-            // below.
+            // If a helper thread failed for any reason, its parts are read below, within the
+            // transaction.
             let helped = helpers.into_iter().filter_map(|helper| helper.join().ok()?.ok()?);
             for (part_idx, part) in own.into_iter().chain(helped.flat_map(|(parts, _)| parts)) {
                 if let Some(place) = taken.get_mut(part_idx) {
@@ -168,10 +168,10 @@ pub(super) fn shared<T: Send>(
     taken.into_iter().enumerate().map(fill).collect()
 }
 
-/// Parts that a thread has read, with their indices, and the error that stopped it.
+/// Parts that a thread has read, with their indices, and the error at which it stopped, if any.
 type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
 
-/// Reads unread parts one after another until none is left.
+/// Reads parts that no thread has taken, one after another, until none is left.
 fn rest<T>(
     connection: &Connection,
     next: &AtomicUsize,
@@ -194,7 +194,8 @@ fn rest<T>(
     }
 }
 
-/// Reads from the last commit. Returns `None` if the dataset has changed since.
+/// Calls `read` on a snapshot of the last commit. Returns `None` if the dataset has changed since
+/// `expected`.
 fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,

@@ -1,7 +1,7 @@
-//! Reads rows committed after a certain row, in the order of their numbers.
+//! Reads rows committed after a certain row, in the order of their row numbers.
 //!
-//! Row numbers increase with all commits of a store. A row that replaces another gets a new number, so
-//! that a higher number means a later commit.
+//! Row numbers increase over all commits of a store. A row that replaces another row has a new number,
+//! so a higher number means a later commit.
 
 use std::collections::HashSet;
 
@@ -21,8 +21,8 @@ use crate::store::row_batch::lowest_rows;
 /// reader that is further behind should download the dataset.
 const CHUNKS_MAX: usize = 512;
 
-/// Returns the rows of a dataset with numbers above `after`, in ascending order and at most `limit`.
-/// Returns `None` if that number is unknown or too far back.
+/// Returns the rows of a dataset with row numbers above `after`, in ascending order and at most `limit`.
+/// Returns `None` if the number `after` is unknown or too far back.
 pub(super) fn read_since(
     connection: &Connection,
     dataset: DatasetId,
@@ -53,14 +53,14 @@ pub(super) fn read_since(
     Ok(Some(Since { rows: lowest_rows(&found.rows, limit), is_all, revision }))
 }
 
-/// Rows found so far. Only rows with the lowest numbers are needed.
+/// Rows found so far. Only the rows with the lowest row numbers are retained.
 struct Found {
     rows: Block,
     limit: usize,
 }
 
 impl Found {
-    /// Adds rows of the tail. Returns the timestamps at which they replace rows of chunks.
+    /// Adds rows of the tail. Returns the timestamps of all tail rows that replace a row of a chunk.
     fn add_tail(
         &mut self,
         connection: &Connection,
@@ -85,7 +85,7 @@ impl Found {
         for row_idx in (0..rows.len()).filter(|row_idx| is_wanted(*row_idx)) {
             self.rows.extend_from(rows, row_idx..row_idx + 1);
         }
-        // One additional row is remembered, which shows that there are more rows than the limit.
+        // Retains one row more than the limit, to find out if more rows follow.
         if self.rows.len() > 4 * self.limit + 1 {
             self.rows = lowest_rows(&self.rows, self.limit + 1);
         }

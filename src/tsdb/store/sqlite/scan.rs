@@ -1,5 +1,5 @@
-//! Reads chunks merged with the single rows that replace or complement their rows, in either order: raw
-//! rows with the tail, or buckets with single buckets.
+//! Reads chunks merged with single rows, which replace or complement the rows of chunks, in either
+//! order. Single rows are the tail for raw rows, and single buckets for buckets.
 
 use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
@@ -38,16 +38,16 @@ pub(super) fn batches(
     walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Ascending timestamps to look up, and an output for the timestamps that chunks contain.
+/// Sorted timestamps to look up, and the output for those of them that chunks contain.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
-/// Values of each row to read.
+/// Parts of each row that a scan reads.
 pub(super) struct Projection<'a> {
     /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// Positions of the columns to read; `None` for all.
+    /// Positions of the columns to read; `None` reads all columns.
     pub(super) columns: Option<&'a [usize]>,
-    /// Timestamps to look up in the chunks.
+    /// Timestamps to look up in the chunks that the scan reads.
     pub(super) sought: Option<Sought<'a>>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn blocks(
     walk_rows(connection, dataset, span, projection, out)
 }
 
-/// Reads rows of a span in order: at most `limit` after skipping `skip`, and not many more than
+/// Reads rows of a span in `order`: at most `limit` after the first `skip`, and not many more than
 /// [`PAGE_TEXT_BYTES_MAX`] bytes of text.
 pub(super) fn page(
     connection: &Connection,
@@ -108,8 +108,8 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Reads a page like [`page`] and counts the rows of the span. `chunk_index` must have all chunks that
-/// overlap the span.
+/// Reads a page like [`page`] and counts all rows of the span. `chunk_index` must contain all chunks
+/// that overlap the span.
 pub(super) fn counted_page(
     connection: &Connection,
     dataset: DatasetId,
@@ -132,8 +132,8 @@ pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> 
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
 }
 
-/// Returns a block without rows for the dataset. Rows of a deleted dataset remain for a while, but
-/// cannot be decoded, since its columns are gone.
+/// Returns a block without rows that has the columns of the dataset. Fails for a deleted dataset: its
+/// remaining rows cannot be decoded, since its columns are gone.
 pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block> {
     let dtypes = catalog::dtypes(connection, dataset)?;
     if dtypes.is_empty() {
@@ -142,19 +142,20 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
     Ok(Block::new(&dtypes))
 }
 
-/// Destination of rows. Skips the first rows and accepts a limited number after them.
+/// Destination of a scan. Skips the first rows, then passes a limited number of rows to a visitor.
 pub(super) struct ScanOutput<'a> {
     pub(super) order: Order,
     pub(super) skip: usize,
     /// Number of rows that are still accepted.
     pub(super) left: usize,
-    /// Era for the ids of chunks, if batches should have ids.
+    /// Era for the ids of chunks; `None` for batches without ids.
     pub(super) era: Option<i64>,
     pub(super) visit: VisitBatch<'a>,
 }
 
 impl ScanOutput<'_> {
-    /// Returns the range of rows to be passed on among the next `n` rows, which are in ascending order.
+    /// Returns the range of those rows among the next `n`, in ascending order, that are neither skipped
+    /// nor beyond the limit.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
         let take = self.left.min(n - skip);
@@ -164,15 +165,16 @@ impl ScanOutput<'_> {
         }
     }
 
-    /// Counts `n` rows, of which `taken` were passed on. Returns false if no more rows are accepted.
+    /// Counts `n` rows, of which `taken` were passed to the visitor. Returns false if the limit is
+    /// reached.
     fn passed(&mut self, n: usize, taken: usize) -> bool {
         self.skip -= self.skip.min(n);
         self.left -= taken;
         self.left > 0
     }
 
-    /// Passes on a block of rows, all of which are wanted and in ascending order. Returns false if no
-    /// more rows are accepted.
+    /// Passes a block of rows in ascending order to the visitor, without skipping any. Returns false if
+    /// the visitor stops the scan.
     fn emit(&mut self, mut block: Block) -> Result<bool> {
         if block.is_empty() {
             return Ok(true);
@@ -183,8 +185,8 @@ impl ScanOutput<'_> {
         Ok((self.visit)(RowBatch::of_rows(Rows::Raw(block)))?.is_continue())
     }
 
-    /// Passes on the wanted rows of a block, which is in ascending order. Returns false if no more rows
-    /// are accepted.
+    /// Passes those rows of a block in ascending order to the visitor that are neither skipped nor
+    /// beyond the limit. Returns false if the scan is over.
     fn emit_wanted(&mut self, block: Block) -> Result<bool> {
         let n = block.len();
         let wanted = self.wanted(n);
@@ -198,7 +200,7 @@ impl ScanOutput<'_> {
 pub(super) trait SingleRow: Sized {
     fn time(&self) -> Timestamp;
 
-    /// Returns true if a chunk has a row at the same timestamp, or `None` if that is unknown.
+    /// Returns true if a chunk has a row at the same timestamp, or `None` if this is unknown.
     fn replaces(&self) -> Option<bool>;
 
     /// Converts rows to a block with the columns of `empty`.
@@ -259,7 +261,7 @@ fn walk_rows(
 }
 
 /// Passes the rows of a span to `out`. `singles` are the rows that are not in chunks, in the order of
-/// `out`. They replace rows of chunks at the same timestamps.
+/// `out`. A single row replaces the row of a chunk at the same timestamp.
 pub(super) fn walk<S: SingleRow>(
     connection: &Connection,
     series: SeriesId,
@@ -285,8 +287,7 @@ pub(super) fn walk<S: SingleRow>(
 }
 
 impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
-    /// Passes on a chunk and the single rows before and within it. Returns false if no more rows are
-    /// accepted.
+    /// Passes on a chunk, with the single rows before and within it. Returns false if the scan is over.
     fn chunk(&mut self, chunk: Chunk) -> Result<bool> {
         let Span { first, last } = chunk.span;
         let order = self.out.order;
@@ -321,8 +322,9 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         self.out.emit_wanted(under.merge(&over))
     }
 
-    /// Reads the rows of a chunk that are in the span: all of them, or only the wanted rows. Returns the
-    /// rows, and the number of all rows of the chunk in the span.
+    /// Reads the rows of a chunk within the span. If `is_wanted_only`, reads only rows that are neither
+    /// skipped nor beyond the limit. Returns the rows, and the number of all rows of the chunk within
+    /// the span.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, series, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;
@@ -347,8 +349,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         })
     }
 
-    /// Passes on a complete chunk that no single rows overlap. Returns false if no more rows are
-    /// accepted.
+    /// Passes on a complete chunk that no single rows overlap. Returns false if the visitor stops the
+    /// scan.
     fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
         let (connection, series, empty) = (self.connection, self.series, &self.projection.empty);
@@ -358,8 +360,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Passes on the next single rows while `is_wanted` accepts them. Returns false if no more rows are
-    /// accepted.
+    /// Passes on the next single rows up to the first one that `is_wanted` rejects. Returns false if the
+    /// scan is over.
     fn singles_while(&mut self, is_wanted: impl Fn(&S) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
@@ -379,7 +381,7 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         }
     }
 
-    /// Returns rows, which are in the order of the walk, as a block in ascending order.
+    /// Converts rows, which are in the order of the scan, to a block in ascending order.
     fn block_of(&self, rows: &[S]) -> Result<Block> {
         let mut block = S::to_block(rows, self.series.dataset, &self.projection.empty)?;
         if self.out.order == Order::Descending {

@@ -1,8 +1,8 @@
 //! Finds the datasets that are visible to a key and match a filter.
 //!
-//! The datasets that are visible to a key and the datasets with a metadata field are sets (see
-//! [`postings`]). Text is looked up in three indexes: sorted names for a prefix, runs of three letters,
-//! and single letters and pairs for texts that are too short for runs.
+//! The datasets that are visible to a key, and the datasets with a metadata field, are sets (see
+//! [`postings`]). A text is looked up in three indexes: sorted names for a prefix, runs of three
+//! letters, and single letters and pairs for words that are too short for runs.
 
 use db::statement::Statements as _;
 use model::dataset::Dataset;
@@ -16,21 +16,22 @@ use super::{Result, catalog};
 use crate::catalog::{Filter, Listed};
 
 /// Maximum number of matches of a text that are counted beyond the page. If half of a million datasets
-/// have a word, counting them would take a fifth of a second.
+/// contained a word, counting them all would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// Maximum number of visible datasets that are searched one by one instead of with an index. An
-/// index may have a million matches that the key cannot see.
+/// Maximum number of visible datasets that are searched one by one. For more, an index is used, although
+/// a million of its matches can be invisible to the key.
 const SEARCHED_MAX: u64 = 1000;
 
-/// Maximum number of datasets from which texts are read to check for words that no index can find.
-/// Reading them takes about 0.1 s.
+/// Maximum number of datasets from which texts are read to look for words that no index can find.
+/// Reading this many takes about 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
-/// Minimum number of letters of a word that is looked up in runs.
+/// Minimum number of letters of a word that can be looked up in the index of runs.
 const RUN_CHARS: usize = 3;
 
-/// Returns the datasets that are visible to `key` and match, by id or by relevance.
+/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts them by
+/// relevance, others by id.
 pub(super) fn list(
     connection: &Connection,
     key: KeyId,
@@ -73,7 +74,7 @@ fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
     postings::any_of(connection, &terms)
 }
 
-/// A page of the matches.
+/// Page of the matching datasets, by their ids.
 struct Found {
     count: Option<u64>,
     is_last: bool,
@@ -94,16 +95,16 @@ impl Found {
 enum Rank {
     /// The name equals the text or begins with it. Sorted by name.
     Prefix,
-    /// The name has every word. Sorted by id.
+    /// The name contains every word. Sorted by id.
     Name,
-    /// The description has every word. Sorted by id.
+    /// The description contains every word. Sorted by id.
     Description,
-    /// The name has some of the words and the description the others. Sorted by id.
+    /// Name and description together contain every word. Sorted by id.
     Across,
 }
 
-/// Ranks a dataset by the words of `text` in its name and description, all of them in lower case.
-/// Returns `None` if a word is in neither.
+/// Ranks a dataset by the words of `text` in its name and description. All arguments are in lower case.
+/// Returns `None` if a word is in neither of both.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
@@ -119,7 +120,7 @@ fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     }
 }
 
-/// Searches all visible datasets.
+/// Searches the texts of all visible datasets one by one.
 fn search_all(
     connection: &Connection,
     seen: &RoaringBitmap,
@@ -142,7 +143,7 @@ fn search_all(
     Ok(Found { count, is_last, page })
 }
 
-/// Looks up a text in the indexes. The best matches come first.
+/// Searches with the indexes. The best matches come first.
 fn look_up(
     connection: &Connection,
     seen: &RoaringBitmap,
@@ -163,8 +164,8 @@ fn look_up(
     let with_prefix = "SELECT id FROM datasets WHERE folded >= ?1 AND folded < ?1 || char(1114111)
          ORDER BY folded, id";
     let words: Vec<&str> = text.split_whitespace().collect();
-    // If there are long words, the indexes find these, and the short words are searched in the texts
-    // found.
+    // If some words are long, only these are looked up in an index. The short words are then searched in
+    // the texts of the matches.
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
@@ -180,7 +181,7 @@ fn look_up(
     let checked = |rank| (has_short && kind == "runs").then_some((text, rank));
     let all = phrases.join(" AND ");
     let mut is_whole = walk.take_all(connection, with_prefix, text, None)?;
-    // An index reads a text up to its first zero character.
+    // An index ignores everything after a NUL character in the text, so such a text cannot be looked up.
     if is_whole && !words.is_empty() && !text.contains('\0') {
         is_whole = walk.take_all(connection, &within("name"), &all, checked(Rank::Name))?
             && walk.take_all(
@@ -199,7 +200,7 @@ fn look_up(
     Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
 }
 
-/// Ranks the texts of a dataset like [`rank`] and returns the lowercase name.
+/// Reads the texts of a dataset and returns its rank for `text`, with its lowercase name. See [`rank`].
 fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank, String)>> {
     let sql = "SELECT folded, description FROM datasets WHERE id = ?1";
     let texts: Option<(String, String)> =
@@ -209,8 +210,8 @@ fn rank_of(connection: &Connection, id: u32, text: &str) -> Result<Option<(Rank,
     }))
 }
 
-/// A walk through the matches of several indexes. A dataset counts once, in the first index that finds
-/// it.
+/// Matches from several indexes, collected in the order of these indexes. A dataset counts only in the
+/// first index that finds it.
 struct Walk<'a> {
     seen: &'a RoaringBitmap,
     taken: RoaringBitmap,
@@ -223,9 +224,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the results of a statement for `text`. Returns false once there are too many results. If
-    /// `checked` has words and a rank, only adds datasets that match the words at least as well as that
-    /// rank.
+    /// Adds the matches of the statement `sql` with the parameter `text`. Returns false once there are
+    /// too many matches. `checked` are words and a rank. If given, only adds datasets that contain the
+    /// words with at least that rank.
     fn take_all(
         &mut self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! The tables of the dataset store and the number of their format.
+//! Tables of the embedded dataset store, and the number of their format.
 
 use std::iter::Peekable;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row};
 
 use super::Result;
 
-/// Renames the columns of the archive to the names that they have in PostgreSQL.
+/// Renames columns of the tables of the archive to the names that they have in PostgreSQL.
 const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
      ALTER TABLE archived RENAME COLUMN bytes TO n_bytes;
      ALTER TABLE archived RENAME COLUMN first TO first_ts;
@@ -17,62 +17,64 @@ const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
      ALTER TABLE archived_cuts RENAME COLUMN first TO first_ts;
      ALTER TABLE archived_cuts RENAME COLUMN last TO last_ts;";
 
-/// The tables. Their version changes with each change of the tables or of the bytes of chunks.
+/// The tables and the number of their format, which increases with each change of the tables or of the
+/// encoding of chunks.
 ///
-/// Timestamps are microseconds since 1970. A key is a number of the accounts file.
+/// Timestamps are microseconds since 1970. A key is its number in the accounts file.
 ///
 /// - `datasets`: the catalog. `owner` is a key, or null for the service itself. A name is unique per
 ///   owner. `folded` is the name in lower case.
 /// - `metadata`: one row for each field of a dataset. The index finds the datasets with a retention
 ///   limit.
-/// - `columns`: `ordinal` is the place of a column in the dataset, from 0 without gaps. The name of
-///   a deleted column starts with a tab, which no other name contains.
-/// - `tags`, `dataset_tags`, `key_tags`: a key sees the datasets that share a tag with it. The `owner`
-///   of a tag is the key that attaches it to datasets and gives it to others. A name is unique per
-///   owner.
+/// - `columns`: `ordinal` is the position of a column in the dataset, from 0 without gaps. The name of a
+///   deleted column starts with a tab, which no other name contains.
+/// - `tags`, `dataset_tags`, `key_tags`: a key can read the datasets with which it shares a tag. The
+///   `owner` of a tag is the key that attaches it to datasets and gives it to others. A name is unique
+///   per owner.
 /// - `terms`, `postings`: sets of datasets that share an owner, a tag or a metadata field (see
 ///   `postings.rs`).
 /// - `name_runs`, `description_runs`: runs of three letters of lowercase names and descriptions.
-///   `name_grams`, `description_grams`: the letters and pairs of letters in them, as hexadecimal digits.
-///   The text itself is not in these tables.
-/// - `progress`: the writer's state of a dataset. `revision` counts its commits. `newest` is its latest
-///   row and `kept_from` the timestamp before which rows were pruned. `n_fresh` and `n_late` are upper
-///   bounds of the number of rows of `tail` after and before the end of the last chunk. A trigger
-///   changes `layout` whenever a chunk is removed. While it stays the same, new chunks come after all
-///   others. `archived_until` is the end of the last month that was ever archived, `newest_archived` the
-///   latest archived row, and `removed` the revision of the last commit that removed rows.
-/// - `counters`: `row` is the last allocated row number. `era` is a random number, which changes
-///   when the store is restored from a backup.
-/// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, or the
-///   same as in `buckets`. The spans of the chunks of a series do not overlap. `packed` is 1 if the
-///   columns are packed into as few bits as possible, 2 if they are damaged and cannot be, and 3 for new
-///   buckets. Several chunks of new buckets become one packed chunk. `times` precedes `body` so that it
-///   can be read alone. `last_row` is the highest row number in the chunk, 0 for buckets. Chunk ids are
-///   never reused.
-/// - `tail`: single rows, which replace the row of a chunk at the same timestamp. `replaces` is 1
-///   if there is one.
-/// - `buckets`: `resolution` is the length of a bucket in seconds. They replace the buckets of
-///   `chunks` at the same timestamps.
-/// - `batches`: appends that their writer, a key, called `batch`, with the response. `n` counts the
-///   batches of the writer, to find the oldest. `digest` is the digest of the request. A batch of a
-///   deleted dataset is ignored.
+///   `name_grams`, `description_grams`: single letters and pairs of letters of the same texts, as
+///   hexadecimal digits. These tables are indexes and do not contain the texts themselves.
+/// - `progress`: the writer's state of a dataset. `revision` is the number of its commits, `newest` the
+///   timestamp of its latest row, and `kept_from` the timestamp before which rows were pruned. `n_fresh`
+///   and `n_late` are upper bounds of the number of rows of `tail` after and before the end of the last
+///   chunk. A trigger changes `layout` whenever a chunk is removed. As long as `layout` is unchanged,
+///   new chunks come after all others. `archived_until` is the end of the last month that was ever
+///   archived, `newest_archived` the timestamp of the latest archived row, and `removed` the revision of
+///   the last commit that removed rows.
+/// - `counters`: `row` is the last allocated row number. `era` is a random number, which a restored
+///   backup replaces.
+/// - `chunks`: about 1024 rows each, as `codec` encodes them. `resolution` is 0 for raw rows, otherwise
+///   the length of a bucket in seconds. The spans of the chunks of a series do not overlap. `packed` is
+///   1 if the columns are packed into as few bits as possible, 2 if they are damaged and cannot be
+///   packed, and 3 for new buckets. Several chunks of new buckets become one packed chunk. The column
+///   `times` precedes `body`, so that it can be read without the body. `last_row` is the highest row
+///   number in the chunk, 0 for buckets. Chunk ids are never reused.
+/// - `tail`: single rows. A single row replaces the row of a chunk at the same timestamp. `replaces` is
+///   1 if a chunk has such a row.
+/// - `buckets`: `resolution` is the length of a bucket in seconds. A record replaces the bucket of a
+///   chunk with the same start.
+/// - `batches`: appends that a writer, which is a key, named `batch`, with the response. `n` counts the
+///   batches of the writer, by which the oldest are found. `digest` is the digest of the request. A
+///   batch of a deleted dataset is ignored.
 /// - `archived`: files of the archive, each with the rows of the month that begins at `month`.
 ///   `archived_cuts` are the spans that were deleted since the file of the month was written (see
 ///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the file in effect, and
-///   2 for a file that is to be deleted, since the time `changed`. `archive_lease` names the process
-///   that writes them.
+///   2 for a file that is to be deleted. `changed` is the time of the last change of `state`.
+///   `archive_lease` names the process that writes files.
 /// - `doomed`: deleted datasets of which some `chunks`, `tail` or `buckets` are still to be
 ///   removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
     version: 11,
     steps: &[TO_11],
-    // `auto_vacuum` can only be set while the file is empty. The write-ahead log is moved into the file
-    // after 4000 pages, which is rare enough for bulk loads and keeps the log below 40 MB.
+    // `auto_vacuum` can only be set while the file is empty. The write-ahead log is copied to the file
+    // after 4000 pages, which is rare enough for bulk loads and limits the log to 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // Longer than a backup locks the file.
+    // A backup locks the file for a shorter time.
     open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
@@ -275,7 +277,7 @@ pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
     checked_id(row.get(0)?)
 }
 
-/// Converts a stored dataset id.
+/// Converts a dataset id that was read from a table.
 pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }

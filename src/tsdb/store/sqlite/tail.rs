@@ -1,4 +1,4 @@
-//! The tail: single rows, which replace rows of chunks at the same timestamps.
+//! The tail: single rows. A row of the tail replaces the row of a chunk at the same timestamp.
 
 use db::statement::Statements as _;
 use model::block::Block;
@@ -30,7 +30,7 @@ impl TailRow {
     }
 }
 
-/// Prepares the statement of [`open`].
+/// Prepares the statement for [`open`].
 pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
     let sql = format!(
         "SELECT t, replaces, body FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t {}",
@@ -39,7 +39,7 @@ pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedS
     Ok(connection.prepare_cached(&sql)?)
 }
 
-/// Reads the tail with its [`statement`].
+/// Reads the rows of a span from the tail, with the prepared [`statement`].
 pub(super) fn open<'s>(
     statement: &'s mut CachedStatement<'_>,
     dataset: DatasetId,
@@ -51,7 +51,7 @@ pub(super) fn open<'s>(
     })?)
 }
 
-/// Returns the timestamp of the first row of the tail that is not before `from`.
+/// Returns the timestamp of the first tail row at `from` or later.
 pub(super) fn first_from(
     connection: &Connection,
     dataset: DatasetId,
@@ -63,7 +63,7 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has the timestamps at which chunks already have rows. They are looked up if it is `None`.
+/// has those of their timestamps for which chunks already have rows. `None` looks them up.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -118,14 +118,15 @@ pub(super) fn remove(connection: &Connection, dataset: DatasetId, span: Span) ->
     Ok(())
 }
 
-/// Returns the number of rows of a span that are only in the tail.
+/// Returns the number of tail rows of a span that do not replace a row of a chunk.
 pub(super) fn count_new(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let sql = "SELECT count(*) FROM tail
          WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0";
     Ok(connection.value(sql, bounds(dataset, span))?)
 }
 
-/// Returns the timestamps of the rows of a span that are only in the tail, in ascending order.
+/// Returns the timestamps of the tail rows of a span that do not replace a row of a chunk, in ascending
+/// order.
 pub(super) fn new_timestamps(
     connection: &Connection,
     dataset: DatasetId,
@@ -137,7 +138,7 @@ pub(super) fn new_timestamps(
     Ok(connection.all(sql, bounds(dataset, span), time)?)
 }
 
-/// Returns the number of rows of a span in the tail.
+/// Returns the number of tail rows of a span.
 pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<usize> {
     let sql = "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
     Ok(connection.value(sql, bounds(dataset, span))?)

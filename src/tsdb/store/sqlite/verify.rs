@@ -1,4 +1,4 @@
-//! Verifies a store: reads every chunk and folds every bucket again.
+//! Verifies a store: reads every chunk and computes every bucket again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,8 +26,8 @@ use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Number of days of buckets that are compared at a time. A chunk of rows that spans more days is
-/// compared as a whole.
+/// Number of days of buckets that are compared at a time. If a chunk of rows spans more days, all of its
+/// days are compared at a time.
 const WINDOW_DAYS: u64 = 8;
 
 /// Maximum number of faults that SQLite reports for its file.
@@ -153,9 +153,9 @@ impl Verifier<'_> {
         (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
     }
 
-    /// Compares all buckets with the rows or buckets that they are folded from. Compares some days at a
-    /// time, or a whole chunk of rows if it spans more days, so that the cost depends on the number of
-    /// rows and not on the time that they span.
+    /// Compares all stored buckets with buckets computed from rows or shorter buckets. Compares some
+    /// days at a time, but never less than a chunk of rows, so that sparse rows of many years do not
+    /// take longer.
     fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
         let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
@@ -164,7 +164,7 @@ impl Verifier<'_> {
             let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
             match self.window(rebuild, window, kept_from) {
-                // The damaged chunk was already reported.
+                // The damaged chunk was already reported when its series was read.
                 Err(StoreError::Damaged { .. }) => {}
                 compared => compared?,
             }
@@ -183,7 +183,7 @@ impl Verifier<'_> {
         Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
     }
 
-    /// Returns the next timestamp with a row or a bucket.
+    /// Returns the next timestamp at which a row or a bucket is stored.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
         let Span { last, .. } = Span::ALL;
         let mut next: Option<Timestamp> = None;
@@ -218,7 +218,8 @@ impl Verifier<'_> {
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
             };
-            // Pruned and archived rows are not in the store, so their buckets cannot be compared.
+            // Buckets of five minutes with pruned or archived rows are skipped, since not all of their
+            // rows are stored.
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
                     || (kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
@@ -266,7 +267,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Describes the fault of the rows of a chunk, if any. `last_end` is the end of the preceding chunk.
+/// Describes the fault of a chunk, if any. `last_end` is the end of the preceding chunk.
 fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<String> {
     let ends = rows.times.first().copied().zip(rows.times.last().copied());
     if ends != Some((chunk.span.first, chunk.span.last)) || rows.len() != chunk.n {
@@ -279,7 +280,7 @@ fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<S
     (!is_after).then(|| "it overlaps the previous chunk".to_owned())
 }
 
-/// Returns true if both buckets have the same bits. A sum that is NaN is stored as 0.
+/// Returns true if both buckets have the same bits once they are stored, as which NaN and -0 become 0.
 fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
     let bits = |bucket: Bucket| {
         let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
