@@ -104,7 +104,7 @@ enum Rank {
 }
 
 /// Ranks a dataset by the words of `text` in its name and description. All arguments are in lower case.
-/// Returns `None` if a word is in neither of both.
+/// Returns `None` if a word is in neither of them.
 fn rank(text: &str, name: &str, description: &str) -> Option<Rank> {
     let mut words = text.split_whitespace();
     if name.starts_with(text) {
