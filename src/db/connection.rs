@@ -1,4 +1,4 @@
-//! Opens files and creates or upgrades their tables.
+//! Opens SQLite files, and creates or upgrades their tables.
 
 use std::io;
 use std::path::Path;
@@ -16,22 +16,22 @@ use crate::format;
 /// Maximum time to wait while another process finishes its write, which usually takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// Value of [`Schema::open_wait`] for a file that is opened with [`retry_while_busy`].
+/// Value of [`Schema::open_wait`] for files that are opened with [`retry_while_busy`].
 pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
-/// Maximum number of attempts to open a file while another process sets it up. They take some seconds,
-/// far longer than needed.
+/// Maximum number of attempts to open a file while another process sets it up. Together they take some
+/// seconds, far longer than the setup.
 const OPEN_TRIES: u32 = 50;
 
 /// Pause between two attempts to open a file.
 const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
-/// Capacity of a connection's cache of prepared statements. It exceeds the number of statements of any
+/// Capacity of a connection's cache of prepared statements, larger than the number of statements of any
 /// store.
 const STATEMENTS_MAX: usize = 128;
 
-/// Statements that use a megabyte of the disk and free it again, each in its own transaction. They test
-/// if there is space. A small write is no test, since it often fits even if another write has found no
+/// Statements that test for disk space: they write a megabyte and free it again, each in its own
+/// transaction. A smaller write is no proof, since it often succeeds where another write has found no
 /// space.
 pub const TRY_SPACE: [&str; 2] = [
     "DROP TABLE IF EXISTS space_trial;
@@ -46,11 +46,11 @@ pub struct Schema {
     pub name: &'static str,
     /// Number of the format of the tables, stored in SQLite's `user_version`.
     pub version: i64,
-    /// Upgrades from older formats, in order. The last one results in [`Self::version`].
+    /// Upgrades from older formats, in order. The last upgrade results in [`Self::version`].
     pub steps: &'static [&'static str],
     /// Statements that create the tables in an empty file.
     pub tables: &'static str,
-    /// Pragmas of connections that write, in addition to the pragmas of every connection.
+    /// Pragmas of writing connections, in addition to the settings of every connection.
     pub pragmas: &'static str,
     /// Maximum time to wait while another process sets up or recovers the file.
     pub open_wait: Duration,
@@ -91,7 +91,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns true if another process had locked the file, so that a retry may succeed.
+    /// Returns true if another process had locked the file, so that a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. } if source.is_busy())
@@ -100,11 +100,12 @@ impl OpenError {
 
 impl Schema {
     /// Opens the file at `path` for writing. Creates the file, its directory and its tables if they are
-    /// missing, accessible to their owner only. Commits are durable. Blocks.
+    /// missing. Only the owner can access a created file or directory. Commits of the connection are
+    /// durable. Blocks.
     ///
     /// # Errors
     /// [`OpenError`] if the file cannot be opened, or has another format. If the error [is
-    /// busy](OpenError::is_busy), another process may be setting up the file: see [`retry_while_busy`].
+    /// busy](OpenError::is_busy), another process can be setting up the file: see [`retry_while_busy`].
     pub fn open(&self, path: &Path) -> Result<Connection, OpenError> {
         let create = |source| OpenError::Create { name: self.name, source };
         if let Some(folder) = path.parent() {
@@ -125,7 +126,7 @@ impl Schema {
     /// Opens an existing file at `path` for reading.
     ///
     /// # Errors
-    /// [`OpenError::Database`] if it cannot be opened.
+    /// [`OpenError::Database`] if the file cannot be opened.
     pub fn open_read_only(&self, path: &Path) -> Result<Connection, OpenError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
@@ -137,11 +138,11 @@ impl Schema {
     }
 
     /// Creates the tables in an empty file, or upgrades tables of an older format, in one transaction.
-    /// Logs an upgrade. Does not write to a file if its tables are current.
+    /// Logs an upgrade. Writes nothing if the tables are current.
     ///
     /// # Errors
-    /// [`OpenError`] if this fails, or if the format of the file cannot be upgraded. The file is then
-    /// unchanged.
+    /// [`OpenError`] if the database fails, or if the format of the file cannot be upgraded. The file
+    /// remains unchanged.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         let Self { name, version: known, steps, tables, .. } = *self;
@@ -150,8 +151,8 @@ impl Schema {
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // The version is read again, since another process may have created or upgraded the tables in
-        // the meantime.
+        // Reads the version again within the transaction, since another process can have created or
+        // upgraded the tables meanwhile.
         let found = read_version(&write).map_err(failed)?;
         if found == 0 {
             write.execute_batch(tables).map_err(failed)?;
@@ -169,11 +170,11 @@ impl Schema {
         Ok(())
     }
 
-    /// Checks that the file has the format of this schema. If it is called in a transaction that writes,
-    /// it detects that another process has upgraded the file.
+    /// Checks that the file has the format of this schema. Within a writing transaction, this detects an
+    /// upgrade by another process.
     ///
     /// # Errors
-    /// [`OpenError::Version`] if it has another format.
+    /// [`OpenError::Version`] if the file has another format.
     pub fn check_version(&self, connection: &Connection) -> Result<(), OpenError> {
         let found = read_version(connection).map_err(|error| self.failed(&error))?;
         let Self { name, version: known, .. } = *self;
@@ -185,7 +186,7 @@ impl Schema {
     }
 }
 
-/// Repeats `open` for some seconds while it fails because another process has locked the file.
+/// Calls `open` again and again for some seconds, as long as another process has locked the file.
 /// Cancel-safe if `open` is.
 ///
 /// # Errors
@@ -206,11 +207,11 @@ where
     open().await
 }
 
-/// Applies the settings of every connection.
+/// Applies the settings that every connection has.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise query plans may depend on the bound values, and cached statements would be prepared
-    // again.
+    // Without this setting, query plans can depend on bound values, so that cached statements are
+    // prepared again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
@@ -221,7 +222,8 @@ fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Preserves the write-ahead log when `connection` is closed. Needed if the file was replaced: the log
-/// at its path then belongs to the new file, and the last connection that closes would delete it.
+/// at the same path then belongs to the new file, but the last connection to the old file would delete
+/// it.
 pub fn keep_log_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         error!(%error, "failed to close a replaced database without a checkpoint");
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "test file cannot be opened");
     }
 
-    /// The schema after two changes: a new column is added, then filled with a value.
+    /// Schema after two changes: a new column is added, then filled with a value.
     const CHANGED: Schema = Schema {
         version: 5,
         steps: &["ALTER TABLE rows ADD COLUMN name TEXT", "UPDATE rows SET name = 'old'"],

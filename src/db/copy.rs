@@ -1,8 +1,8 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
-//! Both have the same tables, each with a primary key. All rows are copied in one transaction, in the
-//! order of their keys and from one snapshot of the source. A copy that is stopped has no effect.
-//! Finally, every row of the copy is compared with its source.
+//! Source and destination have the same tables, each with a primary key. All rows are copied in one
+//! transaction, in the order of their keys and from one snapshot of the source, so that a copy that is
+//! stopped has no effect. Finally, every row of the copy is compared with the source.
 
 mod engine;
 mod table;
@@ -24,16 +24,17 @@ use crate::postgres::schema::Schema as SharedSchema;
 /// Number of rows that are read and inserted at a time. A row can have up to a megabyte.
 const PAGE_ROWS: usize = 64;
 
-/// The tables of a store, for both engines.
+/// Tables of a store, as a schema for each engine.
 #[derive(Debug, Clone, Copy)]
 pub struct CopiedTables {
     /// Schema of a file with these tables.
     pub file: Schema,
-    /// Schema of a database with the same tables. It can have other tables, which are not copied.
+    /// Schema of a database with the same tables. Additional tables of the database are not copied.
     pub database: SharedSchema,
     /// Statements that are run in a database after its rows were copied.
     pub finish: &'static str,
-    /// True if a service locks `FILE.lock` while it has a file open, so that open files can be detected.
+    /// True if services lock the file `FILE.lock` while they have `FILE` open. A copy then detects files
+    /// in use.
     pub is_locked: bool,
 }
 
@@ -54,7 +55,7 @@ pub enum CopyProgress<'a> {
     Rows {
         /// Name of the table.
         table: &'a str,
-        /// Number of rows of the table inserted so far.
+        /// Number of rows of the table that were inserted so far.
         n_rows: u64,
     },
     /// All rows of a table are copied and equal to their source.
@@ -82,7 +83,7 @@ pub enum CopyError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The destination has rows that differ from the rows of the source. They were not changed.
+    /// The destination already has rows, which differ from the rows of the source. It remains unchanged.
     #[error(
         "destination is not empty, and its table {table} differs from the source; copy to an empty store"
     )]
@@ -90,8 +91,8 @@ pub enum CopyError {
         /// Name of the table.
         table: String,
     },
-    /// The copy differs from the source, since another program wrote to the destination during the
-    /// copy.
+    /// The destination differs from the source after the copy, so another program must have written to
+    /// it meanwhile.
     #[error(
         "table {table} of the destination differs from the source, so another program wrote to it; stop the services of the destination, empty its store and copy again"
     )]
@@ -104,13 +105,13 @@ pub enum CopyError {
     Stopped,
 }
 
-/// Function that receives the progress. Its result decides whether the copy continues.
+/// Receives progress and returns whether to continue.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(CopyProgress<'_>) -> ControlFlow<()> + Send);
 
-/// Copies all rows of `tables` to an empty store. If the destination already has rows, compares them
-/// with the source instead. Returns the number of rows.
+/// Copies all rows of `tables` to an empty store. If the destination already has rows, only compares
+/// them with the source. Returns the number of rows.
 ///
-/// Blocks while files are read and written. Must be called in a tokio runtime.
+/// Blocks while a file is read or written. Must be called in a tokio runtime.
 ///
 /// # Errors
 /// [`CopyError`].
@@ -152,7 +153,7 @@ pub async fn copy(
     Ok(n_rows)
 }
 
-/// Locks a file, so that no service can open it during the copy.
+/// Locks a file if services lock it, so that no service can open the file during the copy.
 fn lock_file(
     tables: &CopiedTables,
     place: &CopyPlace,
@@ -230,7 +231,7 @@ fn report(on_progress: OnProgress<'_>, progress: CopyProgress<'_>) -> Result<(),
     if on_progress(progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
 }
 
-/// Returns true if two rows have the same values. NaN counts as equal to itself.
+/// Returns true if two rows have the same values. Unlike `==`, considers NaN equal to itself.
 fn is_same(a: &[Value], b: &[Value]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|values| match values {

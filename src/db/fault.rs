@@ -1,4 +1,4 @@
-//! Classifies SQLite's errors and describes each in a sentence for human readers.
+//! Classifies errors of SQLite, and describes each in a sentence.
 
 use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
 use rusqlite::{Error, ErrorCode};
@@ -7,8 +7,8 @@ use rusqlite::{Error, ErrorCode};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DatabaseFault {
-    /// `None` if the error did not come from SQLite itself, for example if a value had an unexpected
-    /// type.
+    /// Code of the error. `None` if the error did not come from SQLite itself, but for example from a
+    /// value of an unexpected type.
     code: Option<ffi::Error>,
     text: String,
 }
@@ -42,8 +42,8 @@ impl From<Error> for DatabaseFault {
 impl DatabaseFault {
     /// Returns true if a write failed for lack of space.
     ///
-    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but an exceeded quota (`EDQUOT`) or limit of the file
-    /// size (`EFBIG`) as a failed write. If the disk is broken, a sync fails instead.
+    /// SQLite reports `ENOSPC` as `SQLITE_FULL`, but an exceeded quota (`EDQUOT`) or file size limit
+    /// (`EFBIG`) as `SQLITE_IOERR_WRITE`. The latter is no sign of a broken disk, on which a sync fails.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind() == Some(ErrorCode::DiskFull)
@@ -52,7 +52,7 @@ impl DatabaseFault {
             })
     }
 
-    /// Returns true if another process had locked the file, so that a retry may succeed.
+    /// Returns true if another process had locked the file, so that a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.kind() == Some(ErrorCode::DatabaseBusy)

@@ -1,7 +1,7 @@
 //! Detects that the files of an open database were deleted or replaced.
 //!
-//! A deleted file stays open and accepts writes, which are lost. SQLite does not notice this, so the
-//! files must be checked before a write is acknowledged.
+//! A process can still write to a deleted file that it has open, but these writes are lost. SQLite does
+//! not notice this, so the files must be checked before a write is acknowledged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ const LOG: &str = "-wal";
 /// Suffix of the index of the log. SQLite can rebuild it.
 const LOG_INDEX: &str = "-shm";
 
-/// Suffix of a log that was moved away. SQLite would apply a log to any file with the matching name, and
-/// thereby ruin a file to which the log does not belong.
+/// Suffix of a log that was moved away from a new main file, to which it does not belong. SQLite would
+/// apply any log with the matching name, and thereby ruin the main file.
 const LOG_ASIDE: &str = "-wal.replaced";
 
 /// Files of an open database: the main file and its log.
 #[derive(Debug)]
 pub struct DatabaseFiles {
     main: OpenFile,
-    /// `None` if the database has no log.
+    /// The write-ahead log; `None` if the database has none.
     log: Option<OpenFile>,
     is_replaced: AtomicBool,
 }
@@ -36,8 +36,8 @@ struct OpenFile {
 }
 
 impl DatabaseFiles {
-    /// Returns the files of the database at `path`. It must have just been opened and read, so that its
-    /// log exists.
+    /// Returns the files of the database at `path`. The caller must have just opened and read the
+    /// database, so that its log exists.
     ///
     /// # Errors
     /// An I/O error if the main file cannot be found.
@@ -50,7 +50,7 @@ impl DatabaseFiles {
         Ok(Self { main, log, is_replaced: AtomicBool::new(false) })
     }
 
-    /// Returns false if an earlier [`Self::check`] found that the files were replaced. The cost is one
+    /// Returns false if an earlier [`Self::check`] found that the files were replaced. Costs only one
     /// atomic load.
     #[must_use]
     pub fn is_intact(&self) -> bool {
@@ -59,9 +59,9 @@ impl DatabaseFiles {
 
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// Otherwise logs an error. The result then stays false, and the service must be restarted. A
-    /// log that was left next to another main file is renamed, so that SQLite does not apply it to
-    /// that file.
+    /// The first time that they are not, logs an error. From then on, the result is false, and the
+    /// service must be restarted. If a new main file is next to the old log, renames the log, so that
+    /// SQLite does not apply the log to the new file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
@@ -104,7 +104,7 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, for example of a network file system, do not mean that the file was
+            // Other errors, such as those of a network file system, do not prove that the file was
             // replaced.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -120,7 +120,7 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// On systems without inodes, an open file cannot be replaced.
+/// Returns the same identity for all files, since an open file cannot be replaced on these systems.
 #[cfg(not(unix))]
 const fn identity(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn write_ahead_log_of_a_new_file_is_not_moved() {
         let (base, path, files) = database();
-        // The old files stay open, so that the new files get other inodes.
+        // Keeps the old files open, so that the new files cannot get the same inodes.
         let open = ["", LOG].map(|ending| fs::File::open(with_ending(&path, ending)).unwrap());
         fs::remove_file(with_ending(&path, LOG)).unwrap();
         fs::remove_file(&path).unwrap();

@@ -1,12 +1,13 @@
 //! Formats of stores and the upgrades between them. A format is a number that increases with each change
 //! of the tables.
 //!
-//! A store of an older format is upgraded in one transaction when it is opened for writing. A service
-//! that already has it open checks the format in each of its writing transactions, which then fail. A
-//! store that is newer than the program, or older than the first upgrade, is rejected.
+//! A store of an older format is upgraded in one transaction when it is opened for writing. Services
+//! that already have the store open check the format in each writing transaction, so that their writes
+//! fail after an upgrade. A store with a newer format than the program's, or an older one than the first
+//! upgrade accepts, is rejected.
 
-/// Returns the part of `steps` that upgrades from format `found` to format `known`, which is the result
-/// of the last step. Returns `None` if there are no such steps.
+/// Returns the steps that upgrade from format `found` to format `known`, the result of the last step.
+/// Returns `None` if there are no such steps.
 pub(crate) fn steps_from<'s>(
     steps: &'s [&'static str],
     found: i64,

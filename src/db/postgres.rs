@@ -1,8 +1,8 @@
 //! PostgreSQL, as all stores of this program use it: one database, with a schema for each store.
 //!
-//! [`Connections`](connections::Connections) limits the number of connections and the time of
-//! transactions, [`Schema`](schema::Schema) creates tables once even if several services start, and
-//! [`Fault`](fault::Fault) classifies errors.
+//! [`Connections`](connections::Connections) limits the number of connections and the duration of
+//! transactions, [`Schema`](schema::Schema) creates tables once even if several services start at the
+//! same time, and [`Fault`](fault::Fault) classifies errors.
 
 pub mod connections;
 pub mod fault;
@@ -46,15 +46,15 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// Returns the options of a new connection, with the current password from the password file. The
-    /// number of float digits is not set, since poolers reject this option, and the default is exact.
+    /// Returns the options of a new connection, with the current content of the password file. Leaves
+    /// the number of float digits at its default, which is exact, since poolers reject an option for it.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
         options.application_name("triptych").extra_float_digits(None)
     }
 }
 
-/// Error for a text that is not the address of a database. It does not contain the text, which may
+/// Error for a text that is not the address of a database. It does not contain the text, since it can
 /// include a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("address of a database must have the form postgres://user@host:5432/name")]
@@ -73,22 +73,16 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Opens a connection to the database at `url`, to find the reason why a pool cannot connect. Times out
-/// after 5 s.
-///
-/// # Errors
-/// The error of the server or of the connection.
+/// Opens a connection to the database at `url`, outside of a pool, so that an error tells why connecting
+/// fails. Times out after 5 s.
 pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
     timeout(Duration::from_secs(5), url.connect_options().connect())
         .await
         .unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// Opens a connection to the database at `url` that receives the notifications of `channel`. It is
-/// reopened when it is lost.
-///
-/// # Errors
-/// The error of the database. A standby does not support notifications.
+/// Opens a connection to the database at `url` that receives the notifications of `channel`. A lost
+/// connection is reopened.
 pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
     let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
     let pool = options.connect_with(url.connect_options()).await?;

@@ -1,7 +1,7 @@
-//! Values and rows of statements, in the SQL that both engines understand.
+//! Parameters and rows of statements, in the SQL that both engines understand.
 //!
-//! A parameter is written `?1`, which becomes `$1` for PostgreSQL. All integers have 64 bits. Each store
-//! runs its statements itself, on its own threads.
+//! A parameter is written `?1`, which becomes `$1` for PostgreSQL. All integers have 64 bits. Stores
+//! execute the statements themselves, on their own threads.
 
 use std::marker::PhantomData;
 
@@ -13,19 +13,19 @@ use sqlx::{Arguments as _, AssertSqlSafe, Decode, Encode, Postgres, Row as _, Ty
 
 use crate::postgres::fault::unsigned;
 
-/// A parameter of a statement.
+/// A value that can be a parameter of a statement.
 pub trait Value: ToSql {
     /// Appends the value to the arguments of a PostgreSQL statement.
     ///
     /// # Errors
-    /// [`sqlx::Error::Encode`] if it cannot be encoded.
+    /// [`sqlx::Error::Encode`] if the value cannot be encoded.
     fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
 }
 
 /// A value that can be read from a column.
 pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
-/// A row from either engine, for a store with the error type `E`.
+/// A row of a result from either engine, for a store with the error type `E`.
 #[derive(Debug)]
 pub struct Row<'r, E> {
     row: RowOf<'r>,

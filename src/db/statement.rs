@@ -3,7 +3,7 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row};
 
-/// Runs statements from the cache of a connection.
+/// Runs statements on a connection and caches them.
 #[expect(clippy::missing_errors_doc, reason = "each fails with SQLite's error alone")]
 pub trait Statements {
     /// Runs a statement that returns no rows. Returns the number of rows that it changed.
@@ -25,7 +25,8 @@ pub trait Statements {
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>>;
 
-    /// Returns the first column of the first row. The statement must return a row, as a count does.
+    /// Returns the first column of the first row. The statement must return at least one row, as `count`
+    /// does.
     fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Result<T>;
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Jobs run one after another in the same transaction. When no more jobs are queued, or enough have run,
 //! the transaction is committed and all callers get their results. Thus jobs that are queued together
-//! share one sync of the disk. The changes of a failed job are rolled back. If it was the first job, the
-//! whole transaction is rolled back. Every later job has a savepoint, which makes SQLite copy each page
-//! that the job changes.
+//! share one sync of the disk. If the first job of a transaction fails, the transaction is rolled back.
+//! Only later jobs have a savepoint, to which they are rolled back if they fail, since SQLite must copy
+//! each page that changes after a savepoint.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use crate::connection::{OpenError, Schema, TRY_SPACE, keep_log_on_close};
 use crate::fault::DatabaseFault;
 use crate::files::DatabaseFiles;
 
-/// Capacity of the queue of jobs. Further writers wait, since the disk is the bottleneck.
+/// Capacity of the queue of jobs. If the queue is full, writers wait, since the disk is the bottleneck.
 const QUEUE_CAPACITY: usize = 256;
 
 /// Maximum number of jobs per commit, so that the first job does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
-/// Failure of a commit. All jobs that share the commit get it.
+/// Failure of a commit, which all jobs of the commit receive.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -64,14 +64,14 @@ impl From<rusqlite::Error> for CommitError {
     }
 }
 
-/// Error of a store that uses a [`Writer`].
+/// Error type of a store that uses a [`Writer`].
 pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static {
     /// Returns true if a write failed for lack of space.
     fn is_full(&self) -> bool;
 }
 
-/// A job. It runs in the open transaction. If there is no transaction, it only reports the error to its
-/// caller.
+/// A job, which runs in the open transaction. If no transaction could be opened, it only passes the
+/// error to its caller.
 type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 
 /// Position of a job in the open transaction.
@@ -90,10 +90,10 @@ struct Done {
     is_full: bool,
 }
 
-/// Sends the result of a job to its caller. Called once the outcome of the commit is known.
+/// Sends the result of a job to its caller, once the outcome of the commit is known.
 type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 
-/// The jobs that share a commit.
+/// Jobs that share a commit.
 #[derive(Default)]
 struct Commit {
     answers: Vec<Answer>,
@@ -126,15 +126,16 @@ struct Worker {
     schema: &'static Schema,
     connection: Connection,
     files: Arc<DatabaseFiles>,
-    /// True if a commit has found no space and no later check has found space.
+    /// True after a commit found no space, until a check finds space.
     is_full: Arc<AtomicBool>,
-    /// Format of the file, set when the thread finds that a newer version of the program has upgraded
+    /// Format of the file, set once the thread notices that a newer version of the program has upgraded
     /// the file.
     upgraded: Arc<OnceLock<i64>>,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread. It owns `connection`, which must be a connection to the file of `schema`.
+    /// Starts the thread, which owns `connection`. This must be a connection to a file with the tables
+    /// of `schema`.
     ///
     /// # Errors
     /// An I/O error if the thread cannot be started.
@@ -162,8 +163,8 @@ impl<E: WriteError> Writer<E> {
     /// Runs `work` in a transaction and returns its result once its changes are durable. If `work`
     /// fails, its changes are rolled back.
     ///
-    /// `on_commit` is called before this returns, in the order of the commits. Dropping the future does
-    /// not cancel queued work.
+    /// `on_commit` is called after the commit and before the result is returned, in the order of
+    /// commits. Dropping the future does not cancel queued work.
     ///
     /// # Errors
     /// The error of `work`, or a [`CommitError`].
@@ -178,7 +179,7 @@ impl<E: WriteError> Writer<E> {
         receiver.await.map_err(|_| CommitError::Closed)?
     }
 
-    /// Like [`Self::run`], for a thread that may block.
+    /// Runs `work` like [`Self::run`], and blocks the thread until it is done.
     ///
     /// # Errors
     /// The same as for [`Self::run`].
@@ -186,7 +187,7 @@ impl<E: WriteError> Writer<E> {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        // `Handle::block_on` is not used, since it would panic within the async function of a test.
+        // `Handle::block_on` would panic in a test with an async function.
         futures::executor::block_on(self.run(work, |_| {}))
     }
 
@@ -196,9 +197,9 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Checks that the file accepts writes: it was not removed or replaced, has the format of this
-    /// program, and its disk has space. If a commit has found no space, also writes a megabyte and
-    /// removes it.
+    /// Checks that the file accepts writes: it was not removed or replaced, it has the format of this
+    /// program, and its disk has space. If an earlier commit found no space, also writes a megabyte and
+    /// frees it again.
     ///
     /// # Errors
     /// The reason why the file does not accept writes.
@@ -243,7 +244,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
                 (_, Err(error)) => Err(error),
                 (Err(error), Ok(_)) => Err(error.into()),
             };
-            // An error means that the caller has stopped waiting. The work is done nevertheless.
+            // Fails only if the caller has stopped waiting. The work is done nevertheless.
             drop(sender.send(result));
         });
         Done { answer, has_failed, is_full }
@@ -257,8 +258,8 @@ fn run_in_savepoint<T, E: WriteError>(
 ) -> Result<T, E> {
     connection.prepare_cached("SAVEPOINT job")?.execute([])?;
     let result = work(connection);
-    // After some errors, such as a full disk, SQLite has already rolled back the whole transaction,
-    // including the savepoint.
+    // An error such as a full disk makes SQLite roll back the whole transaction, which removes the
+    // savepoint.
     if connection.is_autocommit() {
         return result;
     }
@@ -283,8 +284,8 @@ impl Worker {
         }
     }
 
-    /// Runs `first`, and the jobs that are queued after it, in one transaction. If it succeeds, their
-    /// changes are durable, and the file is still in place at its path.
+    /// Runs `first` and the jobs that are queued after it in one transaction. On success, their changes
+    /// are durable and the file was still in place at its path after the commit.
     fn commit(
         &mut self,
         first: Job,
@@ -310,7 +311,7 @@ impl Worker {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
         }
         match failure {
-            // A job that found no space may have rolled back the changes of all jobs.
+            // If a job found no space, SQLite can have rolled back the changes of all jobs.
             Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
@@ -329,7 +330,7 @@ fn transact(
     let transaction = match begin(schema, connection) {
         Ok(transaction) => transaction,
         Err(error) => {
-            // Without a transaction, each statement of the job would be committed separately.
+            // The job does not run, since each of its statements would be committed separately.
             commit.add(first(Err(error.clone())));
             return Err(error);
         }
@@ -337,12 +338,12 @@ fn transact(
     let done = first(Ok(Turn::First(&transaction)));
     let has_failed = done.has_failed;
     commit.add(done);
-    // After some errors, such as a full disk, SQLite has already rolled back the whole transaction.
+    // An error such as a full disk has already made SQLite roll back the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // If there is no transaction any more, another job would be committed separately and then be
-    // reported as failed.
+    // Stops if SQLite has rolled back the transaction. Another job would be committed without it,
+    // although its caller would get an error.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
@@ -352,7 +353,7 @@ fn transact(
     Ok(transaction.commit()?)
 }
 
-/// Starts a transaction. Fails if the format of the file has changed.
+/// Starts a transaction. Fails if another version of the program has upgraded the file.
 fn begin<'c>(
     schema: &Schema,
     connection: &'c mut Connection,

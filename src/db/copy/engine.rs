@@ -1,4 +1,4 @@
-//! The source or the destination of a copy, a store in either engine.
+//! Source or destination of a copy: a store in either engine.
 
 use std::error::Error;
 
@@ -30,7 +30,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Opens a store. A missing store is created if it is a database or opened for writing.
+    /// Opens a store. Creates a missing database. Creates a missing file only for [`Access::Write`].
     pub(super) async fn open(
         tables: &CopiedTables,
         place: &CopyPlace,
@@ -50,8 +50,8 @@ impl End {
             }
             (CopyPlace::Database(url), _) => {
                 let schema = tables.database;
-                // Two connections are allowed, since a connection that is replaced because of a pooler
-                // may still be open.
+                // Allows a second connection, since one that is replaced because of a pooler can still
+                // be open.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options, Handle::current());
                 connections.open_tables(schema).await?;
@@ -59,7 +59,8 @@ impl End {
                     Access::Read => connections.begin_read().await?,
                     Access::Write => connections.begin_write().await?,
                 };
-                // The transaction may be idle for a long time, since the other store may be slow.
+                // Removes the time limit for an idle transaction, which can wait long for the other
+                // store.
                 let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
                 sqlx::raw_sql(sql).execute(&mut *transaction).await?;
                 Ok(Self::Database(transaction))
@@ -68,7 +69,7 @@ impl End {
     }
 
     /// Returns the next `n_rows` rows of a table in the order of the key, beginning after the row
-    /// `after`.
+    /// `after`, or with the first row if `after` is `None`.
     pub(super) async fn page(
         &mut self,
         table: &Table,
@@ -118,8 +119,8 @@ impl End {
         Ok(())
     }
 
-    /// Returns the highest key that the table has ever generated, or `None` if it does not generate
-    /// keys.
+    /// Returns the highest key that the table has ever generated, or `None` if its keys are not
+    /// generated.
     pub(super) async fn counter(&mut self, table: &Table) -> Result<Option<i64>, EndError> {
         match self {
             Self::File(file) => {
@@ -137,7 +138,7 @@ impl End {
         }
     }
 
-    /// Sets the highest generated key of the table to `n`, so that it generates higher keys.
+    /// Sets the highest generated key of the table to `n`, so that the next generated key is higher.
     pub(super) async fn set_counter(&mut self, table: &Table, n: i64) -> Result<(), EndError> {
         match self {
             Self::File(file) => {
@@ -158,7 +159,7 @@ impl End {
         Ok(())
     }
 
-    /// Runs `statements` if this store is a database.
+    /// Runs `statements` if this store is a database. Does nothing for a file.
     pub(super) async fn run(&mut self, statements: &'static str) -> Result<(), EndError> {
         if let Self::Database(c) = self {
             sqlx::raw_sql(statements).execute(&mut **c).await?;
@@ -197,7 +198,7 @@ fn bind<'q>(
     }
 }
 
-/// Binds the values of column `idx` in all rows as one list.
+/// Binds the values of column `idx` of all rows as one array parameter.
 fn bind_list<'q>(
     query: Query<'q, Postgres, PgArguments>,
     rows: &[Row],

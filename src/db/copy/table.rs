@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
 
-/// Values of a row: first the values of its key, then the values of the other columns.
+/// Values of a row: first those of its key, then those of the other columns.
 pub(super) type Row = Vec<Value>;
 
 /// Type of a column.
@@ -22,12 +22,12 @@ pub(super) struct Table {
     pub(super) columns: Vec<(String, Kind)>,
     /// Number of columns in the key.
     pub(super) n_key: usize,
-    /// True if the table generates its keys and never reuses one.
+    /// True if the keys of the table are generated and never reused.
     pub(super) has_counter: bool,
 }
 
 impl Table {
-    /// Returns the tables that `sql` creates. Each table refers only to tables before it.
+    /// Returns the tables that `sql` creates, in this order. Foreign keys must refer to earlier tables.
     pub(super) fn all(sql: &str) -> Result<Vec<Self>> {
         let file = Connection::open_in_memory()?;
         file.execute_batch(sql)?;
@@ -60,8 +60,8 @@ impl Table {
     }
 
     /// Returns a statement that selects the next `n_rows` rows in the order of the key: from the start,
-    /// or after a key that is passed as parameters. Texts are ordered by their bytes, which a database
-    /// does not do by default.
+    /// or, if `is_after`, after a key that is passed as parameters. Sorts texts by their bytes in both
+    /// engines.
     pub(super) fn select(&self, is_after: bool, n_rows: usize, is_database: bool) -> String {
         let ordered = |(name, kind): &(String, Kind)| match kind {
             Kind::Text if is_database => format!("{name} COLLATE \"C\""),
@@ -83,8 +83,8 @@ impl Table {
         format!("INSERT INTO {} ({}) VALUES ({values})", self.name, self.names())
     }
 
-    /// Returns a statement that inserts rows in a database. Its parameters are a list of values for each
-    /// column.
+    /// Returns a statement that inserts rows in a database. Each column has one parameter, an array with
+    /// its values in all rows.
     pub(super) fn insert_lists(&self) -> String {
         let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| match kind {
             Kind::Integer => format!("${n}::bigint[]"),

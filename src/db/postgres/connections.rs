@@ -1,11 +1,11 @@
 //! Connections to the database: a pool with time limits for transactions.
 //!
-//! A connection that is lost while idle is replaced silently. If a connection is lost during a
-//! transaction, the transaction fails and the connection is not used again.
+//! A connection that was lost while idle is replaced silently. A connection that is lost during a
+//! transaction fails the transaction and is closed.
 //!
-//! A pooler such as `PgBouncer` may send each transaction to another connection of the server. Poolers
-//! are detected because they reject or drop a startup option. Behind a pooler, all statements run in
-//! transactions that apply the settings themselves and do not use prepared statements.
+//! A pooler such as `PgBouncer` can send each transaction over another connection to the server. A
+//! pooler is recognized because it rejects or drops a startup option. Behind a pooler, all statements
+//! run in transactions that apply the settings themselves and do not use prepared statements.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,29 +29,29 @@ use super::fault::{
 };
 use super::schema::{Schema, SchemaError};
 
-/// Maximum time to wait for a connection. It is longer than a busy service needs and shorter than a
-/// client waits.
+/// Maximum time to wait for a connection, longer than a busy service needs and shorter than clients wait
+/// for a response.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a whole transaction. It is shorter than the time that a client waits, so that the
-/// client learns the reason. The server cancels statements earlier, so this limit only matters if the
-/// server does not respond at all. A commit may have been made in that case. The writer learns this when
-/// it sends the batch again.
+/// Time limit of a whole transaction. It is shorter than clients wait for a response, so that they learn
+/// the reason. The server cancels statements earlier, so this limit only matters if the server does not
+/// respond at all. In this case the transaction can have been committed. A writer learns the outcome
+/// when it sends its batch again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 
 /// Time limit of a check that writes are accepted. The caller of the check can try other servers.
 const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of an attempt to connect that only serves to find the reason why the pool cannot connect.
+/// Time limit of a separate attempt to connect, made to find out why the pool cannot connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Time after which idle connections are closed, so that quiet services leave connections for others.
+/// Time after which idle connections are closed, so that idle services leave connections for others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
-/// Settings of a connection, with times in milliseconds: the limits of a statement, of the wait for a
-/// lock, and of an idle transaction, which would hold locks while its service is paused or lost. Plans
-/// are generic and not compiled, since every statement finds its rows by an index, whatever its
-/// parameters are. Planning or compiling each time would take longer than running the statement.
+/// Settings of a connection, with times in milliseconds. They limit a statement, the wait for a lock,
+/// and an idle transaction, which would hold locks while its service is paused or lost. Plans are
+/// generic and not compiled, since every statement finds its rows by an index, whatever its parameters
+/// are. Planning or compiling a statement would take longer than running it.
 const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
@@ -60,28 +60,28 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// A setting that has no meaning for the server. It reaches the server only on direct connections,
-/// without a pooler.
+/// Startup option without a meaning for the server. Poolers do not pass it on, so it shows whether a
+/// connection is direct.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
 /// Statement that selects true if [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
 
 /// Statement that starts a transaction for writing. Row locks order the writers: a read after locking
-/// sees the commit of the previous writer. The access mode is not set, so that a database that was made
-/// read-only, for example because its disk is full, stays read-only.
+/// sees the commit of the previous writer. The statement does not set the access mode, so that writes
+/// fail in a database that was made read-only, for example because its disk is full.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Statement that starts a transaction for reading, in which all statements see the same snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Statements that use a megabyte of the disk until the end of the transaction, without waiting for
-/// standbys.
+/// Statements that test for disk space: they write a megabyte that is freed at the end of the
+/// transaction, without waiting for standbys.
 const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
 
-/// Handle to the connections of a store. Cheap to clone.
+/// Handle to the connections of a store, which is cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
@@ -98,14 +98,14 @@ struct Shared {
     writers: Arc<Semaphore>,
     /// True once a pooler was found between this service and the server.
     is_pooled: AtomicBool,
-    /// Statements that are appended to the start of a transaction behind a pooler. They apply the
-    /// settings and disable prepared statements.
+    /// Statements that are appended to the start of each transaction behind a pooler. They apply the
+    /// settings and drop prepared statements.
     local_settings: String,
-    /// Format of the opened tables, and a statement that reads it. Every writing transaction starts with
-    /// this statement, which locks the table, so that the format stays the same until the end of the
-    /// transaction.
+    /// Format of the opened tables, and a statement that reads the current format. Every writing
+    /// transaction starts with this statement, which locks the table, so that the format cannot change
+    /// before the end of the transaction.
     known: OnceLock<(i32, String)>,
-    /// True if a write has found the server's disk full and no later check has found space.
+    /// True after a write found the server's disk full, until a check finds space.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
@@ -121,8 +121,8 @@ pub struct ConnectionsOptions {
     /// Maximum number of connections. By default, a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. If no standby confirms commits, writers block. The
-    /// other connections then remain available for reads.
+    /// Maximum number of connections that write. Writers block if no standby confirms commits. Reads
+    /// then still have the other connections.
     pub n_writers: usize,
 }
 
@@ -133,19 +133,19 @@ pub struct Figures {
     pub n_open: u64,
     /// Number of open connections that are idle.
     pub n_idle: u64,
-    /// Number of callers that wait for a connection or for a permit to write.
+    /// Number of callers that are waiting for a connection or for a permit to write.
     pub n_waiting: u64,
-    /// Number of callers that have timed out since the start.
+    /// Number of callers, since the start, that waited in vain until their timeout.
     pub n_timed_out: u64,
     /// True if the last attempt to reach the server failed.
     pub is_lost: bool,
 }
 
-/// Scope in which reads see the same snapshot.
+/// Scope in which reads see one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
-    /// Each statement has its own snapshot. For a single statement, this saves two round trips on a
-    /// direct connection. The names of its tables must be qualified.
+    /// Each statement has its own snapshot. On a direct connection, this saves two round trips for a
+    /// single statement. The statement must qualify the names of its tables.
     Statement,
     /// All statements of a transaction share one snapshot.
     Transaction,
@@ -154,7 +154,7 @@ pub enum Snapshot {
 /// An open transaction. If it is dropped before [`Self::finish`], its connection is closed.
 #[derive(Debug)]
 pub struct Transaction {
-    /// `None` only while this is being dropped.
+    /// `None` only while the transaction is dropped.
     connection: Option<PoolConnection<Postgres>>,
     shared: Arc<Shared>,
     /// False if a single statement runs without an explicit transaction.
@@ -166,7 +166,7 @@ pub struct Transaction {
     writer: Option<OwnedSemaphorePermit>,
 }
 
-/// Counts a caller as waiting until this is dropped.
+/// Counts a caller as waiting until the guard is dropped.
 struct Waiting<'s>(&'s AtomicUsize);
 
 impl<'s> Waiting<'s> {
@@ -183,8 +183,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Connections {
-    /// Returns a handle to the database at `url`. Connections are opened when needed. Their tasks run on
-    /// `runtime`.
+    /// Creates a handle to the database at `url`. Connections are opened when they are needed. Their
+    /// tasks run on `runtime`.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
         let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
@@ -209,10 +209,11 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
-            // The pool does not log waits, since they and timeouts are counted here.
+            // Keeps the pool from logging long waits, which are counted here, as are timeouts.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
-            // A lost connection is detected by its first statement, which saves a round trip.
+            // Saves a round trip, since the first statement on a lost connection fails anyway and is
+            // repeated.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 let shared = Arc::clone(&found);
@@ -230,23 +231,23 @@ impl Connections {
         Self { pool, shared }
     }
 
-    /// Returns true once a pooler has been found, which sends each transaction to another connection of
-    /// the server. A connection that listens behind it would leak its notifications to other callers.
+    /// Returns true once a pooler was found, which sends each transaction over another connection to the
+    /// server. `LISTEN` must not be used then, since the notifications would reach other clients of the
+    /// pooler.
     #[must_use]
     pub fn is_pooled(&self) -> bool {
         self.shared.is_pooled()
     }
 
-    /// Runs `work`, which only reads. If a connection was lost, runs `work` again on another one.
-    ///
-    /// # Errors
-    /// The error of `work` or of the database.
+    /// Runs `work`, which must only read. If its connection was lost, runs `work` again on another
+    /// connection.
     pub async fn read<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        // All idle connections may have been lost together with the server.
+        // If the server was restarted, all idle connections of the pool are lost, and each attempt finds
+        // one of them.
         for _ in 0..self.shared.options.n_max {
             match self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await {
                 Err(error) if error.unreachable_cause().is_some_and(is_lost) => {}
@@ -268,10 +269,7 @@ impl Connections {
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
-    /// the commit, this fails although the writes may be durable.
-    ///
-    /// # Errors
-    /// The error of `work` or of the database.
+    /// the commit, returns an error although the writes can be durable.
     pub async fn write<T: Send, E: WorkError>(
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
@@ -285,10 +283,7 @@ impl Connections {
     }
 
     /// Creates or upgrades the tables of `schema`. Returns the random number that identifies the tables.
-    /// From then on, writes fail once a newer version of the program has upgraded the tables.
-    ///
-    /// # Errors
-    /// The same as for [`Schema::open`].
+    /// Afterwards, writes fail as soon as a newer version of the program has upgraded the tables.
     pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
         let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
         let Schema { name, version, .. } = schema;
@@ -315,10 +310,7 @@ impl Connections {
     }
 
     /// Checks that the database accepts writes by running `sql`, which must have no effect. If an
-    /// earlier write has found the disk full, also writes a megabyte and rolls it back.
-    ///
-    /// # Errors
-    /// The error of the database.
+    /// earlier write found the disk full, also writes a megabyte and rolls the write back.
     pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
@@ -334,10 +326,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns the output of `done` if it completes within `limit`.
-    ///
-    /// # Errors
-    /// The error of `done`, or [`Fault::Unreachable`] if the limit is exceeded.
+    /// Returns the output of `done`, limited to the time `limit`.
     pub async fn within<T, E: From<sqlx::Error>>(
         &self,
         limit: Duration,
@@ -363,7 +352,8 @@ impl Connections {
     }
 
     /// Starts a transaction with the statement `sql`. If `sql` is `None`, returns a connection for a
-    /// single statement without a transaction. Replaces connections that were lost while idle.
+    /// single statement, which needs no explicit transaction. Replaces connections that were lost while
+    /// idle.
     fn begin(
         &self,
         sql: Option<&'static str>,
@@ -415,8 +405,8 @@ impl Connections {
         .boxed()
     }
 
-    /// Returns a connection from the pool. Connects again with other options if a pooler is found, or
-    /// with the current password if the server rejected the login.
+    /// Returns a connection from the pool. Changes the options and connects again if a pooler is found,
+    /// or if the server rejected the login because the password has changed.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let was_pooled = self.shared.is_pooled();
@@ -452,8 +442,8 @@ impl Connections {
         self.pool.acquire().await
     }
 
-    /// Returns the reason why the pool has no connection. The pool itself retries until its time limit
-    /// and does not report failures.
+    /// Returns the reason why the pool timed out. The pool itself repeats failed attempts to connect
+    /// until its timeout and does not report them.
     async fn explain_timeout(&self) -> sqlx::Error {
         if self.pool.size() >= self.shared.options.n_max {
             return sqlx::Error::PoolTimedOut;
@@ -483,8 +473,8 @@ impl Shared {
         self.is_pooled.load(Ordering::Relaxed)
     }
 
-    /// Returns the options of a new connection. Behind a pooler, it has neither startup options nor
-    /// prepared statements.
+    /// Returns the options of a new connection. Behind a pooler, they include neither startup options
+    /// nor prepared statements.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.url.connect_options();
         if self.is_pooled() {
@@ -524,8 +514,8 @@ impl Transaction {
             // A `COMMIT` stands for a write. A lost response to it means an unknown outcome.
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
-            // The connection is not used again even if the server only stopped accepting writes, since
-            // the next connection may reach another server.
+            // Closes the connection, even if the server merely stopped accepting writes: the next
+            // connection can reach another server.
             Err(error) if error.unreachable_cause().is_some() => return result,
             Err(error) => {
                 if error.is_full() {
@@ -567,7 +557,8 @@ impl DerefMut for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // The pool spawns a task that returns or closes the connection, for which it needs the runtime.
+        // The pool spawns a task that returns or closes the connection, which requires the context of
+        // the runtime.
         let _context = self.shared.runtime.enter();
         if let Some(mut connection) = self.connection.take()
             && !self.is_clean

@@ -1,4 +1,4 @@
-//! Classifies the errors of a database.
+//! Classifies errors of PostgreSQL and gives advice for them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,7 +9,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use task::causes::chain;
 
 /// Codes of temporary errors: the server is stopping or starting, has too many connections, or rejects
-/// writes because another server is the leader. The same request may succeed later.
+/// writes because another server is the leader. The same request can succeed later.
 const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
     "25P03", // the transaction was idle for too long
@@ -29,8 +29,8 @@ const PASSING: [&str; 13] = [
 /// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, rejects the user or password, or cannot work at the moment. The
-    /// same request may succeed later.
+    /// The server cannot be reached, rejects the user or password, or cannot execute requests at the
+    /// moment. The same request can succeed later.
     Unreachable,
     /// The server's disk is full.
     Full,
@@ -42,7 +42,7 @@ pub enum Fault {
     Statement,
 }
 
-/// Type of errors that work on a connection can return.
+/// Error type of the work that is run on a connection.
 pub trait WorkError: From<sqlx::Error> + Send {
     /// Returns the underlying error of the database if its class is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
@@ -61,7 +61,8 @@ impl WorkError for sqlx::Error {
     }
 }
 
-/// Returns true if the connection can no longer be used. If it was idle, no work was lost.
+/// Returns true if the connection was lost, so that it cannot be used again. The work can be repeated if
+/// the connection was lost while idle.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
@@ -74,7 +75,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(cause) => {
             let is_unconnected =
                 matches!(cause.get_ref(), Some(cause) if cause.is::<NoConnection>());
-            // The server did not respond in time, so the request is not repeated.
+            // After a timeout of the server, the request is not repeated.
             cause.kind() != io::ErrorKind::TimedOut && !is_unconnected
         }
         sqlx::Error::Protocol(_) => true,
@@ -104,7 +105,7 @@ pub fn is_no_database(error: &sqlx::Error) -> bool {
     has_code_of(error, "3D000")
 }
 
-/// Describes an error in the server's own words. Omits the location in the source code of the server.
+/// Describes an error in the words of the server, without the location in its source code.
 fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
@@ -113,18 +114,18 @@ fn describe(error: &sqlx::Error) -> String {
     }
 }
 
-/// Reason why a pool has no connection.
+/// Reason why the pool has no connection.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect: {}; run `triptych doctor --store` for details", describe(.0))]
 struct NoConnection(sqlx::Error);
 
-/// Returns the error of a pool that could not connect because of `cause`. This error does not count as a
-/// lost connection.
+/// Returns the error of a pool that could not connect because of `cause`. It does not count as the error
+/// of a lost connection, after which work is repeated.
 pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }
 
-/// A permanent error, for example a statement that the server rejected.
+/// Permanent error, such as a statement that the server rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
 pub struct Refused(sqlx::Error);
@@ -150,12 +151,12 @@ fn causes<'e>(
     successors(Some(error), |&error| error.source())
 }
 
-/// A fault of a server, with advice for the user.
+/// Fault of a server, with advice for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The fault, in the words of the server or of the system.
+    /// Description of the fault in the words of the server or of the system.
     pub text: String,
-    /// Advice: the next step to correct the fault.
+    /// Next step to correct the fault.
     pub next: &'static str,
 }
 
@@ -166,8 +167,7 @@ const CHECK_PLACE: &str = "check that it runs, and its host and port";
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
 
-/// Returns the fault of a database that caused `error`, or `None` if no error of a database is among its
-/// causes.
+/// Returns the fault of the database among `error` and its causes, or `None` if no database caused it.
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
     let database = |cause: &'_ (dyn StdError + 'static)| {
@@ -211,8 +211,8 @@ fn next_step_after(code: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true if the server crashed, as it does if there is no space for its write-ahead log. The
-/// request may have been executed.
+/// Returns true if the server crashed, as it does without space for its write-ahead log. The request can
+/// have been executed.
 fn is_panic(fault: &dyn DatabaseError) -> bool {
     let fault = fault.try_downcast_ref::<PgDatabaseError>();
     fault.is_some_and(|fault| fault.severity() == PgSeverity::Panic)
@@ -232,8 +232,8 @@ impl From<&sqlx::Error> for Fault {
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
-                // Codes of class 28 mean that the login was rejected, which the operator of the service
-                // can correct.
+                // Class 28 means that the server rejected the login. This counts as temporary, since the
+                // operator of the service can correct it.
                 Some(code)
                     if PASSING.contains(&code)
                         || code.starts_with("08")

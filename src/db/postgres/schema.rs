@@ -6,8 +6,8 @@ use tracing::info;
 use super::fault::{Fault, WorkError};
 use crate::format;
 
-/// Key of the advisory lock that a service holds while it creates or upgrades the tables. The number is
-/// arbitrary: it spells `tript`.
+/// Key of the advisory lock that a service holds while it creates or upgrades tables. The number is
+/// arbitrary and spells `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
 /// Required encoding of the database, which can represent every text.
@@ -20,21 +20,21 @@ pub struct Schema {
     pub name: &'static str,
     /// Number of the format, stored in a table `format` of the schema.
     pub version: i32,
-    /// Statements that upgrade from older formats, in order. The last one results in [`Self::version`].
-    /// Table names are qualified.
+    /// Statements that upgrade from older formats, in order. The last statement results in
+    /// [`Self::version`]. Statements must qualify the names of tables.
     pub steps: &'static [&'static str],
     /// Statements that create the tables in an empty schema.
     pub tables: &'static str,
 }
 
-/// State in which the tables of a store were found.
+/// State of the tables of a store, found by an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaSeen {
     /// The tables exist in this format.
     Format(i32),
     /// The schema or the tables do not exist.
     Missing {
-        /// True if the connection's user may create them.
+        /// True if the user of the connection can create them.
         can_create: bool,
     },
 }
@@ -78,8 +78,8 @@ impl WorkError for SchemaError {
 }
 
 impl SchemaError {
-    /// Returns the found and the expected format if `error` is that of a write after a newer version of
-    /// the program has upgraded the tables.
+    /// Returns the found and the expected format if `error` means that a write was rejected because a
+    /// newer version of the program has upgraded the tables.
     #[must_use]
     pub fn raised_format(error: &sqlx::Error) -> Option<(i64, i64)> {
         match error {
@@ -97,7 +97,7 @@ impl Schema {
     /// `connection`. Returns the random number that identifies the tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails, if it has another encoding, or if the format of the tables
+    /// [`SchemaError`] if the database fails or has another encoding, or if the format of the tables
     /// cannot be upgraded.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
@@ -105,8 +105,9 @@ impl Schema {
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // Tables and their format are created together. If they exist, no lock is taken, so that a
-        // service does not wait for another service that is opening them and may be paused.
+        // Takes the lock only if the tables are missing. Otherwise the service would wait for another
+        // service that is opening its tables, which can be paused. A transaction creates tables and
+        // format together, so either both exist or none.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
@@ -115,21 +116,21 @@ impl Schema {
             Err(SchemaError::Version { .. }) => {}
             checked => return checked,
         }
-        // Releases the lock that the read acquired, since another service that upgrades would wait for
-        // it.
+        // Releases the lock of the read on the table of the format. Otherwise two services that upgrade
+        // at the same time would wait for each other.
         sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
         self.upgrade(connection).await?;
         self.check(connection).await
     }
 
-    /// Upgrades tables of an older format. Waits for open writing transactions, since each of them has
-    /// read the format. Later transactions see the new format.
+    /// Upgrades tables of an older format. Waits for open writing transactions, since these have read
+    /// the format. Later transactions read the new format.
     async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
         self.take_turn(connection).await?;
         let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        // The format is read again, since another service may have upgraded the tables in the meantime.
+        // Reads the format again, since another service can have upgraded the tables meanwhile.
         let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
@@ -182,22 +183,22 @@ impl Schema {
         Ok(SchemaSeen::Missing { can_create })
     }
 
-    /// Returns true if the tables exist. Reads the catalog, since `to_regclass` may not see the tables
-    /// yet in a transaction that has waited for their creation.
+    /// Returns true if the tables exist. Reads the catalog, since `to_regclass` can miss new tables in a
+    /// transaction that waited for their creation.
     async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
-    /// Acquires the lock for creating or upgrading tables until the end of the transaction. Waits for
-    /// other services that hold it.
+    /// Acquires the lock for creating or upgrading tables, which is released at the end of the
+    /// transaction. Waits for other services that hold the lock.
     async fn take_turn(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         sqlx::query(lock).bind(CREATE_LOCK).execute(connection).await.map(drop)
     }
 
-    /// Creates the tables, unless another service has done so in the meantime.
+    /// Creates the tables, unless another service has already created them.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, tables, .. } = *self;
         self.take_turn(connection).await?;
@@ -209,7 +210,7 @@ impl Schema {
             let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
             sqlx::raw_sql(create).execute(&mut *connection).await?;
         }
-        // Logical replication needs a primary key in every table.
+        // Has a primary key only because logical replication requires one in every table.
         let format = format!(
             "SET LOCAL search_path = {name};
              CREATE TABLE format (version integer PRIMARY KEY, era bigint NOT NULL)"
@@ -223,11 +224,8 @@ impl Schema {
     }
 }
 
-/// Returns the tables of the schema `name` in which the next generated key already exists. This happens
-/// after logical replication, which copies rows but not sequences.
-///
-/// # Errors
-/// The error of the database.
+/// Returns the tables of the schema `name` for which the next generated key already exists. This is the
+/// state after logical replication, which copies rows but not sequences.
 pub async fn late_sequences(
     connection: &mut PgConnection,
     name: &str,
