@@ -1,4 +1,4 @@
-//! Finds datasets by id, name, text or metadata field and reads their past rows.
+//! Finds datasets by id, name, text or metadata field, and reads their past rows.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -19,14 +19,14 @@ const NOT_FOUND: u16 = 404;
 /// Filter of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetFilter {
-    /// The name or the description contains the text. Empty for all datasets.
+    /// The name or the description contains the text. An empty text matches all datasets.
     Search(String),
     /// The metadata field has the value.
     Field(String, String),
 }
 
 impl DatasetFilter {
-    /// Returns the filter for a metadata field and its value if given, otherwise the filter for a text.
+    /// Returns the filter for a metadata field and its value, if given, otherwise the filter for a text.
     #[must_use]
     pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
         match field {
@@ -39,7 +39,7 @@ impl DatasetFilter {
 /// Finds the dataset with this name or id.
 ///
 /// # Errors
-/// An error if it is not visible to the key.
+/// An error if the dataset is not visible to the key, or the service refuses.
 pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
     match look_up_dataset(service, name).await? {
         Some(dataset) => Ok(dataset),
@@ -65,7 +65,7 @@ pub(crate) async fn look_up_dataset(
     };
     match service.dataset(id).await {
         Ok(dataset) => Ok(Some(dataset)),
-        // The number may be the name of a dataset.
+        // No dataset has this id, but a dataset can have this number as its name.
         Err(error) if error.status() == Some(NOT_FOUND) => {
             service.find_by_name(name).await.with_context(failed)
         }
@@ -73,10 +73,7 @@ pub(crate) async fn look_up_dataset(
     }
 }
 
-/// Returns the first `limit` matching datasets, and the number of matches beyond them.
-///
-/// # Errors
-/// An error if the service cannot be reached or refuses.
+/// Returns the first `limit` matching datasets, and the number of further matches.
 pub async fn list_datasets(
     service: &Datasets,
     wanted: &DatasetFilter,
@@ -109,10 +106,7 @@ pub async fn list_datasets(
     }
 }
 
-/// Reads all rows of a dataset in `span`, in ascending order. `name` names the dataset in errors.
-///
-/// # Errors
-/// An error if the service refuses.
+/// Reads all rows of a dataset in `span`, in ascending order. Error messages call the dataset `name`.
 pub async fn read_rows(
     service: &Datasets,
     dataset: DatasetId,
@@ -122,7 +116,7 @@ pub async fn read_rows(
     let (start, end) = span.into_inner();
     let mut query = RowsQuery {
         end: Some(end),
-        // A cursor just before the first row. Without a cursor, services limit the length of the range.
+        // A cursor just before the first row: without a cursor, services limit the time range.
         after: Some(start - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
     };
@@ -145,7 +139,7 @@ pub async fn read_range(
     dataset: DatasetId,
 ) -> anyhow::Result<Option<(Timestamp, Timestamp)>> {
     let query = RowsQuery {
-        // A cursor before all rows. Without a cursor, services limit the length of the range.
+        // A cursor before all rows: without a cursor, services limit the time range.
         after: Some(Timestamp::MIN),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };

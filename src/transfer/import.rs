@@ -35,17 +35,17 @@ use crate::event::Reporter;
 /// Options of an import.
 #[derive(Debug)]
 pub struct ImportOptions {
-    /// Files or directories of files. `-` is standard input, which requires `columns`.
+    /// Files or directories of files. The path `-` is standard input, which requires `columns`.
     pub paths: Vec<PathBuf>,
-    /// Id or name of the dataset, or a template for it. `None` to derive the name from the path.
+    /// Id or name of the dataset, or a template for its name. `None` derives the name from the path.
     pub dataset: Option<String>,
     /// Field by which each file is split into datasets, one for each value.
     pub split_by: Option<String>,
-    /// Format of all files, or `None` to use the extension of each file.
+    /// Format of all files. `None` determines it by the extension of each file.
     pub format: Option<Format>,
-    /// Delimiter of CSV fields, or `None` to detect it from the header.
+    /// Delimiter of CSV fields. `None` detects it from the header.
     pub delimiter: Option<u8>,
-    /// True if the first line of a CSV file has the column names, or `None` to detect it from the data.
+    /// True if the first line of a CSV file has the column names. `None` detects this from the data.
     pub has_header: Option<bool>,
     /// Number of lines of a CSV file to skip before the header or the data.
     pub skip_lines: u64,
@@ -53,7 +53,7 @@ pub struct ImportOptions {
     pub columns: ColumnOptions,
     /// Effect of a row on the stored row with the same timestamp.
     pub mode: InsertMode,
-    /// True to skip invalid rows. Otherwise the first invalid row stops the import.
+    /// True to skip invalid rows. Otherwise the first invalid row ends the import with an error.
     pub skips_bad: bool,
     /// Number of rows per request.
     pub batch_rows: usize,
@@ -72,19 +72,19 @@ pub struct ImportOptions {
 /// Mapping of the fields of a file to columns.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions {
-    /// Field with the timestamp, or `None` to detect it.
+    /// Field with the timestamp. `None` detects it.
     pub time: Option<String>,
-    /// Unit of numeric timestamps, or `None` to detect it from their size.
+    /// Unit of numeric timestamps. `None` detects it from their magnitude.
     pub time_unit: Option<TimeUnit>,
-    /// Number of the first hour of a day in a field of hours, or `None` to detect it.
+    /// Number of the first hour of a day, 0 or 1, in a field of hours. `None` detects it.
     pub first_hour: Option<i8>,
     /// Interpretation of texts as timestamps.
     pub time_texts: TimeTexts,
-    /// Pairs of a field and its column, for fields that map to a column with a different name.
+    /// Pairs of a field and its column, for fields that get a different name.
     pub names: Vec<(String, String)>,
     /// Pairs of a column and its type.
     pub types: Vec<(String, Dtype)>,
-    /// Decimal mark of numbers in texts, or `None` to detect it.
+    /// Decimal mark of numbers in texts. `None` detects it.
     pub decimal: Option<Decimal>,
     /// Texts that represent a missing value.
     pub nulls: Vec<String>,
@@ -92,16 +92,16 @@ pub struct ColumnOptions {
     pub leave_out: Vec<String>,
 }
 
-/// A file that was imported.
+/// An imported file, or one part of a file that is split.
 #[derive(Debug)]
 pub struct Imported {
     /// Display name of the file.
     pub file: String,
-    /// Display name of the file and the value by which it is split.
+    /// Display name of the file, with the value of the part if the file is split.
     pub title: String,
     /// Name of the dataset.
     pub dataset_name: String,
-    /// Dataset of the rows. `None` if it does not exist in a dry run.
+    /// Dataset of the rows. `None` in a dry run if the dataset does not exist.
     pub dataset: Option<DatasetId>,
     /// Counts of the rows.
     pub report: ImportReport,
@@ -123,10 +123,10 @@ pub struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    /// Finds the files, and the checkpoint of an earlier import of these files.
+    /// Finds the files, and the checkpoint of an earlier import of the same files.
     ///
     /// # Errors
-    /// An error if a file does not exist, or its format or dataset is unknown.
+    /// An error if a file does not exist, or if its format or dataset cannot be determined.
     pub fn open(
         options: &'a ImportOptions,
         service: &'a Datasets,
@@ -159,11 +159,11 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Imports files up to the next file that has rows to send. Returns `None` after the last file.
+    /// Imports the next file that has rows which are not stored yet. Returns `None` after the last file.
     ///
     /// # Errors
     /// An error if a file cannot be read, a row is invalid, or the service refuses. Rows that were
-    /// stored before remain. A repeated import continues after them.
+    /// already stored remain. A repeated import continues after them.
     pub async fn next_file(&mut self) -> anyhow::Result<Option<Imported>> {
         while let Some(file) = self.files.pop_front() {
             let is_whole = self.options.split_by.is_some() && file.split.is_none();
@@ -172,7 +172,7 @@ impl<'a> Import<'a> {
             } else {
                 self.import(&file).await
             };
-            // An empty file among several does not stop the import.
+            // Skips an empty file, unless it is the only one.
             if self.n_files > 1 && one.as_ref().is_err_and(is_empty) {
                 let name = file.display_name();
                 self.reporter.note(&format!("{name} has no rows, and is skipped"));
@@ -215,7 +215,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Reads a file to find the values of the field by which it is split. Its parts are imported next.
+    /// Reads a file to find the values of the field by which it is split, and adds its parts to the
+    /// front of the queue.
     async fn split(&mut self, file: &ImportFile) -> anyhow::Result<()> {
         let Self { options, reporter, .. } = *self;
         let field = options.split_by.clone().unwrap_or_default();
@@ -248,7 +249,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Imports a file, or only reads it in a dry run. Returns `None` if all of it is already stored.
+    /// Imports a file, or only reads it in a dry run. Returns `None` if all of its rows are already
+    /// stored.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;
@@ -263,7 +265,7 @@ impl<'a> Import<'a> {
         let mut dataset = plan.dataset();
         if !options.is_dry_run {
             let prepared = plan.prepare_dataset(service, &options.template, file).await?;
-            // The checkpoint of an earlier dataset with the same id does not apply to a new dataset.
+            // The new dataset can have the id of a deleted dataset, to which the checkpoint belongs.
             if dataset.is_none() {
                 checkpoint.forget(prepared);
             }

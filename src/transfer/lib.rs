@@ -1,10 +1,10 @@
-//! Transfer of rows between files and dataset services: [`import`], [`mirror`], and past
-//! rows for backtests.
+//! Transfer of rows between files and dataset services: [`import`] from files, [`mirror`] between
+//! services, and [`find`] with past rows for backtests.
 //!
 //! A transfer reports its progress to a [`Reporter`](event::Reporter) of the caller and does not print.
-//! A stopped import or mirror resumes from its checkpoint. Requests that may succeed later are retried.
+//! A stopped import or mirror resumes from its checkpoint. Requests that fail temporarily are retried.
 //!
-//! Errors are of type `anyhow::Error`, since they are only shown to a person.
+//! Errors are of type `anyhow::Error`, since they are only shown to the user.
 //!
 //! ```no_run
 //! # async fn example(service: client::datasets::Datasets) -> anyhow::Result<()> {

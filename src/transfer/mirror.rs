@@ -1,6 +1,6 @@
 //! Mirror: copies datasets from another service with the same API and keeps the copies up to date.
 //!
-//! Timestamps are unique, so that a row that is received twice is stored once.
+//! A row that is received twice is stored once, since timestamps are unique.
 
 mod copy;
 
@@ -23,7 +23,7 @@ use crate::checkpoint;
 use crate::event::Reporter;
 use crate::find::{DatasetFilter, find_dataset, list_datasets};
 
-/// Maximum number of datasets that are kept up to date. Each needs a connection to both services.
+/// Maximum number of datasets that are kept up to date. Each dataset needs connections to both services.
 const FOLLOWED_MAX: usize = 500;
 
 /// Maximum number of datasets that are downloaded concurrently.
@@ -32,22 +32,22 @@ const DOWNLOADS_MAX: usize = 4;
 /// Options of a mirror.
 #[derive(Debug)]
 pub struct MirrorOptions {
-    /// Ids or names of the datasets. Empty to use `filter`.
+    /// Ids or names of the datasets to copy. If empty, `filter` selects them.
     pub chosen: Vec<String>,
-    /// Filter of the datasets, used if `chosen` is empty.
+    /// Filter of the datasets, ignored unless `chosen` is empty.
     pub filter: DatasetFilter,
-    /// Tag that the datasets must have. It is acquired first. `None` to acquire the public tag and to
-    /// copy datasets with any tags.
+    /// Tag that a dataset must have to be copied, acquired at the start. With `None`, the public tag is
+    /// acquired and datasets are copied regardless of their tags.
     pub tag: Option<String>,
     /// Maximum number of datasets.
     pub limit: Option<usize>,
     /// Prefix of the names of the copies.
     pub prefix: String,
-    /// Tags of new copies.
+    /// Tags that new copies get.
     pub give_tags: Vec<String>,
-    /// Earliest timestamp that is copied.
+    /// Earliest timestamp to copy. `None` copies all rows.
     pub start: Option<Timestamp>,
-    /// True to keep the copies up to date.
+    /// True to keep the copies up to date after they are complete.
     pub is_live: bool,
     /// Directory of the checkpoints.
     pub checkpoints: PathBuf,
@@ -63,10 +63,10 @@ struct Mirror {
     options: MirrorOptions,
 }
 
-/// Copies datasets from `source` to `target` and keeps them up to date with tasks of `group`.
+/// Copies datasets from `source` to `target`. Tasks of `group` keep the copies up to date if requested.
 ///
 /// # Errors
-/// An error if there are no datasets to copy, or a dataset could not be copied.
+/// An error if there are no datasets to copy, or if a dataset could not be copied.
 pub async fn run(
     options: MirrorOptions,
     source: Datasets,
@@ -107,7 +107,7 @@ pub async fn run(
     mirror.run(datasets, group).await
 }
 
-/// Returns the datasets of the source that are to be copied.
+/// Returns the datasets of the source that the options select.
 async fn choose_datasets(
     options: &MirrorOptions,
     source: &Datasets,
@@ -163,14 +163,15 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // No message is ever sent. The channel is closed when the last copy finishes.
+            // Waits for all copies to end. They send no message, but each of them holds a sender, so the
+            // channel is closed when the last copy ends.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();
         if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies the rows that a dataset has now.
+    /// Copies the current rows of a dataset.
     async fn copy(self: &Arc<Self>, dataset: Dataset, group: &Group) -> anyhow::Result<Copy> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
         if let Some(n_rows) = copy.download(group).await? {

@@ -1,4 +1,4 @@
-//! Repeats requests to a dataset service that fail temporarily.
+//! Retries of requests to a dataset service that fail temporarily.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use client::error::ClientError;
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-/// Maximum number of attempts of a request. They take about a minute.
+/// Maximum number of attempts of a request, which together take about a minute.
 const TRIES_MAX: u32 = 8;
 
-/// Minimum and maximum wait before a retry.
+/// Minimum and maximum pause before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Repeats a request while it may succeed later, with exponential backoff.
+/// Sends a request, and repeats it with exponential backoff while it fails temporarily.
 pub(crate) async fn retry_transient<T, A>(mut send: impl FnMut() -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<T, ClientError>>,
@@ -29,7 +29,7 @@ where
     }
 }
 
-/// Returns true if a retry may succeed.
+/// Returns true if the request can succeed later.
 pub(crate) fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {

@@ -1,6 +1,6 @@
-//! The checkpoint of an import, from which the same command resumes.
+//! Checkpoint of an import, from which the same command resumes.
 //!
-//! A file counts as unchanged if its size and modification time are the same.
+//! A file counts as unchanged if its size and modification time are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::files::ImportFile;
 use crate::checkpoint;
 
-/// Minimum time between two writes, so that their cost is negligible.
+/// Minimum time between two writes of the checkpoint, so that their cost is negligible.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
 /// Point at which the import of a file resumes.
@@ -23,15 +23,15 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
-    /// Number of rows after `place` that are already stored, if the rest of the file is sorted and sent
-    /// in the order of timestamps.
+    /// Number of stored rows of the sorted rest of the file, which begins at `place`. 0 if the rows are
+    /// sent in the order of the file.
     pub(super) n_sorted: u64,
 }
 
 /// Progress of the files of an import.
 #[derive(Debug)]
 pub(super) struct ImportCheckpoint {
-    /// `None` if there is no directory to write to.
+    /// Path of the checkpoint file; `None` without a directory for checkpoints.
     path: Option<PathBuf>,
     /// Progress of each file or part of a file, keyed by its absolute path.
     files: BTreeMap<String, FileProgress>,
@@ -46,19 +46,20 @@ struct FileProgress {
     dataset: i64,
     rows: u64,
     place: [u64; 3],
-    /// The field is not called `sorted`, since an earlier version stored another count under that name.
+    /// Value of [`ResumePoint::n_sorted`]. The name `sorted` is taken by a different count of an earlier
+    /// version.
     sorted_in_parts: u64,
     done: bool,
 }
 
-/// Values that identify the content of a file: its size, its modification time in microseconds since
-/// 1970, and the dataset of its rows.
+/// Values that identify the content of a file: size, modification time in microseconds since 1970, and
+/// dataset of its rows.
 type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
-    /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets.
-    /// Checkpoints of imports with other options (`reading`) do not apply, since these read other rows.
-    /// Ignores the checkpoint if `again` is true.
+    /// Reads the checkpoint in `folder` of an earlier import of the same files to the same datasets,
+    /// with the same options (`reading`). With other options, other rows would be read. Ignores the
+    /// checkpoint if `again` is true.
     pub(super) fn open(
         folder: Option<&Path>,
         address_and_reading: (&str, &str),
@@ -73,12 +74,12 @@ impl ImportCheckpoint {
         Self { path, files: read.unwrap_or_default(), written: None }
     }
 
-    /// Returns true if all of the file is stored in `dataset`.
+    /// Returns true if all rows of the file are stored in `dataset`.
     pub(super) fn is_done(&self, file: &ImportFile, dataset: DatasetId) -> bool {
         self.progress(file, dataset).is_some_and(|progress| progress.done)
     }
 
-    /// Removes the progress of files that belong to this dataset.
+    /// Removes the progress of all files with rows in `dataset`.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.files.retain(|_, progress| progress.dataset != dataset.get());
     }
@@ -94,7 +95,7 @@ impl ImportCheckpoint {
         resume.unwrap_or(first)
     }
 
-    /// Records the progress of a file.
+    /// Records the progress of a file. Writes the checkpoint unless it was written shortly before.
     pub(super) fn record(&mut self, file: &ImportFile, dataset: DatasetId, resume: ResumePoint) {
         let (rows, place, sorted_in_parts) =
             (resume.n_rows, resume.place.to_numbers(), resume.n_sorted);
@@ -108,7 +109,7 @@ impl ImportCheckpoint {
         }
     }
 
-    /// Records that all of the file is stored.
+    /// Records that all rows of the file are stored, and writes the checkpoint.
     pub(super) fn mark_done(&mut self, file: &ImportFile, dataset: DatasetId) {
         self.insert(file, dataset, FileProgress { done: true, ..FileProgress::default() });
         self.write();
@@ -120,7 +121,7 @@ impl ImportCheckpoint {
         self.files.insert(name, progress);
     }
 
-    /// Writes the checkpoint. If that fails, an import that is stopped later starts over.
+    /// Writes the checkpoint. If this fails, an import that is stopped later does not resume from here.
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };
@@ -131,7 +132,7 @@ impl ImportCheckpoint {
 
     /// Removes the checkpoint after the import is done.
     pub(super) fn remove(self) {
-        // The file may not exist.
+        // Fails without consequences if no checkpoint was written.
         drop(self.path.map(fs::remove_file));
     }
 
@@ -142,8 +143,8 @@ impl ImportCheckpoint {
     }
 }
 
-/// Returns the absolute path, with the dataset if the file is split, and the identity of a file, or
-/// `None` for standard input.
+/// Returns the key of a file in the checkpoint, which is its absolute path and, if the file is split,
+/// the dataset. Also returns the identity of its content. Returns `None` for standard input.
 fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     if file.is_stdin() {
         return None;

@@ -1,5 +1,5 @@
-//! Maps the fields of a file to columns, according to the options, the columns of the dataset, and the
-//! values of the fields.
+//! Maps the fields of a file to columns by the options, the columns of the dataset, and the values of
+//! the fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,24 +21,25 @@ use super::ColumnOptions;
 use super::files::ImportFile;
 use crate::find::look_up_dataset;
 
-/// Maximum number of columns in a preview. That many fill a screen.
+/// Maximum number of columns in a preview, which then fills a screen.
 const PREVIEWED_COLUMNS: usize = 40;
 
 /// Plan of the import of a file.
 pub(super) struct ImportPlan {
     pub(super) plan: ColumnMapping,
-    /// Fields with the timestamp.
+    /// Fields that together contain the timestamp.
     time: TimeFields,
     decimal: Decimal,
-    /// True if columns are named by numbers because the file has no header.
+    /// True if the file has no header, so that columns are named by numbers.
     is_numbered: bool,
-    /// Fields that become columns: the name, the index of the column, and the first value.
+    /// Fields that become columns: the name of the field, the index of the column, and the first value.
     fields: Vec<(String, usize, Option<String>)>,
-    /// The dataset, and the indices of the columns that it lacks. `None` if the dataset must be created.
+    /// Existing dataset, and the indices of the columns that are to be added to it. `None` if the
+    /// dataset does not exist.
     exists: Option<(Dataset, Vec<usize>)>,
 }
 
-/// Reads the beginning of a file and the columns of its dataset. Maps the fields to columns.
+/// Maps the fields of a file to columns, by the beginning of the file and the columns of its dataset.
 ///
 /// # Errors
 /// An error if the file cannot be read, or does not match the options.
@@ -74,7 +75,8 @@ pub(super) async fn plan_import(
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
     for field in surveyed.fields.iter().filter(|field| !time.contains(&field.name)) {
-        // A field with a name that is also in the path has the same value in every row.
+        // Skips a field that is also a part `name=value` of the path, since it has the same value in
+        // every row.
         if flags.leave_out.contains(&field.name) || file.parts.contains_key(&field.name) {
             plan.leave_out(&field.name);
             continue;
@@ -119,7 +121,7 @@ pub(super) async fn plan_import(
     Ok(ImportPlan { plan, time, decimal, is_numbered, fields, exists })
 }
 
-/// Examines the beginning of a file. Standard input is described by the options instead.
+/// Examines the fields at the beginning of a file. For standard input, derives them from the options.
 pub(super) async fn survey_file(
     flags: &ColumnOptions,
     file: &ImportFile,
@@ -132,7 +134,7 @@ pub(super) async fn survey_file(
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
-/// Returns the first value of a field. If the field has numbers as texts, adds a hint.
+/// Returns the first value of a field, with a hint if the field has numbers written as texts.
 fn example(field: &Field, dtype: Dtype) -> Option<String> {
     let example = field.example.as_ref()?;
     if dtype == Dtype::String && field.has_number_texts {
@@ -142,16 +144,16 @@ fn example(field: &Field, dtype: Dtype) -> Option<String> {
     Some(example.clone())
 }
 
-/// Returns the name of the column for a field that is called like a column of bars except for case, for
-/// example `open` for `Open`, since buckets and charts use the lowercase names. Returns `None` if
-/// several fields match.
+/// Returns the column `open` for a field named `Open`, and the same for the other columns of bars, since
+/// buckets and charts use the lowercase names. Returns `None` for other fields, or if several fields
+/// differ only in case.
 fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
     let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
     let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
     (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
-/// Describes the fields of standard input according to the options, since it can be read only once.
+/// Derives the fields of standard input from the options, since the input can be read only once.
 fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
         bail!("unknown time column of standard input\nhint: name it with --time-column")
@@ -167,7 +169,7 @@ fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     Ok(SniffedFields::declare(time, types))
 }
 
-/// Checks that the fields that the options name exist.
+/// Checks that every field that is named in the options exists.
 fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let mut named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
     named.try_for_each(|name| check_field(name, surveyed))
@@ -182,7 +184,7 @@ pub(super) fn check_field(name: &str, surveyed: &SniffedFields) -> anyhow::Resul
     bail!("there is no field {name}, only {}", fields.join(", "))
 }
 
-/// Checks that the options apply to the fields with the timestamp.
+/// Checks that the options are compatible with the fields of the timestamp.
 fn check_time(flags: &ColumnOptions, time: &TimeFields) -> anyhow::Result<()> {
     if flags.time_texts.format.is_some() && time.others.iter().any(|of| of.0 == TimePart::Month) {
         bail!("--time-format does not apply to year, month and day in separate columns");
@@ -204,7 +206,7 @@ fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<
     }
 }
 
-/// Checks that the options only set types of columns that exist.
+/// Checks that every column with a type in the options exists.
 fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
@@ -216,7 +218,7 @@ fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()
     Ok(())
 }
 
-/// Checks that no column has the reserved name of the timestamps.
+/// Checks that no column has the name that is reserved for the timestamp.
 fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
     if plan.columns().iter().any(|column| column.name == TIMESTAMP) {
         bail!(
@@ -228,18 +230,18 @@ fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
 }
 
 impl ImportPlan {
-    /// Returns the dataset, if it already exists.
+    /// Returns the id of the dataset, if it already exists.
     pub(super) fn dataset(&self) -> Option<DatasetId> {
         self.exists.as_ref().map(|(dataset, _)| dataset.id)
     }
 
-    /// Returns the name of the dataset of a file.
+    /// Returns the name of the existing dataset, or the name for a new one.
     pub(super) fn dataset_name(&self, file: &ImportFile) -> String {
         let existing = self.exists.as_ref().map(|(dataset, _)| &dataset.name);
         existing.unwrap_or(&file.dataset).clone()
     }
 
-    /// Returns the display names of the fields with the timestamp.
+    /// Returns the display names of the fields that contain the timestamp.
     pub(super) fn time_column(&self) -> String {
         let names: Vec<_> = self.time.names().map(escape_line).collect();
         match names.split_last() {
@@ -250,7 +252,8 @@ impl ImportPlan {
         }
     }
 
-    /// Describes the import. If the file is split, the columns are only described for the first part.
+    /// Describes the import for the user. The parts of a split file have the same columns, so only the
+    /// first part lists them.
     pub(super) fn preview(&self, file: &ImportFile) -> String {
         let name = self.dataset_name(file);
         let name = escape_line(&name);
@@ -291,10 +294,7 @@ impl ImportPlan {
         lines.join("\n")
     }
 
-    /// Creates the dataset, or adds missing columns. Returns its id.
-    ///
-    /// # Errors
-    /// An error if the service refuses.
+    /// Creates the dataset, or adds missing columns to it. Returns its id.
     pub(super) async fn prepare_dataset(
         &self,
         service: &Datasets,

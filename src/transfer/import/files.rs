@@ -14,10 +14,10 @@ use model::text::is_unprintable;
 
 use super::ImportOptions;
 
-/// The path that means standard input.
+/// Path that stands for standard input.
 const STDIN: &str = "-";
 
-/// Maximum depth of nested directories. A deeper nesting is a mistake or a cycle.
+/// Maximum depth of nested directories. Deeper directories are a mistake or a cycle of links.
 const DEPTH_MAX: usize = 16;
 
 /// A file to import, and the dataset of its rows.
@@ -27,16 +27,17 @@ pub(super) struct ImportFile {
     pub(super) format: Format,
     /// Id or name of the dataset.
     pub(super) dataset: String,
-    /// True if the user specified the dataset, which may be an id. Otherwise it is a name.
+    /// True if the user specified the dataset, so that `dataset` can be an id. Otherwise it is a name.
     pub(super) is_named: bool,
-    /// Parts of the path of the form `name=value`, and the value by which the file is split.
+    /// Values of the parts of the path that have the form `name=value`, and the value of the field by
+    /// which the file is split.
     pub(super) parts: BTreeMap<String, String>,
-    /// The rows to import and the fields of the file, if the file is split. `None` for all rows.
+    /// Rows to import of a split file, and the fields of the file. `None` imports all rows.
     pub(super) split: Option<(Selection, Arc<SniffedFields>)>,
 }
 
 impl ImportFile {
-    /// Returns the path, and the value by which it is split, as messages show them.
+    /// Returns the display name of the file and the value of the part, if the file is split.
     pub(super) fn title(&self) -> String {
         let name = self.display_name();
         match &self.split {
@@ -47,12 +48,13 @@ impl ImportFile {
         }
     }
 
-    /// Returns the position before the first row.
+    /// Returns the place at which reading begins: before the first selected row, or the start of the
+    /// file.
     pub(super) fn begin(&self) -> Place {
         self.split.as_ref().map(|(selection, _)| selection.begin).unwrap_or_default()
     }
 
-    /// Returns the path as messages show it.
+    /// Returns the path for messages.
     pub(super) fn display_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
@@ -68,11 +70,11 @@ impl ImportFile {
     }
 }
 
-/// Finds the files in `paths`. The files of a directory are sorted by name. They will be split by the
-/// field `split_by`, if there is one.
+/// Finds the files in `paths`. The files of a directory are sorted by name. With `split_by`, the name of
+/// a field, they will be split later.
 ///
 /// # Errors
-/// An error if a file does not exist, or its format or dataset is unknown.
+/// An error if a file does not exist, or if its format or dataset cannot be determined.
 pub(super) fn find_files(
     paths: &[PathBuf],
     dataset: Option<&str>,
@@ -91,7 +93,7 @@ pub(super) fn find_files(
             files.push(path.clone());
         }
     }
-    // The values are not known before the files are read.
+    // The asterisk stands for the values of the field, which are only known after the files were read.
     let split = split_by.map(|field| (field, "*"));
     files.into_iter().map(|path| describe_file(path, dataset, format, split)).collect()
 }
@@ -120,11 +122,11 @@ fn is_hidden(path: &Path) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Divides a file into the rows of each selection. Its dataset is named like the one of the file and the
-/// value, unless the template in `dataset` has the name of the field.
+/// Divides a file into parts, one for each selection of rows. The dataset of a part is named by the
+/// dataset of the file and the value, or by the template `dataset` if it contains the field.
 ///
 /// # Errors
-/// An error if two values result in the same name.
+/// An error if the datasets of two values have the same name.
 pub(super) fn split_file(
     file: &ImportFile,
     dataset: Option<&str>,
@@ -150,8 +152,8 @@ pub(super) fn split_file(
     Ok(files)
 }
 
-/// Determines the format and the dataset of a file. `split` is the field by which it is split, and its
-/// value.
+/// Determines the format and the dataset of a file. `split` is the field by which the file is split,
+/// with the value of the part.
 fn describe_file(
     path: PathBuf,
     dataset: Option<&str>,
@@ -164,7 +166,7 @@ fn describe_file(
         bail!("unknown format of {shown}\nhint: pass --format csv, ndjson or parquet")
     };
     let mut parts = parts(&path);
-    // A part such as dt=… is a time, not the name of the dataset.
+    // Excludes parts such as `dt=…`, which contain a time and do not name the dataset.
     let named = parts.iter().find(|(name, _)| !is_time_part(name));
     let usual = named.map(|(_, value)| value.clone()).or_else(|| stem(&path));
     parts.extend(split.map(|(field, value)| (field.to_owned(), value.to_owned())));
@@ -187,7 +189,7 @@ pub(super) fn is_time_part(name: &str) -> bool {
     ["dt", "date", "year", "month", "day", "hour"].contains(&name)
 }
 
-/// Returns the parts of a path of the form `name=value`, as in partitioned data.
+/// Returns the parts of a path that have the form `name=value`, as in partitioned data.
 fn parts(path: &Path) -> BTreeMap<String, String> {
     let folders = path.parent().map(Path::components).into_iter().flatten();
     let part = |folder: Component<'_>| {

@@ -1,5 +1,5 @@
-//! Report about the import of a file: numbers of rows that were read, stored, replaced, skipped and
-//! truncated, with examples.
+//! Report about the import of a file: the numbers of rows that were read, stored, replaced and skipped,
+//! and of truncated timestamps, with examples.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -12,31 +12,31 @@ use serde_json::{Value, json};
 
 use super::stored::FoundRows;
 
-/// Maximum number of examples of each kind. That many are enough to recognize a pattern.
+/// Maximum number of examples of each kind, enough to recognize a pattern.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of timestamps that are remembered to detect repetitions. They need 128 MiB.
+/// Maximum number of timestamps that are stored to detect repetitions. They occupy 128 MiB.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
-/// Numbers of rows of a file.
+/// Counts and examples of the rows of a file.
 #[derive(Debug, Default)]
 pub struct ImportReport {
-    /// True if the rows were only read.
+    /// True if the file was only read, without storing rows.
     is_dry_run: bool,
-    /// Display names of the fields with the timestamp.
+    /// Display names of the fields that contain the timestamp.
     time_column: String,
-    /// First timestamp in the file, as written and as interpreted.
+    /// First timestamp of the file: its original text and the interpretation.
     pub(super) example: Option<(String, Timestamp)>,
     /// Earliest and latest timestamp.
     span: Option<(Timestamp, Timestamp)>,
-    /// True if rows were not in order and were sorted.
+    /// True if the rows were out of order and were sorted.
     pub(super) is_sorted: bool,
-    /// Number of rows that an earlier, stopped import has stored.
+    /// Number of rows that an earlier import stored before it was stopped.
     pub(super) n_before: u64,
     /// Number of rows read, including skipped rows.
     n_read: u64,
     replaced: Examples,
-    /// Rows that replaced rows that were stored before the import.
+    /// Rows that replaced rows from before the import.
     replaced_earlier: Examples,
     pub(super) skipped: Examples,
     cut: Examples,
@@ -46,9 +46,9 @@ pub struct ImportReport {
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
-    /// True if the actual number may be higher.
+    /// True if `n_rows` is a lower bound.
     is_least: bool,
-    /// Line and description of each example.
+    /// Line number and description of each example.
     first: Vec<(u64, String)>,
 }
 
@@ -64,7 +64,8 @@ impl Examples {
         self.first.iter().map(|(line, text)| json!({"line": line, what: text})).collect()
     }
 
-    /// Returns a line of the report with the number and the examples. `what` describes the kind.
+    /// Returns a line of the report with the number of rows and the examples. `what` describes their
+    /// kind.
     fn line(&self, what: &str) -> Option<String> {
         let first: Vec<_> =
             self.first.iter().map(|(line, text)| format!("line {line} ({text})")).collect();
@@ -78,8 +79,8 @@ impl ImportReport {
         Self { is_dry_run, time_column, n_before, ..Self::default() }
     }
 
-    /// Counts the row from `origin` that was stored at the timestamp `at`. `stored` are the rows that
-    /// the dataset had before.
+    /// Counts an accepted row from `origin` with the timestamp `at`. `stored` are the rows that the
+    /// dataset had before.
     pub(super) fn record_accepted(
         &mut self,
         origin: Origin,
@@ -102,25 +103,24 @@ impl ImportReport {
         }
     }
 
-    /// Counts an invalid row.
+    /// Counts an invalid row that was skipped.
     pub(super) fn record_skipped(&mut self, line: u64, reason: &str) {
         self.n_read += 1;
         self.skipped.add(line, &reason);
     }
 
-    /// Returns the number of rows that the service accepted, including rows of an earlier import that
-    /// was stopped.
+    /// Returns the number of accepted rows, including those of an earlier import that was stopped.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }
 
-    /// Returns the number of rows of the import that the dataset has. Rows that replace others of the
-    /// import count once.
+    /// Returns the number of rows of the import that remain in the dataset. Rows that a later row of the
+    /// import replaced do not count.
     pub(super) const fn n_stored(&self) -> u64 {
         self.n_taken() - self.replaced.n_rows
     }
 
-    /// Returns the counts and examples as text. `shown` is the name of the file.
+    /// Returns the counts and examples as text. `shown` is the display name of the file.
     #[must_use]
     pub fn text(&self, shown: &str) -> String {
         let at_least = |is_least| if is_least { "at least " } else { "" };
@@ -190,16 +190,16 @@ impl ImportReport {
     }
 }
 
-/// Origin of a row in a file.
+/// Origin of a row in its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// Line on which the row begins.
     pub(super) line: u64,
-    /// True if its timestamp was truncated to microseconds.
+    /// True if the timestamp of the row was truncated to microseconds.
     pub(super) is_cut: bool,
 }
 
-/// Finds timestamps that an import sends to the same dataset twice.
+/// Detects timestamps that an import sends to the same dataset twice.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     /// Dataset to which the timestamps in `seen` belong.
@@ -207,11 +207,13 @@ pub(super) struct Repeats {
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,
     n_remembered: usize,
-    /// True if earlier timestamps were dropped, so that their repetitions are not found.
+    /// True if the set of timestamps became too large and was cleared, so that some repetitions are
+    /// missed.
     has_forgotten: bool,
 }
 
-/// Timestamps of a dataset. Most of them are appended in ascending order and found by binary search.
+/// Timestamps that were sent to a dataset. Most of them are ascending, so they are appended to a sorted
+/// list.
 #[derive(Debug, Default)]
 struct SeenTimestamps {
     ascending: Vec<Timestamp>,
@@ -219,7 +221,7 @@ struct SeenTimestamps {
 }
 
 impl Repeats {
-    /// Switches to `dataset`, unless it is the current dataset.
+    /// Selects `dataset` for the following timestamps.
     pub(super) fn of_dataset(&mut self, dataset: &str) -> &mut Self {
         if self.dataset != dataset {
             let seen = self.others.remove(dataset).unwrap_or_default();
@@ -229,7 +231,7 @@ impl Repeats {
         self
     }
 
-    /// Returns true if a row at `at` was already sent. Otherwise remembers the timestamp.
+    /// Returns true if a row with the timestamp `at` was already sent. Otherwise records the timestamp.
     fn is_repeated(&mut self, at: Timestamp) -> bool {
         if self.n_remembered >= TIMESTAMPS_MAX {
             self.others.clear();

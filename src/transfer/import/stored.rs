@@ -1,4 +1,4 @@
-//! Finds rows that a dataset had before an import, which replaces rows at the same timestamps.
+//! Finds the rows of a dataset that an import replaces.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use model::timestamp::Timestamp;
 use crate::retry::retry_transient;
 
 /// Maximum number of pages that are read for a batch. A few rows that are far apart, with many stored
-/// rows in between, would need a page each. If there are more pages, the count is a lower bound.
+/// rows between them, would need a page each. Beyond this number, the count is a lower bound.
 const PAGES_MAX: usize = 20;
 
-/// Finds rows of a dataset at given timestamps.
+/// Lookup of the rows that a dataset had before an import.
 #[derive(Debug)]
 pub(super) struct StoredRows<'a> {
     service: &'a Datasets,
@@ -25,24 +25,24 @@ pub(super) struct StoredRows<'a> {
     newest: Timestamp,
 }
 
-/// Rows that existed before an import.
+/// Rows that the dataset had before an import, at the timestamps of a batch.
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
-    /// True if the dataset may have more rows at these timestamps than were found.
+    /// True if not all timestamps were looked up, so that the dataset can have further rows at them.
     pub(super) is_least: bool,
 }
 
 impl<'a> StoredRows<'a> {
-    /// Reads the latest row of `dataset`. Returns `None` if the dataset has no rows.
+    /// Reads the latest row of `dataset`. Returns `None` if the dataset has no rows or cannot be read.
     pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
         let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
-        // If the key can write but not read, no rows are counted as replaced.
+        // A key that can write but not read imports without counts of replaced rows.
         let newest = newest.ok()?.first()?.timestamp;
         Some(Self { service, dataset, newest })
     }
 
-    /// Returns the timestamps of `rows` at which the dataset already has rows.
+    /// Returns those timestamps of `rows` at which the dataset already has rows.
     pub(super) async fn find(&self, rows: &[Row]) -> FoundRows {
         let mut found = FoundRows::default();
         let mut times: Vec<Timestamp> = rows.iter().map(|row| row.timestamp).collect();

@@ -1,8 +1,8 @@
-//! A dataset that is being copied: first by bulk downloads, then by the stream of the source.
+//! Copy of one dataset: first by bulk downloads, then by the stream of the source.
 //!
 //! Rows are downloaded in ascending order and stored as they arrive, so that a failed or interrupted
 //! download continues after the latest stored row. The position in the stream is recorded before the
-//! download, so that the stream also delivers every row that is inserted during the download.
+//! download, so that the stream delivers every row that is inserted during the download.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,14 +39,14 @@ use crate::retry::{is_transient, retry_transient};
 /// Maximum time range of a download, the same as in clients of the upstream dataset service.
 const SPAN_MAX: Duration = Duration::from_hours(14 * 24);
 
-/// Time range below which a download is not halved further.
+/// Minimum time range of a download. A range that is rejected is halved down to this minimum.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
-/// Number of failures after which the time range is halved, the same as in clients of the upstream
-/// dataset service.
+/// Number of consecutive failures after which the time range is halved, the same as in clients of the
+/// upstream dataset service.
 const TRIES_MAX: u32 = 3;
 
-/// Number of failures without progress after which the copy of a dataset fails.
+/// Number of consecutive failures after which the copy of a dataset fails.
 const FAILURES_MAX: u32 = 24;
 
 /// Minimum and maximum wait before a retry.
@@ -58,13 +58,13 @@ const INSERT_ROWS: usize = 5_000;
 /// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Maximum number of batches that wait to be stored. When it is reached, the source is slowed down.
+/// Maximum number of batches that wait to be stored. A full queue slows down the source.
 const EVENTS_CAPACITY: usize = 8;
 
-/// Time limit for the first row of the stream, if the dataset has rows.
+/// Time limit for the first row on the stream of a dataset that has rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A dataset that is being copied.
+/// A dataset and its copy.
 pub(super) struct Copy {
     mirror: Arc<Mirror>,
     /// Dataset of the source.
@@ -74,24 +74,24 @@ pub(super) struct Copy {
     checkpoint: CopyCheckpoint,
 }
 
-/// Progress of a copy, stored in a file per copy.
+/// Progress of a copy, stored in its own file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct CopyCheckpoint {
-    /// Id of the dataset at the target. The checkpoint does not apply to a dataset with another id.
+    /// Id of the copy at the target. The checkpoint does not apply to a copy with another id.
     target: i64,
-    /// Timestamp in microseconds at which the copy starts. `None` if all rows are copied.
+    /// Timestamp in microseconds at which the copy begins. `None` if all rows are copied.
     start: Option<i64>,
-    /// Timestamp in microseconds up to which the rows of an unfinished download are stored.
+    /// Timestamp in microseconds up to which an unfinished download has stored its rows.
     through: Option<i64>,
     /// True once a download was completed.
     is_whole: bool,
-    /// Id of the event of the source's stream after which all rows follow that are not stored yet.
+    /// Id of the last event on the source's stream with rows that are already stored.
     last_event_id: Option<String>,
 }
 
 impl Copy {
-    /// Finds the copy of `dataset`, or creates it, with all columns.
+    /// Finds or creates the copy of `dataset`, and adds missing columns to it.
     ///
     /// # Errors
     /// An error if the target refuses, or if a dataset of another key has the name of the copy.
@@ -119,7 +119,8 @@ impl Copy {
         };
         let start = mirror.options.start.map(Timestamp::micros);
         let mut checkpoint: CopyCheckpoint = checkpoint::read(&mirror.checkpoint_path(dataset.id));
-        // An earlier mirror may have omitted rows that are requested now.
+        // Starts over if the copy is new, or if an earlier start is requested, since the copy then lacks
+        // rows.
         if checkpoint.target != target.get() || start < checkpoint.start {
             checkpoint = CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() };
         }
@@ -132,7 +133,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Returns the name of the copy in messages.
+    /// Returns the name of the dataset for messages.
     pub(super) fn name(&self) -> String {
         escape_line(&self.dataset.name).into()
     }
@@ -160,11 +161,11 @@ impl Copy {
         Ok(())
     }
 
-    /// Downloads the rows that exist now. Returns their number, or `None` if the stream delivers all
-    /// missing rows.
+    /// Downloads all current rows that are missing in the copy. Returns the number of rows, or `None` if
+    /// the stream will deliver all missing rows.
     ///
     /// # Errors
-    /// An error if rows cannot be fetched or stored. Rows that were stored before remain.
+    /// An error if rows cannot be fetched or stored. Rows that were already stored remain.
     pub(super) async fn download(&mut self, group: &Group) -> anyhow::Result<Option<u64>> {
         let is_live = self.mirror.options.is_live;
         if is_live && self.checkpoint.is_whole && self.checkpoint.last_event_id.is_some() {
@@ -182,8 +183,8 @@ impl Copy {
                 ));
             }
         }
-        // The range is read after the position in the stream, since the stream does not deliver rows
-        // before that position.
+        // The range is read after the position in the stream, since only the download covers rows before
+        // that position.
         let range = read_range(&self.mirror.source, self.dataset.id).await;
         let range = range.context("cannot read the first and the latest row")?;
         let mut n_rows = 0;
@@ -205,7 +206,8 @@ impl Copy {
         if let Some(through) = self.checkpoint.through {
             return Ok(Some(Timestamp::from_micros(through) + STEP));
         }
-        // If the user specified a start, late and corrected rows after it are copied, too.
+        // With a start that the user specified, also copies rows after it that were inserted late or
+        // corrected.
         if !self.checkpoint.is_whole || (start.is_some() && !self.mirror.options.is_live) {
             return Ok(start);
         }
@@ -239,7 +241,7 @@ impl Copy {
                 let is_empty = self.checkpoint.through == before;
                 start = end + STEP;
                 if is_empty && start <= newest {
-                    // Consecutive rows can be years apart, so empty ranges are skipped.
+                    // Skips to the next row, since consecutive rows can be years apart.
                     let next =
                         next_timestamp(&self.mirror.source, self.dataset.id, end, newest).await?;
                     start = next.unwrap_or(newest).max(start);
@@ -275,7 +277,7 @@ impl Copy {
     }
 
     /// Downloads and stores the rows from `start` to `end`. Adds their number to `n_rows` and records
-    /// the latest timestamp.
+    /// the latest timestamp in the checkpoint.
     async fn download_span(
         &mut self,
         plan: &ColumnMapping,
@@ -309,7 +311,7 @@ impl Copy {
                     continue;
                 }
             }
-            // The rows before a failure are valid.
+            // Also stores the rows that were received before a failure, which are complete.
             if let Some(last) = rows.last() {
                 let through = last.timestamp.micros();
                 self.insert(&rows).await?;
@@ -324,8 +326,8 @@ impl Copy {
         }
     }
 
-    /// Returns the id of an event of the source's stream after which all future rows follow. Returns
-    /// `None` if the stream has no event ids or the dataset has no rows.
+    /// Returns the id of an event on the source's stream that precedes all future rows. Returns `None`
+    /// if the events have no ids or the dataset has no rows.
     async fn find_position(&self, group: &Group, has_rows: bool) -> anyhow::Result<Option<String>> {
         let (group, mut events) = self.follow(group, ResumeFrom::default());
         let deadline = Instant::now() + BEGINS_WITHIN;
@@ -353,7 +355,8 @@ impl Copy {
         (group, events)
     }
 
-    /// Stores the rows of the stream until the source permanently refuses to serve it.
+    /// Stores the rows of the stream until the source permanently refuses the stream, or a row cannot be
+    /// stored.
     pub(super) async fn run(mut self, group: Group) {
         if let Err(error) = self.store_stream(&group).await {
             self.note(&format!("{} is no longer updated: {error:#}", self.name()));
@@ -362,7 +365,7 @@ impl Copy {
 
     async fn store_stream(&mut self, group: &Group) -> anyhow::Result<()> {
         let newest = newest_timestamp(&self.mirror.target, self.target).await?;
-        // Without an event id, rows after this timestamp are read in pages.
+        // If no event id is known, the stream first delivers all rows after this timestamp.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
         let last_event_id = self.checkpoint.last_event_id.clone();
         let (newest, repeats) = (Some(newest), Repeats::Deliver);
@@ -440,7 +443,7 @@ impl Copy {
         inserted.context("cannot store rows in the copy").map(drop)
     }
 
-    /// Writes the checkpoint. Must be called after the rows are stored.
+    /// Writes the checkpoint. Must only be called after the rows are stored.
     fn write_checkpoint(&self) -> anyhow::Result<()> {
         let path: PathBuf = self.mirror.checkpoint_path(self.dataset.id);
         checkpoint::write(&path, &self.checkpoint)
@@ -448,13 +451,13 @@ impl Copy {
     }
 }
 
-/// Reaction to a failed download.
+/// Class of a failed download, which determines how to proceed.
 enum CopyFailure {
-    /// The service asks to retry after this time.
+    /// The service asks for a retry after this time.
     Later(Duration),
     /// The time range is too wide for the service.
     TooWide,
-    /// A retry may succeed.
+    /// A retry can succeed.
     Transient,
     /// A retry cannot succeed.
     Final,
@@ -476,12 +479,12 @@ fn failure(error: &anyhow::Error) -> CopyFailure {
     }
 }
 
-/// Returns true if retrying cannot open the stream.
+/// Returns true if the service would reject every attempt to open the stream.
 fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403 | 404))
 }
 
-/// Returns the timestamp of the first row that is later than `time` and not later than `last`.
+/// Returns the timestamp of the first row after `time`, up to and including `last`.
 async fn next_timestamp(
     service: &Datasets,
     dataset: DatasetId,
