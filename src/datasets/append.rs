@@ -1,5 +1,5 @@
-//! Appends rows: stores them and notifies the followers of the dataset. `insert` parses bodies of
-//! rows and checks them against the columns.
+//! Appends of rows: stores them and notifies the followers of the dataset. `insert` parses the rows of a
+//! request and checks them against the columns.
 
 pub(crate) mod queue;
 
@@ -21,14 +21,14 @@ use crate::follow::render_frames;
 use crate::hub::frame::CommitRows;
 use crate::{Datasets, metrics};
 
-/// Maximum number of rows of an append. They are stored in one transaction and held in memory.
+/// Maximum number of rows of an append, which are held in memory and stored in one transaction.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
 /// Error for an append with more than [`ROWS_MAX`] rows.
 pub(crate) const TOO_MANY: OperationError =
     OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };
 
-/// Maximum number of rows of an append that merges. For each row a different chunk may have to be read,
+/// Maximum number of rows of an append that merges. Each row can require a read of a different chunk,
 /// which takes some 50 µs while other writers wait.
 pub(crate) const MERGED_MAX: usize = 10_000;
 
@@ -38,14 +38,15 @@ pub(crate) const REFUSALS_MAX: usize = 20;
 impl Datasets {
     /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect of a
     /// row on the stored row with the same timestamp. Concurrent appends to one dataset share a
-    /// transaction. If a `batch` is given, it is stored only once.
+    /// transaction. An append with a `batch` fails if a batch of this identity is already stored.
     ///
-    /// On return the rows and their buckets are durable, and followers of the dataset have received
-    /// them. If other services write to the dataset at the same time, followers receive the rows shortly
-    /// after. Dropping the future does not undo an append in progress.
+    /// On return, the rows and their buckets are durable, and followers of the dataset have received the
+    /// rows. If other services write to the dataset at the same time, followers receive the rows shortly
+    /// afterwards. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, except possibly if the store became
+    /// unreachable.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,
@@ -60,8 +61,8 @@ impl Datasets {
         self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a separate transaction. `batches` are the named batches that the block
-    /// contains.
+    /// Appends a block in a separate transaction. `batches` are the named batches that make up the
+    /// block.
     async fn append_block(
         &self,
         dataset: DatasetId,
@@ -93,7 +94,7 @@ impl Datasets {
 }
 
 /// Returns the rows of `block` sorted by unique timestamps. Of several rows with the same timestamp, the
-/// last one is used. When merging, earlier rows fill in its missing values.
+/// last one is used. With [`AppendMode::Merge`], the earlier ones provide its missing values.
 pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();

@@ -16,11 +16,11 @@ use web::metrics::Metrics;
 
 use crate::{metrics, run_blocking};
 
-/// Interval of checks for months to archive and for corrections of archived months.
+/// Interval at which months are checked for rows to archive and for corrections.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time after which an obsolete file is deleted. It is longer than the time limit of a download, which
-/// may still read the file.
+/// Time after which a file that is no longer in effect is deleted. It is longer than the time limit of a
+/// download, which can still be reading the file.
 const GRACE: Duration = Duration::from_hours(7);
 
 /// Settings of the archive: its address, and the age at which rows are archived.
@@ -32,10 +32,10 @@ pub struct ArchiveStorage {
     pub after: Duration,
 }
 
-/// A store, and its archive if there is one.
+/// A store, and its archive if it has one.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
-/// Combines a store with its archive. Blocks.
+/// Adds an archive to a store if it is given. Blocks.
 ///
 /// # Errors
 /// [`StoreError::NoArchive`] if the store has archived rows and no archive is given.
@@ -64,7 +64,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
         let (archive, now) = (Arc::clone(&store), clock.now());
         let place = store.place();
         match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
-            // Another service that uses the same database archives the rows.
+            // Another service with the same database is archiving.
             Ok(None) => {}
             Ok(Some(report)) => {
                 let ArchiveReport { n_files, n_rows, n_deleted, .. } = report;
@@ -76,7 +76,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
                     info!(n_files, n_rows, n_deleted, "archived rows to {place}");
                 }
             }
-            // The next check repeats the attempt.
+            // The attempt is repeated after the interval.
             Err(error) => {
                 counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");

@@ -1,9 +1,8 @@
 //! Datasets, columns and tags: creation, lookup and access.
 //!
-//! A name is unique among the datasets of an owner, but not in the service. Otherwise, the rejection of
-//! a name would reveal a dataset that the key cannot see. A name can therefore refer to several
-//! datasets. For a key it refers to its own dataset, or else to the only visible dataset of that name.
-//! An id is unambiguous.
+//! Names are unique per owner, but not in the service. If they were, the rejection of a name would
+//! reveal a dataset that the key cannot see. For a key, a name refers to its own dataset, or else to the
+//! only visible dataset of this name. An id is always unambiguous.
 
 pub(crate) mod change;
 mod tags;
@@ -25,10 +24,11 @@ use crate::retention::Retention;
 /// repeated in every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// Maximum length in bytes of a description or metadata value. Every list of datasets contains them.
+/// Maximum length in bytes of a description or metadata value, since every list of datasets contains
+/// them.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Maximum number of metadata fields of a dataset. It also limits the number of tags.
+/// Maximum number of metadata fields of a dataset, and of its tags.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 /// Maximum number of datasets that a request can create. They are created in one transaction.
@@ -44,10 +44,11 @@ impl Datasets {
         created.into_iter().next().ok_or(OperationError::NotFound)
     }
 
-    /// Creates all of the datasets or none of them. Returns them in the same order.
+    /// Creates either all of the datasets or none. Returns them in the same order.
     ///
     /// # Errors
-    /// [`OperationError::Invalid`] if a limit of this module is exceeded, [`OperationError::Refused`].
+    /// [`OperationError::Invalid`] if a limit of this module is exceeded, or
+    /// [`OperationError::Refused`].
     pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
             let text = format!("at most {CREATED_MAX} datasets can be created in one request");
@@ -57,7 +58,7 @@ impl Datasets {
         Ok(self.store.create(new, self.clock.now()).await?)
     }
 
-    /// Lists the datasets that are visible to `key` and match `filter`: at most `limit`, after skipping
+    /// Lists the datasets that are visible to `key` and match `filter`: at most `limit` after the first
     /// `skip`.
     pub(crate) async fn list(
         &self,
@@ -72,7 +73,7 @@ impl Datasets {
     /// Returns the dataset as it is visible to `key`.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if it is not visible.
+    /// [`OperationError::NotFound`] if the dataset is not visible.
     pub(crate) async fn sight(&self, key: KeyId, which: DatasetRef) -> Result<Sight> {
         self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
@@ -85,7 +86,8 @@ impl Datasets {
     /// Returns the dataset, if `key` owns it.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if it is not visible to the key, [`OperationError::NOT_OWNER`].
+    /// [`OperationError::NotFound`] if the dataset is not visible to `key`, or
+    /// [`OperationError::NOT_OWNER`].
     pub(crate) async fn find_owned(&self, key: KeyId, which: DatasetRef) -> Result<Dataset> {
         let sight = self.sight(key, which).await?;
         if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NOT_OWNER) }

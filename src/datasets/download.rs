@@ -1,8 +1,8 @@
-//! Downloads: a whole range of rows in one response, which is streamed while it is read.
+//! Downloads: all rows of a range in one response, which is sent while the rows are read.
 //!
 //! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in pieces.
-//! The memory does not depend on the length of the range. [`spool`] provides downloads as files, parts
-//! of which can be read.
+//! The memory does not depend on the length of the range. [`spool`] stores downloads as files, so that
+//! clients can read parts of them.
 
 pub(crate) mod spool;
 
@@ -42,31 +42,31 @@ use crate::query::params::DownloadQuery;
 use crate::read::fill::{Filler, Grid};
 use crate::{Datasets, metrics};
 
-/// Maximum number of concurrent downloads. Each of them holds a connection of the store and a thread.
-/// Further requests are rejected with status 503.
+/// Maximum number of concurrent downloads, since each of them holds a connection of the store and a
+/// thread. Further requests are rejected with status 503.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
-/// Maximum number of concurrent downloads of a key. It is half of [`DOWNLOADS_MAX`], so that no key can
-/// block all others.
+/// Maximum number of concurrent downloads of a key: half of [`DOWNLOADS_MAX`], so that no key can block
+/// all others.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
 /// Size of a piece. It is large enough that the overhead of a piece is negligible, and small enough that
-/// a download only uses a few hundred kilobytes of memory.
+/// a download uses only a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// Maximum number of pieces that are queued for a slow reader. Rendering waits while the queue is full.
 const PIECES_MAX: usize = 2;
 
-/// Time limit for the reader to receive a piece. A slower download is cut off, since it holds a permit.
+/// Time limit for the client to receive a piece. A slower download is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Time limit of a download. The archive files that it reads remain available for longer.
+/// Time limit of a download. The archive does not delete the files that it reads before this limit.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// Maximum number of rows of a download with filled gaps: a century of five-minute buckets.
 const FILLED_ROWS_MAX: u64 = 12_000_000;
 
-/// Error for a download that was cut off. The log has the reason.
+/// Error for a download that was cut off. The reason is in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("download is truncated")]
 pub(crate) struct Truncated;
@@ -113,20 +113,20 @@ pub(crate) struct DownloadRequest {
 /// Response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller already has the current response. Contains its entity tag and the revision of the
-    /// dataset.
+    /// The caller already has the current response, with this entity tag. The number is the revision of
+    /// the dataset.
     NotModified(String, u64),
     Range(Download),
 }
 
-/// A download that was started.
+/// A download that has begun.
 #[derive(Debug)]
 pub(crate) struct Download {
     /// Suggested file name.
     pub(crate) file_name: String,
-    /// Entity tag and number of rows. `None` if the range changed while they were determined.
+    /// Entity tag and number of rows. `None` if the range changed before it was read.
     pub(crate) facts: Option<RangeFacts>,
-    /// Revision of the dataset that the download fully includes.
+    /// Latest revision of the dataset of which the download has all rows.
     pub(crate) revision: u64,
     pub(crate) body: Body,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Download {
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
-    /// Revision for which the entity tag and the number of rows are valid.
+    /// Revision at which the entity tag and the number of rows are valid.
     revision: u64,
 }
 
@@ -161,10 +161,10 @@ impl Datasets {
         Ok(Source { dataset, columns, range, buckets, form })
     }
 
-    /// Returns the tag and number of rows of a range.
+    /// Returns the entity tag and the number of rows of a range.
     ///
     /// # Errors
-    /// [`OperationError::Invalid`] if its gaps are filled and it is too long.
+    /// [`OperationError::Invalid`] if the range is too long for filling its gaps.
     async fn facts(&self, range: Range, form: ETag) -> Result<RangeFacts> {
         let facts = self.read_store(move |store| range.facts(store, form)).await?;
         if range.fill != Fill::None && facts.n_rows > FILLED_ROWS_MAX {
@@ -178,7 +178,7 @@ impl Datasets {
         Ok(facts)
     }
 
-    /// Starts to read a snapshot of a range. Dropping the body cancels the download.
+    /// Begins to read a snapshot of a range. Dropping the body cancels the download.
     ///
     /// # Errors
     /// The same as for [`Self::rows`], and [`OperationError::BUSY`] if [`DOWNLOADS_MAX`] or the limit of
@@ -236,23 +236,23 @@ impl Datasets {
     }
 }
 
-/// The rows and the form of a download.
+/// Rows of a download and their form.
 struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
-    /// Content of the file, if it has buckets.
+    /// Form of buckets, ignored for raw rows.
     buckets: BucketFile,
-    /// Hash of everything that determines the bytes of the response, except the rows.
+    /// Hash of everything besides the rows that determines the bytes of the response.
     form: ETag,
 }
 
-/// Returns the names and types of the columns. The bytes of a file depend on them.
+/// Returns the names and types of the columns, which determine the bytes of a file.
 fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
     columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
 }
 
-/// Returns the file name for a download, from the dataset, the resolution and the days.
+/// Returns the file name of a download, made of the dataset, the resolution and the days of the bounds.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
@@ -266,7 +266,7 @@ fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     format!("{name}.{}", query.output.extension())
 }
 
-/// A range of a dataset.
+/// A range of rows or buckets of a dataset.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     dataset: DatasetId,
@@ -276,16 +276,16 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the current state of the dataset.
+    /// Returns the dataset as it is visible to the service now.
     fn sight(self, store: &dyn Store) -> Result<Sight, StoreError> {
         let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
         sight.ok_or(StoreError::NoDataset { dataset: self.dataset })
     }
 
-    /// Returns the entity tag and the number of rows of the range at the latest revision, unless another
+    /// Returns the entity tag and the number of rows of the range at the latest revision, unless a
     /// commit happens at the same time.
     ///
-    /// In the tag, sealed rows are identified by their chunks and other rows by their numbers, so that
+    /// The tag of rows is a hash of the ids of their chunks and of the numbers of unsealed rows, so that
     /// commits to rows outside of the range do not change it. The tag of buckets changes with every
     /// commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
@@ -295,7 +295,8 @@ impl Range {
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
-            // Also fails here, before the response starts, if computing the buckets needs too many rows.
+            // Also fails early, before the response begins, if too many rows are needed to compute the
+            // buckets.
             let n_stored = store.page_at(&sight, &read)?.count.unwrap_or(0);
             let n_rows = match fill {
                 Fill::None => n_stored,
@@ -320,27 +321,27 @@ impl Range {
     }
 }
 
-/// Renders, compresses and sends a download.
+/// Renders, compresses and sends the rows of a download.
 struct DownloadWriter {
     document: Document,
     encoder: Encoder,
-    /// Rendered bytes that were not yet compressed.
+    /// Rendered bytes that are not compressed yet.
     plain: Vec<u8>,
     cache: Arc<DownloadCache>,
     metrics: Metrics,
     form: ETag,
     range: Range,
-    /// Revision for which the facts of the range are valid.
+    /// Revision at which the entity tag and the number of rows were determined.
     revision: u64,
-    /// Sends one message when reading starts: true if the dataset still has `revision`, or the error of
-    /// the store.
+    /// Receives one message once the rows are being read: true if the dataset still has the revision
+    /// `revision`, or an error of the store.
     started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }
 
 impl DownloadWriter {
-    /// Writes the download and the end marker. The end marker is omitted if the reader or the store
-    /// fails.
+    /// Writes the download and the end marker. If the client or the store fails, the end marker is
+    /// missing.
     fn run(mut self, store: &dyn Store) {
         match self.write(store) {
             Ok(true) => drop(self.out.flush()),
@@ -356,7 +357,7 @@ impl DownloadWriter {
         }
     }
 
-    /// Writes the download. Returns true if all of it was sent.
+    /// Writes the download without the end marker. Returns true if all of it was sent.
     fn write(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
@@ -387,15 +388,15 @@ impl DownloadWriter {
         Ok(self.out.bytes.is_empty() || self.out.flush())
     }
 
-    /// Signals, once, that the read of the range has started.
+    /// Signals, only once, that the rows are being read.
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
         let is_current = self.range.sight(store).is_ok_and(|now| now.revision == self.revision);
-        // If the caller was cancelled, nobody reads the body either.
+        // Fails only if the caller was cancelled, in which case nobody reads the body either.
         drop(started.send(Ok(is_current)));
     }
 
-    /// Writes a batch of rows as a piece. Returns false if the reader is gone.
+    /// Writes a batch of rows. Returns false if the client is gone.
     ///
     /// In formats that can be assembled from pieces, the rows of a sealed chunk are compressed once and
     /// cached.
@@ -431,7 +432,7 @@ impl DownloadWriter {
         Ok(is_compressed(&written) && self.out.flush_if_long())
     }
 
-    /// Writes rows. Returns false if the reader is gone.
+    /// Writes rows. Returns false if the client is gone.
     fn write_rows(&mut self, rows: &Rows) -> bool {
         if self.encoder.coding() == Coding::Identity {
             self.document.rows(&mut self.out.bytes, rows);
@@ -441,7 +442,7 @@ impl DownloadWriter {
         self.plain.len() < PIECE_BYTES || self.compress()
     }
 
-    /// Compresses the rendered bytes. Returns false if the reader is gone.
+    /// Compresses the rendered bytes. Returns false if the client is gone.
     fn compress(&mut self) -> bool {
         let packed = self.encoder.push(&mut self.out.bytes, &self.plain);
         self.plain.clear();
@@ -456,13 +457,13 @@ fn is_compressed(written: &io::Result<()>) -> bool {
     written.is_ok()
 }
 
-/// The queue to the body of a download.
+/// Sender of the pieces of a body.
 struct OutputQueue {
     bytes: Vec<u8>,
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     group: Group,
-    /// Time at which the download is cut off.
+    /// Deadline of the download, after which it is cut off.
     end: Instant,
 }
 
@@ -471,7 +472,7 @@ impl OutputQueue {
         self.bytes.len() < PIECE_BYTES || self.flush()
     }
 
-    /// Sends the bytes that were written. Returns false if the reader is gone.
+    /// Sends the collected bytes as a piece. Returns false if the client is gone or too slow.
     fn flush(&mut self) -> bool {
         let capacity = self.bytes.capacity();
         let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));

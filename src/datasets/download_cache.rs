@@ -1,10 +1,10 @@
 //! Disk cache of compressed pieces of downloads.
 //!
-//! A scratch file next to the store is used as a ring buffer of limited length, in which new pieces
-//! overwrite the oldest pieces. The index is in memory. Therefore the file is unlinked as soon as it is
-//! open and never needs repair. The checksum of a piece is part of the gzip trailer of a body, so that
-//! clients detect a damaged piece. If the disk fails, the cache is disabled and downloads continue.
-//! `cargo bench -p datasets --bench http -- gzip` shows the gain.
+//! A scratch file next to the store is a ring buffer of limited length, in which new pieces overwrite
+//! the oldest ones. The index of the pieces is only in memory, so the file is unlinked as soon as it is
+//! open and never needs repair. A body's gzip trailer is computed from the checksums of its pieces, so
+//! that clients detect a damaged piece. If the disk fails, the cache is disabled and downloads continue
+//! without it. `cargo bench -p datasets --bench http -- gzip` shows the gain.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -19,24 +19,24 @@ use tsdb::store::row_batch::ChunkId;
 
 use crate::etag::ETag;
 
-/// Maximum number of pieces in the index. They need a few megabytes of memory and are enough for 5 GB of
-/// average pieces.
+/// Maximum number of pieces in the index, which then occupies a few megabytes. This many pieces of
+/// average size have 5 GB.
 const PIECES_MAX: usize = 65_536;
 
-/// Key of a piece: everything that its bytes depend on.
+/// Key of a piece: everything that determines its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
     /// Id of the chunk that contains the rows.
     pub(crate) rows: ChunkId,
-    /// Hash of the format and the columns.
+    /// Hash of everything besides the rows and the coding that determines the bytes.
     pub(crate) form: ETag,
     pub(crate) coding: Coding,
 }
 
-/// The cache. It is disabled by default.
+/// Cache of compressed pieces, which is disabled by default.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadCache {
-    /// `None` if the cache is disabled.
+    /// Scratch file; `None` if the cache is disabled.
     file: Option<File>,
     bytes_max: u64,
     ring: Mutex<Ring>,
@@ -44,17 +44,17 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Total number of bytes written. It includes the bytes that are skipped at the end of the file when
-    /// writing continues at its beginning.
+    /// Position of the next piece: the number of bytes written so far, including the bytes that were
+    /// skipped at the end of the file each time that writing continued at its beginning.
     head: u64,
     extents: HashMap<PieceKey, Extent>,
-    /// Start of each piece and its key, oldest first.
+    /// Position and key of each piece, oldest first.
     order: VecDeque<(u64, PieceKey)>,
     is_broken: bool,
 }
 
-/// Position of a piece. `at` counts like the `head` of the ring. The offset in the file is `at` modulo
-/// the file's length.
+/// Location of a piece. Its position `at` counts like `head`. The offset in the file is the position
+/// modulo the length of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     at: u64,
@@ -68,7 +68,7 @@ impl DownloadCache {
     /// disables the cache. Blocks shortly.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// An I/O error if the file cannot be created.
     pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         if bytes_max == 0 {
             return Ok(Self::default());
@@ -79,19 +79,19 @@ impl DownloadCache {
         Ok(Self { file: Some(file), bytes_max, ring: Mutex::default() })
     }
 
-    /// Returns the piece, if it is cached. Blocks.
+    /// Returns a piece if it is cached. Blocks.
     pub(crate) fn get(&self, key: PieceKey) -> Option<Packed> {
         let file = self.file.as_ref()?;
         let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
         let read = file.read_exact_at(&mut bytes, extent.at % self.bytes_max);
-        // Another piece may have overwritten this one while it was read.
+        // Looks the piece up again, since another piece can have overwritten it during the read.
         let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })
     }
 
-    /// Caches a piece. Does nothing if that is not possible. Blocks.
+    /// Caches a piece, unless it is too large or the cache is disabled. Blocks.
     pub(crate) fn put(&self, key: PieceKey, piece: &Packed) {
         let Some(file) = &self.file else { return };
         let Ok(length) = u64::try_from(piece.bytes.len()) else { return };
@@ -104,8 +104,8 @@ impl DownloadCache {
             if ring.is_broken {
                 return;
             }
-            // Pieces are contiguous: a piece that does not fit before the end of the file starts at its
-            // beginning.
+            // A piece must be contiguous. If it does not fit before the end of the file, it is written
+            // to the beginning.
             let left = bytes_max - ring.head % bytes_max;
             let at = if left < length { ring.head + left } else { ring.head };
             ring.head = at + length;
@@ -125,12 +125,12 @@ impl DownloadCache {
                     ring.remove_oldest();
                 }
             }
-            // Other pieces have overwritten this one in the meantime.
+            // Other pieces have already overwritten this piece, so it gets no index entry.
             Ok(()) => {}
             Err(error) => {
                 warn!(%error, "the download cache failed; downloads are compressed each time");
                 *ring = Ring { is_broken: true, ..Ring::default() };
-                // If the disk is full, this frees the space of the cache.
+                // Frees the space of the cache, in case the disk is full.
                 drop(file.set_len(0));
             }
         }
@@ -138,7 +138,7 @@ impl DownloadCache {
 }
 
 impl Ring {
-    /// Removes pieces that start before position `end` from the index.
+    /// Removes all pieces from the index that start before the position `end`.
     fn remove_before(&mut self, end: u64) {
         while self.order.front().is_some_and(|(at, _)| *at < end) {
             self.remove_oldest();

@@ -1,4 +1,4 @@
-//! Errors of operations on datasets. Callers see the texts of rejections.
+//! Errors of operations on datasets. The text of a rejection is sent to the client.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use wire::datasets::RowRefusals;
 /// Result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// An invalid query, text, name, list or column. The message names the invalid input and the expected
-/// form.
+/// Error for an invalid query, text, name, list or column. The message names the invalid input and the
+/// expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Invalid(String);
@@ -24,8 +24,7 @@ impl<T: Into<String>> From<T> for Invalid {
 }
 
 /// Rejection or failure of an operation. The store is unchanged, except possibly after
-/// [`StoreError::Unreachable`], since the connection may have been lost between the commit and the
-/// response.
+/// [`StoreError::Unreachable`]: the connection can have been lost between the commit and its response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {
@@ -41,16 +40,16 @@ pub(crate) enum OperationError {
     /// The change of the catalog is not allowed.
     #[error(transparent)]
     Refused(Refusal),
-    /// The dataset has rows, and their buckets depend on the column.
+    /// The column cannot be deleted, since the dataset has rows with buckets that depend on it.
     #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
-    /// The replica that this read-only service uses lacks a commit that the caller has seen.
+    /// The service reads from a replica, which does not have a commit yet that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
         /// Revision that the caller has seen.
         revision: u64,
     },
-    /// The batch has too many rows to be inserted or merged in one request.
+    /// The request has more rows than can be inserted or merged at a time.
     #[error("at most {n_max} rows can be {done} in one request")]
     TooMany { n_max: usize, done: &'static str },
     /// Some rows do not fit the dataset.
@@ -62,13 +61,13 @@ pub(crate) enum OperationError {
     /// The decompressed body exceeds the service's limit.
     #[error("body is too large")]
     TooLarge,
-    /// A row is older than the rows that the dataset retains.
+    /// A row is older than the oldest timestamp that pruning leaves in the dataset.
     #[error("rows before {kept_from} are no longer kept")]
     Pruned {
-        /// Earliest timestamp of rows that the dataset accepts.
+        /// Earliest timestamp that the dataset accepts.
         kept_from: Timestamp,
     },
-    /// The same batch is in progress, or its outcome is on a server that cannot be read now.
+    /// The same batch is in progress, or its outcome is on a server that is currently unavailable.
     #[error(
         "a request with this Idempotency-Key is in progress, or its response cannot be read now; send it again with the same key"
     )]
@@ -76,27 +75,27 @@ pub(crate) enum OperationError {
     /// The store failed.
     #[error("dataset store failed")]
     Store(#[source] StoreError),
-    /// The spooled file of a partial download could not be written or read.
+    /// The temporary file of a spooled download could not be written or read.
     #[error("temporary file of the download failed")]
     Spool(#[source] io::Error),
 }
 
 impl OperationError {
-    /// The key can only read the dataset.
+    /// The key can read the dataset but does not own it.
     pub(crate) const NOT_OWNER: Self =
         Self::Denied(StatusCode::FORBIDDEN, "only the owner of the dataset can do this");
 
     /// The key already holds the tag.
     pub(crate) const TAG_HELD: Self = Self::Denied(StatusCode::CONFLICT, "tag already acquired");
 
-    /// The tag is private: only its owner can grant it.
+    /// The tag is private, so only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
 
     /// The tag does not exist.
     pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
 
-    /// The tag is public: no key can grant it.
+    /// The tag is public, so keys acquire it themselves.
     pub(crate) const TAG_PUBLIC: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 
@@ -111,7 +110,7 @@ impl OperationError {
     pub(crate) const FULL: Self =
         Self::Denied(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
 
-    /// The idempotency key was used for another request.
+    /// The idempotency key was already used for a different request.
     pub(crate) const OTHER_BATCH: Self = Self::Denied(
         StatusCode::UNPROCESSABLE_ENTITY,
         "Idempotency-Key was sent before with another request; use a new key for each batch",
@@ -123,7 +122,7 @@ impl From<StoreError> for OperationError {
         match error {
             StoreError::Refused(refusal) => Self::Refused(refusal),
             StoreError::Pruned { kept_from } => Self::Pruned { kept_from },
-            // The dataset was deleted in the meantime.
+            // The dataset was deleted during the operation.
             StoreError::NoDataset { .. } => Self::NotFound,
             StoreError::BatchStored => Self::InProgress,
             StoreError::TooManySourceRows { .. } => Self::Invalid(error.to_string().into()),

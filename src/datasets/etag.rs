@@ -2,13 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// Entity tag of a response. It is a hash of everything that its bytes depend on, so that it is known
-/// before the response is rendered.
+/// Entity tag of a response: a hash of everything that determines its bytes. It can be computed before
+/// the response is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{_0:016x}")]
 pub(crate) struct ETag(u64);
 
-/// Entity tags in the header `If-None-Match` or `If-Match`.
+/// Entity tags listed in the header `If-None-Match` or `If-Match`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownETags {
     tags: Vec<String>,
@@ -24,14 +24,14 @@ impl ETag {
 }
 
 impl KnownETags {
-    /// Parses the value of `If-None-Match` or `If-Match`.
+    /// Parses the value of the header `If-None-Match` or `If-Match`.
     pub(crate) fn parse(header: &str) -> Self {
         let tags = header.split(',').map(|tag| tag.trim().to_owned());
         Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }
     }
 
-    /// Returns the listed text that matches `tag`, whatever its content coding, since all codings
-    /// decompress to the same bytes. Returns `None` if no text matches.
+    /// Returns the listed text that matches `tag` with any content coding, since all codings decompress
+    /// to the same bytes. Returns `None` if no text matches.
     pub(crate) fn find(&self, tag: ETag) -> Option<String> {
         let plain = tag.to_string();
         let is_it = |text: &&String| stem(text.strip_prefix("W/").unwrap_or(text)) == plain;
@@ -41,15 +41,15 @@ impl KnownETags {
         self.tags.iter().find(is_it).cloned()
     }
 
-    /// Returns true if `tag`, the value of an `ETag` header, is listed as a strong tag with any content
-    /// coding, or if the list is `*`.
+    /// Returns true if the list contains `tag`, the value of an `ETag` header, as a strong tag with any
+    /// content coding, or if the list is `*`.
     pub(crate) fn contains(&self, tag: Option<&str>) -> bool {
         let is_it = |text: &String| text == "*" || tag.is_some_and(|tag| stem(tag) == stem(text));
         self.tags.iter().any(is_it)
     }
 }
 
-/// Returns the part of a tag before the content coding.
+/// Returns the part of a tag before the suffix of the content coding.
 fn stem(tag: &str) -> &str {
     let text = tag.trim_matches('"');
     text.split_once('-').map_or(text, |(stem, _)| stem)

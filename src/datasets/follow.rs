@@ -3,8 +3,8 @@
 //! The rows of a dataset are numbered in the order of their commits. The embedded store numbers the rows
 //! of all datasets together. A row that replaces another gets a new number. A reader that sends the
 //! number of its last row gets all rows with higher numbers, including late rows and corrections, each
-//! of them once and in its current state. After these rows, it gets new rows as they are committed.
-//! Missed rows come from the store, so this works across restarts. Deletions are not sent.
+//! of them once and in its current state. Then it gets new rows as they are committed. Missed rows are
+//! read from the store, so they are available even after a restart. Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -26,21 +26,22 @@ use crate::hub::frame::{CommitRows, Frame, frames_of};
 use crate::hub::{CutOff, Hub, HubEvent, Subscription};
 use crate::query::SelectedColumns;
 
-/// Maximum number of missed rows that are read at a time. They need a few megabytes of events.
+/// Maximum number of missed rows that are read at a time. Their events occupy a few megabytes.
 const MISSED_ROWS: usize = 8192;
 
-/// Approximate maximum size in bytes of missed rows that are read at a time. Applies if rows are long.
+/// Approximate maximum size in bytes of missed rows that are read at a time, which applies to long rows.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum number of readers that catch up concurrently. After a restart, many readers catch up,
-/// which takes some milliseconds for each. Further readers wait.
+/// Maximum number of readers that catch up concurrently. Further readers wait. After a restart, all
+/// readers catch up, each of which takes some milliseconds.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
-/// Message to a reader that cannot be resumed.
+/// Message to a reader with an unknown position, which cannot be resumed.
 const RESET_MESSAGE: &str =
     "The rows since the given id are unknown; the latest rows follow, and there may be a gap";
 
-/// Position of a reader: the number of its last row, within an era of the store.
+/// Position of a reader: the number of its last row, and the era of the store in which the number is
+/// valid.
 ///
 /// The text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the cursor that a reader sent. Returns `None` if this service cannot have issued it.
+    /// Parses a cursor from a reader. Returns `None` if no service can have issued it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let (era, number) = row.split_once('-')?;
@@ -60,13 +61,13 @@ impl Cursor {
     }
 }
 
-/// Start of a stream.
+/// Point at which a stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowFrom {
-    /// The stream starts with the latest rows.
+    /// The stream begins with the latest rows.
     Newest,
-    /// The stream starts after the last row of the reader. `None` if the cursor that it sent was
-    /// invalid.
+    /// The stream begins after the last row that the reader has. `None` if the reader sent an invalid
+    /// cursor.
     After(Option<Cursor>),
 }
 
@@ -76,22 +77,22 @@ pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
     key: KeyId,
     columns: SelectedColumns,
-    /// True if the key may have lost access.
+    /// True if the key can have lost access since the last check.
     must_recheck_access: bool,
     datasets: Datasets,
     state: ReaderPhase,
-    /// Receives the commits since the latest read of the store. Subscribed from the start, so that an
-    /// accepted stream counts as a reader.
+    /// Commits since the latest read of the store. Subscribed from the start, so that an accepted stream
+    /// counts as a reader.
     live: Subscription,
 }
 
 #[derive(Debug)]
 enum ReaderPhase {
-    /// The rows after the cursor must be read from the store.
+    /// The rows after the cursor are still to be read from the store.
     Behind(Option<Cursor>),
-    /// The latest rows must be read from the store.
+    /// The latest rows are still to be read from the store.
     Replay,
-    /// Commits with revisions above this one are sent when they are published.
+    /// All rows up to this revision were sent. Later commits are sent as they are published.
     Live(u64),
 }
 
@@ -110,8 +111,8 @@ pub(crate) enum FollowEnd {
 }
 
 impl FollowStream {
-    /// Returns the next rows as events. Each commit is returned once. Returns `None` when the service
-    /// stops, or when the key loses access to the dataset.
+    /// Returns the next rows as events, each commit once. Returns `None` when the service stops, or when
+    /// the key loses access to the dataset.
     ///
     /// The stream begins with the missed rows, or else with the latest rows. If the missed rows cannot
     /// be determined, a reset event precedes the latest rows. Cancel-safe.
@@ -129,7 +130,8 @@ impl FollowStream {
                 self.must_recheck_access = false;
             }
             if !matches!(self.state, ReaderPhase::Live(_)) {
-                // Called before the store is read, so that no commit and no loss of access is missed.
+                // Restarts before the store is read, so that no later commit and no loss of access is
+                // missed.
                 self.live.restart();
             }
             let next = match self.state {
@@ -143,8 +145,7 @@ impl FollowStream {
                         self.must_recheck_access = true;
                         continue;
                     }
-                    // A commit between the subscription and the read is received both ways, but sent
-                    // only once.
+                    // A commit between the restart and the read is in both, but is sent only once.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         Some(events) => return Ok(Some(self.columns.filter_events(events))),
@@ -183,13 +184,14 @@ impl Datasets {
             FollowFrom::Newest => ReaderPhase::Replay,
             FollowFrom::After(cursor) => ReaderPhase::Behind(cursor),
         };
-        // The maximum number of streams must be checked before the response starts.
+        // Subscribes before the response begins, so that the request can still be rejected if there are
+        // too many streams.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
         Ok(FollowStream { dataset, key, columns, must_recheck_access, datasets, state, live })
     }
 
-    /// Appends the latest rows, oldest first, to `events`.
+    /// Appends the latest rows to `events`, oldest first.
     async fn read_replay(
         &self,
         key: KeyId,
@@ -210,7 +212,7 @@ impl Datasets {
         Ok((ReaderPhase::Live(revision), events))
     }
 
-    /// Reads the first rows committed after `cursor`, in the order of their commits.
+    /// Reads the next rows that were committed after `cursor`, in the order of their commits.
     async fn read_missed(
         &self,
         key: KeyId,
@@ -239,7 +241,7 @@ impl Datasets {
         });
         let missed = missed.await?;
         drop(permit);
-        // The store has no record of the rows after the cursor.
+        // The store no longer knows the rows after the cursor.
         let Some((events, Since { rows, is_all, revision })) = missed else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
@@ -251,7 +253,8 @@ impl Datasets {
     }
 }
 
-/// Checks that the key still sees the dataset, and returns its columns. Called before its rows are read.
+/// Checks that the dataset is still visible to the key, and returns its columns. Must be called before
+/// its rows are read.
 fn begin(
     hub: &Hub,
     store: &dyn Store,
@@ -264,10 +267,11 @@ fn begin(
     Ok(sight.columns)
 }
 
-/// Returns a number for the cursor of each row. A reader that stops after a row and resumes with its
-/// number gets all rows that follow: it is the highest number below the numbers of all following rows.
+/// Returns a row number for the cursor of each row. A reader that stops after a row and resumes with its
+/// cursor gets all rows that follow, since the number is lower than the numbers of all following rows.
+/// It is the highest such number.
 ///
-/// Numbers are in the order of commits, whereas the rows are in the order of timestamps. Therefore a
+/// Row numbers are in the order of commits, but the rows are in the order of timestamps. Therefore a
 /// correction has a higher number than some of the rows that follow it.
 fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     let mut lowest = i64::MAX;
@@ -280,7 +284,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // After the last row, the reader has all rows up to the highest number.
+    // After the last row, the reader has all rows, so that its cursor has the highest number.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }
@@ -288,7 +292,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     safe
 }
 
-/// Renders the event for a reader that cannot resume.
+/// Renders the event that tells a reader that it cannot be resumed.
 fn render_reset(dataset: DatasetId) -> Vec<u8> {
     render_event(
         EVENT_RESET,
@@ -330,7 +334,7 @@ fn push_data_event(
 /// Renders a server-sent event.
 pub(crate) fn render_event(name: &str, data: &impl Serialize) -> Vec<u8> {
     let mut event = format!("event: {name}\ndata: ").into_bytes();
-    // Writing numbers and text to memory cannot fail.
+    // Writing to memory cannot fail.
     serde_json::to_writer(&mut event, data).unwrap_or_default();
     event.extend_from_slice(b"\n\n");
     event

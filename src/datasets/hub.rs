@@ -1,7 +1,7 @@
-//! Broadcasts the new rows of each commit to the readers that follow the dataset.
+//! Broadcasts the rows of each commit to the readers that follow the dataset.
 //!
 //! A commit is rendered once, and all readers share the bytes. A reader that lags behind by more than
-//! the buffer is cut off. It reconnects and gets the missed rows. Readers are also notified if they may
+//! the buffer is cut off. It reconnects and gets the missed rows. Readers are also notified if they can
 //! have lost access.
 //!
 //! If several services write to one store, each of them publishes all commits in order: see [`shared`].
@@ -22,26 +22,26 @@ use tokio::sync::broadcast::{self};
 use self::frame::Frame;
 
 /// Maximum number of frames that a reader can lag behind. With [`FRAME_ROWS`](frame::FRAME_ROWS) rows
-/// per frame, they hold most of a bulk insert. A dataset with readers needs at most some 20 MB.
+/// per frame, they cover most of a bulk insert. The frames of a dataset occupy at most some 20 MB.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Event for the readers of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// This key, or every key if `None`, may have lost access. The readers must check their access
+    /// This key, or every key if `None`, can have lost access. Its readers must check their access
     /// again.
     Access(Option<KeyId>),
-    /// The commits that follow are unknown. The reader must reconnect.
+    /// The following commits are unknown. The reader must reconnect.
     Lost,
 }
 
 /// Number of services that write to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// Only this service. Every commit is published when it is made.
+    /// Only this service writes. Every commit is published when it is made.
     One,
-    /// Several services. A commit is published after all earlier commits.
+    /// Several services write. A commit is published once all earlier commits are published.
     Several,
 }
 
@@ -49,18 +49,18 @@ pub(crate) enum Writers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("reader lags {lag_frames} frames behind")]
 pub(crate) struct CutOff {
-    /// Number of frames that the reader missed.
+    /// Number of frames that the reader has missed.
     pub(crate) lag_frames: u64,
 }
 
-/// Handle to the hub. Cheap to clone: all clones share it.
+/// Handle to the hub. All clones share the same hub.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Channels>>,
     /// Maximum number of readers of all datasets together. Further readers are rejected.
     readers_max: usize,
     writers: Writers,
-    /// Notified when commits of other services may need to be read.
+    /// Notified when commits of other services must possibly be read.
     wake: Arc<Notify>,
 }
 
@@ -75,10 +75,10 @@ struct Channels {
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
     n_readers: usize,
-    /// Revision of the latest published commit. `None` until a reader has read the dataset. Only used
+    /// Revision of the latest published commit. `None` until a reader has read the dataset. Used only
     /// with [`Writers::Several`].
     published: Option<u64>,
-    /// True if commits after it must be read from the store.
+    /// True if commits after `published` must be read from the store.
     is_behind: bool,
 }
 
@@ -93,7 +93,7 @@ impl Default for Channel {
     }
 }
 
-/// Receives the events of a dataset that are published after the subscription.
+/// Receiver of the events of a dataset that are published after the subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
@@ -112,7 +112,7 @@ impl Channels {
         Some(self.datasets.entry(dataset).or_default())
     }
 
-    /// Unregisters a reader. `leave` removes it from the channel.
+    /// Unregisters a reader. `leave` removes the reader from the channel.
     fn unfollow(&mut self, dataset: DatasetId, leave: impl FnOnce(&mut Channel)) {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };

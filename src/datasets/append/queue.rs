@@ -1,9 +1,9 @@
-//! Queues the appends to a dataset. Appends that arrive during a commit share the next transaction.
+//! Queue of the appends to a dataset. Appends that arrive during a commit share the next transaction.
 //!
-//! Thus bodies that a client sends concurrently are stored in the order of their timestamps, whichever
-//! is parsed first. Otherwise some of their rows would be late, which costs several times as much. While
-//! one transaction is written to disk, the following bodies are parsed. `cargo bench -p datasets --bench
-//! http -- formats writers` shows the gain.
+//! Thus batches that a client sends concurrently are stored in the order of their timestamps, regardless
+//! of which one is parsed first. Otherwise some rows would be late, which costs several times as much.
+//! Parsing continues while a transaction is written to disk. `cargo bench -p datasets --bench http --
+//! formats writers` shows the gain.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -20,11 +20,11 @@ use super::{ROWS_MAX, sort_rows};
 use crate::error::{OperationError, Result};
 use crate::{Datasets, run_blocking};
 
-/// Maximum number of appends of all datasets that are waiting or being committed. It equals the number
-/// that the store's writer queues and commits together. Further appends wait outside of the queue.
+/// Maximum number of appends, over all datasets, that are waiting or being committed. The store's writer
+/// queues and commits the same number. Further appends wait outside of the queue.
 const APPENDS_MAX: usize = 512;
 
-/// Minimum number of rows for which the appends of a transaction are joined on a blocking thread.
+/// Total number of rows from which appends are joined on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
 /// Rows waiting to be appended.
@@ -35,7 +35,7 @@ struct PendingAppend {
     block: Block,
     batch: Option<BatchId>,
     reply: oneshot::Sender<Result<Appended>>,
-    /// Permit that is held until the reply is sent, even if the caller was cancelled.
+    /// Permit that is held until the result is sent, even if the caller was cancelled.
     _place: OwnedSemaphorePermit,
 }
 
@@ -49,7 +49,7 @@ impl PendingAppend {
     }
 }
 
-/// Waiting appends, keyed by dataset. A dataset has an entry while an append to it is in progress.
+/// Waiting appends of each dataset. A dataset has an entry as long as an append to it is in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct AppendQueues {
     queues: Arc<Mutex<HashMap<DatasetId, Vec<PendingAppend>>>>,
@@ -62,17 +62,17 @@ impl Default for AppendQueues {
     }
 }
 
-/// Guard that removes a dataset's queue when its task finishes for any reason. The callers of remaining
-/// appends then get an error that the service is stopping.
+/// Guard that removes a dataset's queue when its task ends for any reason. The callers of the remaining
+/// appends then get the error of a service that is stopping.
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
-    /// True if the queue was already removed. A queue of the same dataset then belongs to another task.
+    /// True if the queue was already removed. Another task can have created a new queue for the dataset.
     is_done: bool,
 }
 
 impl QueueGuard {
-    /// Marks the queue as removed, so that dropping the guard has no effect.
+    /// Disarms the guard after the queue was removed.
     fn finish(mut self) {
         self.is_done = true;
     }
@@ -87,8 +87,8 @@ impl Drop for QueueGuard {
 }
 
 impl AppendQueues {
-    /// Queues an append to `dataset`. Returns the append if none is in progress. The caller must then
-    /// run it.
+    /// Queues an append to `dataset`. If none is in progress, returns the append instead, and the caller
+    /// must run it.
     fn push(&self, dataset: DatasetId, append: PendingAppend) -> Option<PendingAppend> {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(&dataset) {
@@ -105,8 +105,8 @@ impl AppendQueues {
         self.queues.lock().get(&dataset).map_or(0, Vec::len)
     }
 
-    /// Removes and returns the next appends that share a transaction. If the queue is empty, removes the
-    /// queue and returns `None`.
+    /// Removes and returns the next appends that can share a transaction. If the queue is empty, removes
+    /// the queue and returns `None`.
     fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&dataset).filter(|queue| !queue.is_empty());
@@ -120,9 +120,9 @@ impl AppendQueues {
     }
 }
 
-/// Returns the number of appends at the front of the queue that fit into one transaction, at least one.
-/// An append that merges is stored separately, since each of its rows may require a read of the stored
-/// row. Appends with other columns and repeated batches are also stored separately.
+/// Returns the number of appends at the front of the queue that can share a transaction, at least one.
+/// Appends that merge, have other columns or repeat a batch are stored separately. For an append that
+/// merges, the reason is that each row can require a read of the stored row.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -138,12 +138,13 @@ fn count_together(queue: &[PendingAppend]) -> usize {
 }
 
 impl Datasets {
-    /// Appends rows in the task of the dataset, after the appends in progress.
+    /// Appends rows after the appends to the same dataset that are in progress.
     ///
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, except possibly if the store became
+    /// unreachable.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,
@@ -173,14 +174,14 @@ impl Datasets {
         answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
     }
 
-    /// Appends the rows of all `appends` in one transaction. If some of the rows may have caused a
-    /// failure, repeats each append separately, so that each caller gets the outcome for its own rows.
+    /// Appends the rows of all `appends` in one transaction. If this fails because of some of the rows,
+    /// repeats each append separately, so that each caller gets the outcome for its own rows.
     async fn append_together(&self, dataset: DatasetId, mut appends: Vec<PendingAppend>) {
         if appends.len() > 1 {
             let n_rows: usize = appends.iter().map(|append| append.block.len()).sum();
             let join = move || (join_blocks(&appends), appends);
             let joined = if n_rows < LONG_ROWS { Ok(join()) } else { run_blocking(join).await };
-            // The service is stopping. The callers get that error when the appends are dropped.
+            // The service is stopping. Dropping the appends returns this error to their callers.
             let Ok((block, joined)) = joined else { return };
             appends = joined;
             let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
@@ -190,7 +191,7 @@ impl Datasets {
             let answers = appends.iter().map(|append| outcome_for(&joined, append.n_rows()));
             if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
                 for (append, answer) in appends.into_iter().zip(answers) {
-                    // The caller may have been cancelled. Its rows are stored anyway.
+                    // Fails only if the caller was cancelled. Its rows are stored nevertheless.
                     drop(append.reply.send(answer));
                 }
                 return;
@@ -204,10 +205,10 @@ impl Datasets {
     }
 }
 
-/// Returns the outcome of a joint append for a caller with `n_rows` rows. Returns `None` if the rows of
-/// another caller may have caused the failure. In this case no rows are stored, and each append can be
-/// retried separately. All callers get a failure that made the store unavailable, since the rows might
-/// be stored already and a retry might store them twice.
+/// Returns the outcome of joint appends for a caller with `n_rows` rows. Returns `None` if the rows of
+/// another caller can have caused the failure. No rows are stored then, so each append can be repeated
+/// separately. If the store became unavailable, all callers get this error, since the rows can already
+/// be stored.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
@@ -221,7 +222,7 @@ fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended
 }
 
 /// Joins all blocks and sorts their rows by unique timestamps. Of several rows with the same timestamp,
-/// the row of the latest append is used.
+/// the row of the last append is used.
 fn join_blocks(appends: &[PendingAppend]) -> Block {
     let mut blocks: Vec<&Block> = appends.iter().map(|append| &append.block).collect();
     let mut by_time = blocks.clone();

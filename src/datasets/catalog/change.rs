@@ -1,4 +1,4 @@
-//! Changes of existing datasets: their names and descriptions, columns, rows, and their deletion.
+//! Changes of existing datasets: of their names, descriptions, columns and rows, and their deletion.
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP};
 use model::key::KeyId;
@@ -48,7 +48,7 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?;
         let name = match &change {
             ColumnChange::Add(name, _) | ColumnChange::Rename { new_name: name, .. } => {
-                // Only the name matters here, so the type is arbitrary.
+                // Checks only the name, so the type is arbitrary.
                 check_columns(&[(name.clone(), Dtype::Float)])?;
                 name
             }
@@ -68,10 +68,8 @@ impl Datasets {
         }
     }
 
-    /// Deletes a dataset that `key` owns, with its rows. The dataset is invisible to all keys on return.
-    ///
-    /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
+    /// Deletes a dataset that `key` owns, with its rows. When this returns, the dataset is invisible to
+    /// all keys.
     pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<()> {
         let dataset = self.find_owned(key, which).await?.id;
         let was_there = self.store.delete(dataset).await?;
@@ -80,7 +78,7 @@ impl Datasets {
     }
 
     /// Deletes rows of a dataset that `key` owns and updates their buckets. Also returns the number of
-    /// deleted five-minute buckets, which can include buckets of rows that were pruned before.
+    /// deleted five-minute buckets, including buckets of rows that were pruned earlier.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
@@ -96,7 +94,7 @@ impl Datasets {
         let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
             hub.publish(dataset, removed.revision, Vec::new);
-            // The caller may have been cancelled.
+            // Fails only if the caller was cancelled.
             drop(reply.send(removed.clone()));
         });
         let deletion = RowDeletion::new(span, self.clock.now());
@@ -117,7 +115,7 @@ impl Datasets {
     }
 }
 
-/// Checks the values of `dataset` after `change`.
+/// Checks the values that `dataset` will have after `change`.
 fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Invalid> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);

@@ -1,9 +1,9 @@
-//! Attaches tags to datasets, acquires tags and grants them to other keys.
+//! Tags: attaches them to datasets, acquires them and grants them to other keys.
 //!
 //! The tag `public` belongs to the service, and any key can acquire it. Any other name that a key
-//! attaches to its datasets refers to a private tag of that key, which it can grant to other keys and
-//! revoke. Other keys can use the same name for their own tags. Therefore a name neither reveals the
-//! tags of other keys, nor gives their holders access.
+//! attaches to its datasets refers to a private tag of this key, which it can grant to other keys and
+//! revoke. Another key that uses the same name has a different tag. Therefore a name neither reveals the
+//! tags of other keys, nor gives access to their datasets.
 
 use model::dataset::{DatasetId, PUBLIC_TAG};
 use model::key::KeyId;
@@ -18,10 +18,11 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::TAG_HELD`] if the key already holds the tag. [`OperationError::TAG_PRIVATE`] if
-    /// it is the key's own tag. [`OperationError::TAG_UNKNOWN`] if there is no such tag, or only private
-    /// tags of other keys.
+    /// it is the key's own tag. [`OperationError::TAG_UNKNOWN`] if no tag has this name, or only private
+    /// tags of other keys have it.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
-        // Clients acquire the tag at every start. Only the first time requires a write.
+        // Checks first whether the key holds the tag. Clients acquire tags whenever they start, but only
+        // the first time needs a write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
         match named.max_by_key(|known| (known.is_public, known.is_held)) {
@@ -34,16 +35,16 @@ impl Datasets {
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
-    /// Returns the tags known to `key`, which are public tags, its own tags and tags it holds. They are
-    /// in alphabetical order, with each name once.
+    /// Returns the tags that `key` knows: public tags, its own tags and tags that it holds. They are
+    /// sorted by name. Of several tags with the same name, only one is returned.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
 
-    /// Returns the tags of a dataset, in alphabetical order. The owner sees all of them, other keys only
-    /// the tags they know.
+    /// Returns the tags of a dataset in alphabetical order: all of them if `key` is the owner, otherwise
+    /// only tags that `key` knows.
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if the dataset is not visible to `key`.
@@ -61,8 +62,8 @@ impl Datasets {
         Ok(tags)
     }
 
-    /// Attaches `tag` to the dataset, so that its holders can read it. Returns true if the dataset did
-    /// not have the tag before.
+    /// Attaches `tag` to the dataset, so that keys that hold the tag can read it. Returns true if the
+    /// dataset did not have the tag before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`] or [`OperationError::Invalid`].
@@ -79,8 +80,8 @@ impl Datasets {
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
 
-    /// Detaches a tag from a dataset. Holders of the tag lose access unless they hold another tag of the
-    /// dataset. Their streams are then closed.
+    /// Detaches a tag from a dataset. Keys that hold the tag lose access and their streams are closed,
+    /// unless they hold another tag of the dataset.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`]
@@ -92,7 +93,7 @@ impl Datasets {
         if had_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 
-    /// Returns the keys that hold the tag `tag` of `key`, in the order of their numbers.
+    /// Returns the keys that hold the tag `tag` of `key`, in ascending order.
     ///
     /// # Errors
     /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] for a tag without an owner.
@@ -115,8 +116,8 @@ impl Datasets {
             .await?)
     }
 
-    /// Revokes a tag of `key` from `other`. If `other` loses access to datasets, its streams of them are
-    /// closed.
+    /// Revokes a tag of `key` from `other`. If `other` loses access to a dataset, its streams of the
+    /// dataset are closed.
     ///
     /// # Errors
     /// The same as for [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold

@@ -1,7 +1,7 @@
-//! Spools whole downloads to disk for callers that read parts of them.
+//! Stores whole downloads as files, of which clients read parts.
 //!
-//! A Parquet reader first requests the end of a file, then the pages that it needs, with dozens of
-//! requests. The file is written once, to an unnamed temporary file that the system removes when the
+//! A Parquet reader first requests the end of a file, then the pages that it needs, in dozens of
+//! requests. The file is written once, to an unnamed temporary file, which the system removes when the
 //! service exits or is killed.
 
 use std::fs::File;
@@ -26,11 +26,11 @@ use crate::etag::{ETag, KnownETags};
 use crate::query::params::DownloadQuery;
 use crate::{Datasets, run_blocking};
 
-/// Maximum total size of spooled files: some fifty million rows. The least recently used file is evicted
-/// first.
+/// Maximum total size of spooled files: some fifty million rows. Beyond it, the least recently used
+/// files are evicted.
 const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Maximum number of spooled files. Each of them needs a file descriptor.
+/// Maximum number of spooled files, since each needs a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Maximum number of bytes that one call reads.
@@ -41,9 +41,9 @@ pub(crate) const PART_BYTES: usize = 256 * 1024;
 pub(crate) struct SpooledFile {
     /// Suggested file name.
     pub(crate) file_name: String,
-    /// Entity tag and number of rows. `None` if rows changed when the download started.
+    /// Entity tag and number of rows. `None` if the rows changed before they were read.
     pub(crate) facts: Option<RangeFacts>,
-    /// Revision of the dataset that the file fully includes.
+    /// Latest revision of the dataset of which the file has all rows.
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
@@ -62,18 +62,18 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// Returns the cell for the file with this tag. Its first caller fills it.
+    /// Returns the cell for the file with this tag. The first caller writes the file.
     fn cell(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
 
-    /// Returns true if the file with this tag is complete.
+    /// Returns true if the file with this tag is completely written.
     fn has_file(&self, tag: ETag) -> bool {
         self.files.lock().peek(&tag).is_some_and(|file| file.initialized())
     }
 
-    /// Evicts files until their total size is at most [`FILES_BYTES_MAX`], but never the latest file.
-    /// Callers that are reading an evicted file keep it open.
+    /// Evicts the least recently used files until the total size is at most [`FILES_BYTES_MAX`], but
+    /// always leaves one file. Callers that are reading an evicted file have it open.
     fn trim(&self) {
         let mut files = self.files.lock();
         let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);
@@ -88,10 +88,10 @@ impl Spool {
 }
 
 impl SpooledFile {
-    /// Reads at most [`PART_BYTES`] from offset `begin` on, and nothing at or after offset `end`.
+    /// Reads at most [`PART_BYTES`] bytes from offset `begin` up to offset `end`, which is excluded.
     ///
     /// # Errors
-    /// If the disk fails.
+    /// An I/O error of the disk.
     pub(crate) async fn read(&self, begin: u64, end: u64) -> io::Result<Bytes> {
         let file = Arc::clone(&self.file);
         let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(PART_BYTES);
@@ -105,11 +105,11 @@ impl SpooledFile {
 
 impl Datasets {
     /// Returns the spooled file of a range. Reuses an earlier file if its rows are unchanged. Returns
-    /// `None` if the file exceeds [`FILES_BYTES_MAX`], or if it would have to be written and has more
+    /// `None` if the file exceeds [`FILES_BYTES_MAX`], or if it does not exist yet and would have more
     /// than `rows_max` rows.
     ///
     /// # Errors
-    /// The same as for [`Self::download`]. Also if the disk fails.
+    /// The same as for [`Self::download`], and [`OperationError::Spool`] if the disk fails.
     pub(crate) async fn spool_download(
         &self,
         key: KeyId,
@@ -125,14 +125,15 @@ impl Datasets {
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // If rows arrived when the download started, the file has another entity tag and is not valid
-        // for later requests.
+        // If rows changed before they were read, the file does not have the expected entity tag. Only
+        // the current request uses it.
         if !file.as_ref().is_ok_and(has_tag) {
             self.spool.files.lock().pop(&tag);
         }
         self.spool.trim();
         match file {
-            // The file has the same entity tag, so no commit since it was spooled has changed its rows.
+            // With the same entity tag, no commit since the file was written has changed its rows, so
+            // the file also includes the latest revision.
             Ok(file) => Ok(Some(SpooledFile { revision: revision.max(file.revision), ..file })),
             Err(OperationError::TooLarge) => Ok(None),
             Err(error) => Err(error),
@@ -142,8 +143,8 @@ impl Datasets {
     /// Writes a download to a file.
     ///
     /// # Errors
-    /// The same as for [`Self::download`], and [`OperationError::TooLarge`] if the file exceeds
-    /// [`FILES_BYTES_MAX`]. Also if the disk fails.
+    /// The same as for [`Self::download`]. [`OperationError::TooLarge`] if the file exceeds
+    /// [`FILES_BYTES_MAX`], and [`OperationError::Spool`] if the disk fails.
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };
