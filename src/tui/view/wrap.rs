@@ -1,4 +1,4 @@
-//! Wraps long texts into lines, and highlights search hits.
+//! Wraps long texts, and highlights matches of a search.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::state::pattern::Pattern;
 
-/// Breaks `text` into lines of at most `width` columns, at spaces or within words that are longer
-/// than a line.
+/// Breaks `text` into lines of at most `width` columns. Breaks at spaces. A word that is longer
+/// than a line is broken, too.
 pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
     let mut lines = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     lines
 }
 
-/// Returns the spans of `text`, in which all hits of `wanted` have the style `hit`.
+/// Returns the spans of `text`. Matches of `wanted` have the style `hit`.
 pub(crate) fn highlighted(
     text: &str,
     style: Style,
@@ -54,14 +54,15 @@ pub(crate) fn highlighted(
     spans
 }
 
-/// Returns the characters of a line with their styles and widths.
+/// Returns the characters of a line, each with its style and its width.
 pub(crate) fn letters<'a>(line: &'a Line<'_>) -> impl Iterator<Item = (char, Style, usize)> + 'a {
     line.spans.iter().flat_map(|span| {
         span.content.chars().map(|letter| (letter, span.style, letter.width().unwrap_or(0)))
     })
 }
 
-/// Breaks `line` after each `width` columns. All parts except the first one start with `indent`.
+/// Breaks `line` into lines of `width` columns, regardless of words. All lines except the first
+/// begin with `indent`.
 pub(crate) fn wrapped_line(line: &Line<'_>, width: usize, indent: &str) -> Vec<Line<'static>> {
     let mut parts = vec![Line::default()];
     let mut column = 0;

@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 use super::format;
 use crate::time_zone::{utc, zoned};
 
-/// Range of an axis of numbers.
+/// Range of numbers on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Scale {
 pub(crate) struct Ticks {
     /// Numbers, lowest first.
     pub(crate) values: Vec<f64>,
-    /// Number of decimals that distinguish the numbers.
+    /// Number of decimals with which the numbers can be told apart.
     pub(crate) decimals: usize,
 }
 
@@ -27,8 +27,8 @@ pub(crate) struct Ticks {
 const TICKS_MAX: u16 = 64;
 
 impl Scale {
-    /// Returns a scale over `values` with a margin on both sides, as a share of its length. Returns
-    /// `None` without finite values.
+    /// Returns a scale that contains all finite `values`, with a margin on both sides. `margin` is
+    /// its share of the scale's length. Returns `None` if there is no finite value.
     pub(crate) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -37,9 +37,9 @@ impl Scale {
         if low > high {
             return None;
         }
-        // Halved, so that the length of the longest range does not overflow.
+        // Both numbers are halved, since the difference of two finite numbers can be infinite.
         let room = (high / 2.0 - low / 2.0) * 2.0 * margin;
-        // Equal values get a small range around them.
+        // If all values are equal, the scale is a small range around them.
         let room = if high / 2.0 - low / 2.0 <= high.abs() * 1e-12 {
             if high == 0.0 { 1.0 } else { high.abs() * 1e-3 }
         } else if room.is_finite() {
@@ -50,7 +50,8 @@ impl Scale {
         Some(Self { low: (low - room).max(f64::MIN), high: (high + room).min(f64::MAX) })
     }
 
-    /// Returns the scale from `low` to `high`, or `None` if they are not finite or not in this order.
+    /// Returns the scale from `low` to `high`. Returns `None` if they are not finite or not in
+    /// this order.
     pub(crate) fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
     }
@@ -65,13 +66,14 @@ impl Scale {
         self.high
     }
 
-    /// Returns the position of `value`: 0 at the low end, 1 at the high end, unbounded beyond them.
+    /// Returns the position of `value` on the scale: 0 at the lowest value, 1 at the highest. A
+    /// value outside of the scale has a position outside of this range.
     pub(crate) fn position(self, value: f64) -> f64 {
         let length = self.high / 2.0 - self.low / 2.0;
         ((value / 2.0 - self.low / 2.0) / length).clamp(-1e6, 1e6)
     }
 
-    /// Returns round numbers within the scale: as many as possible, but at most `n_max`.
+    /// Returns round numbers on the scale: as many as possible, at most `n_max`.
     pub(crate) fn ticks(self, n_max: u16) -> Ticks {
         let n_max = n_max.min(TICKS_MAX);
         let length = self.high - self.low;
@@ -93,21 +95,22 @@ impl Scale {
     }
 }
 
-/// Returns round steps from about `least` on, each with its number of decimals.
+/// Returns round numbers as steps, in ascending order from about `least` on, each with the number
+/// of its decimals.
 fn steps(least: f64) -> impl Iterator<Item = (f64, usize)> {
     let power = least.log10().floor();
     let power = if power.is_finite() { power } else { 0.0 };
     (0..3_u8).flat_map(move |n| {
         let power = power + f64::from(n);
         let places: usize = super::paint::cells(-power, u16::MAX).into();
-        // 2.5 needs one more decimal.
+        // The step 2.5 has one more decimal than the others.
         let places_more = super::paint::cells(1.0 - power, u16::MAX).into();
         [(1.0, places), (2.0, places), (2.5, places_more), (5.0, places)]
             .map(|(digit, places)| (digit * 10_f64.powf(power), places))
     })
 }
 
-/// Round durations between ticks, in seconds, minutes, hours and days.
+/// Round durations as steps between ticks: units in seconds, and multiples of each unit.
 const TIME_STEPS: [(u64, &[u64]); 4] = [
     (1, &[1, 2, 5, 10, 15, 30]),
     (60, &[1, 2, 5, 10, 15, 30]),
@@ -115,7 +118,8 @@ const TIME_STEPS: [(u64, &[u64]); 4] = [
     (86_400, &[1, 2, 7, 14, 28, 91, 182, 364, 3_640]),
 ];
 
-/// Returns the shortest round length of time that is at least `least`, or the longest one.
+/// Returns the shortest round duration that is not shorter than `least`. If none is long enough,
+/// returns the longest one.
 pub(crate) fn time_step(least: Duration) -> Duration {
     let steps =
         TIME_STEPS.into_iter().flat_map(|(unit, counts)| counts.iter().map(move |n| n * unit));
@@ -123,7 +127,8 @@ pub(crate) fn time_step(least: Duration) -> Duration {
     steps.find(|step| *step >= least).unwrap_or(Duration::from_hours(24 * 3_640))
 }
 
-/// Returns the number of the step since 1970 that contains `time`. Weeks start on Mondays.
+/// Returns the number of the step that contains `time`. Steps are counted from 1970, and weeks
+/// start on Mondays.
 pub(crate) fn step_number(time: Timestamp, step: Duration) -> i64 {
     let (seconds, offset) = step_seconds(time, step);
     (time.seconds() - offset).div_euclid(seconds)
@@ -136,10 +141,11 @@ pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
-/// Returns the length of a step in seconds and the offset of its start from 1970. Steps of hours start
-/// at midnight in the screen's time zone. Steps of days start at midnight UTC, like buckets of a day.
+/// Returns the length of a step in seconds, and the offset of the first step from 1970. Steps of
+/// hours are aligned with midnight in the screen's time zone. Steps of days are aligned with
+/// midnight UTC, like daily buckets.
 fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
-    /// 1970 began on a Thursday. The first Monday was four days later.
+    /// 1970 began on a Thursday, so the first Monday was four days later.
     const MONDAY_SECONDS: i64 = 4 * 86_400;
     let seconds = i64::try_from(step.as_secs()).unwrap_or(i64::MAX).max(1);
     let offset = match seconds {
@@ -150,11 +156,11 @@ fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     (seconds, offset)
 }
 
-/// Returns the label of a tick at `time`: the time of day, the date if the day differs from the
+/// Returns the label of a tick at `time`: the time of day, the date if it differs from that of the
 /// previous tick, or the month.
 ///
-/// The first tick has date and time if it is not on the day of `now`, with the year if that
-/// differs.
+/// The first label has a date and a time of day if it is not on the day of `now`. The date has a
+/// year if it is not in the year of `now`.
 pub(crate) fn time_label(
     time: Timestamp,
     before: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Bars: a share of a whole, a difference from a center, a series in a row.
+//! Bars: a share of a whole, a difference from a center, and a series of values.
 
 use ratatui::prelude::*;
 use ratatui::widgets::Sparkline as Bars;
@@ -6,17 +6,17 @@ use ratatui::widgets::Sparkline as Bars;
 use crate::widget::axis::Scale;
 use crate::widget::paint;
 
-/// Blocks in eighths of a cell, from its left.
+/// Blocks that fill a cell from the left, in eighths.
 pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// A bar in the first row of its area: `█████▍····`.
+/// A bar that shows a share, in the first row of its area: `█████▍····`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShareBar {
-    /// Filled share of the bar, from 0 to 1.
+    /// Share of the bar that is filled, from 0 to 1.
     pub(crate) share: f64,
-    /// The style of the bar.
+    /// Style of the bar.
     pub(crate) bar: Style,
-    /// The style of the dots after the bar.
+    /// Style of the dots behind the bar.
     pub(crate) rest: Style,
 }
 
@@ -24,7 +24,7 @@ impl Widget for ShareBar {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let all = area.width.saturating_mul(8);
         let mut eighths = paint::cells(self.share * f64::from(area.width) * 8.0, all);
-        // A positive share is always visible.
+        // Even a small share is visible, unless it is zero.
         if self.share > 0.0 {
             eighths = eighths.max(1);
         }
@@ -39,22 +39,23 @@ impl Widget for ShareBar {
     }
 }
 
-/// A bar to the left or right of a center, in the first row of its area.
+/// A bar that starts in the center of the first row of its area.
 ///
-/// Negative values go left. A bar is cut at the edge. A value that is not finite has no bar.
+/// The bar of a negative value extends to the left, the bar of a positive value to the right, at
+/// most to the edge. A value that is not finite has no bar.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DivergingBar {
-    /// The difference that the bar shows.
+    /// Difference that the bar shows.
     pub(crate) value: f64,
     /// Difference at which the bar reaches the edge.
     pub(crate) extreme: f64,
-    /// The style of the bar.
+    /// Style of the bar.
     pub(crate) bar: Style,
-    /// The style of the line in the middle.
+    /// Style of the line in the center.
     pub(crate) center: Style,
 }
 
-/// Returns the column of the center in an area of `width` columns.
+/// Returns the column of the center in an area that is `width` columns wide.
 pub(crate) const fn center(width: u16) -> u16 {
     width / 2
 }
@@ -79,7 +80,8 @@ impl Widget for DivergingBar {
         for n in 0..full {
             paint::put(buf, area, (column(n), 0), '█', self.bar);
         }
-        // There are no blocks from the right, so an inverted block from the left is used.
+        // Unicode has no blocks that fill a cell from the right. An inverted block from the left
+        // looks the same.
         let (eighths, style) = if share > 0.0 {
             (rest, self.bar)
         } else {
@@ -91,42 +93,43 @@ impl Widget for DivergingBar {
     }
 }
 
-/// Base of the bars of a sparkline.
+/// Value at which the bars of a sparkline start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Floor {
-    /// Bars start at zero: for amounts.
+    /// Zero. For amounts.
     Zero,
-    /// Bars start at the lowest value: for levels, to show their changes.
+    /// The lowest value. For levels, of which only the changes are of interest.
     Lowest,
 }
 
-/// A series in one row or a few, the latest value on the right.
+/// Bars for a series of values, in one row or more. The latest value is on the right.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sparkline<'a> {
-    /// Values, oldest first. `None` and values that are not finite are gaps.
+    /// Values, oldest first. `None` and values that are not finite have no bar.
     pub(crate) values: &'a [Option<f64>],
     pub(crate) floor: Floor,
-    /// Minimum value of the top, shared with other sparklines. Negative infinity for no minimum.
+    /// Minimum for the value at the top, so that several sparklines can have the same scale.
+    /// Negative infinity for no minimum.
     pub(crate) top_min: f64,
-    /// The style of the bars.
+    /// Style of the bars.
     pub(crate) style: Style,
 }
 
 impl<'a> Sparkline<'a> {
-    /// Returns a sparkline with its highest value at the top.
+    /// Returns a sparkline on which the highest value is at the top.
     pub(crate) const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
         Self { values, floor, top_min: f64::NEG_INFINITY, style }
     }
 
-    /// Returns the scale of the visible values, or `None` without values.
+    /// Returns the scale for the visible values. Returns `None` if none of them is finite.
     fn scale(&self, seen: &[Option<f64>]) -> Option<Scale> {
         let finite = || seen.iter().copied().flatten().filter(|value| value.is_finite());
         let scale = Scale::over(finite(), 0.0)?;
-        // A constant series is at the bottom.
+        // If all values are equal, their bars have the minimum height.
         let is_flat = finite().all(|value| finite().next() == Some(value));
         let (low, high) = match self.floor {
             Floor::Lowest if is_flat => (scale.high().min(f64::MAX / 2.0), f64::MAX),
-            // The scale has a margin around a constant series, so it is not used here.
+            // `scale` is not used, since it has a margin if all values are equal.
             Floor::Zero => {
                 let high = finite().fold(self.top_min.max(0.0), f64::max);
                 (finite().fold(0.0, f64::min), if high > 0.0 { high } else { 1.0 })
@@ -138,21 +141,22 @@ impl<'a> Sparkline<'a> {
 }
 
 impl Widget for Sparkline<'_> {
-    /// Draws the latest values, one per column.
+    /// Draws a bar for each of the latest values, one column wide.
     fn render(self, area: Rect, buf: &mut Buffer) {
         let area = area.intersection(buf.area);
         let n_older = self.values.len().saturating_sub(area.width.into());
         let seen = self.values.get(n_older..).unwrap_or_default();
         let Some(scale) = self.scale(seen) else { return };
         let all = area.height.saturating_mul(8);
-        // A single row leaves an eighth free as a gap to the row above.
+        // In a single row, an eighth at the top is free, so that the bars do not touch the row
+        // above.
         let top = if area.height == 1 { 0.875 } else { 1.0 };
         let eighths = |value: f64| {
             let share = match self.floor {
                 Floor::Zero => scale.position(value) * top,
                 Floor::Lowest => scale.position(value).mul_add(top - 0.125, 0.125),
             };
-            // The lowest level has a height of an eighth, to distinguish it from a gap.
+            // The lowest bar is an eighth of a cell high. Without a bar, it would look like a gap.
             u64::from(paint::cells(share * f64::from(all), all).max(1))
         };
         let bars = seen.iter().map(|value| value.filter(|it| it.is_finite()).map(eighths));

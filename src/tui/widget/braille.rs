@@ -1,4 +1,4 @@
-//! A layer of braille dots, two by four in a cell, for lines.
+//! A layer of braille dots for drawing lines. A cell has two columns and four rows of dots.
 
 use ratatui::prelude::*;
 
@@ -8,10 +8,10 @@ use crate::theme::Theme;
 /// First braille symbol, which has no dots.
 const BLANK: u32 = 0x2800;
 
-/// Columns and rows of dots in a cell.
+/// Number of columns and rows of dots in a cell.
 pub(crate) const DOTS: (u16, u16) = (2, 4);
 
-/// Dots over an area of cells. Dots outside are dropped.
+/// Dots on an area of cells. Dots outside of the area are ignored.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     width: u16,
@@ -21,24 +21,24 @@ pub(crate) struct Layer {
     cells: Vec<u8>,
 }
 
-/// Position in dots from the upper left corner.
+/// Position of a dot. The upper left corner of the area is zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dot {
-    /// Distance from the left edge in dots.
+    /// Distance from the left edge, in dots.
     pub(crate) x: f64,
-    /// Distance from the top edge in dots.
+    /// Distance from the upper edge, in dots.
     pub(crate) y: f64,
 }
 
 impl Layer {
-    /// Returns a layer without dots over `width` by `height` cells.
+    /// Returns a layer without dots that is `width` cells wide and `height` cells high.
     pub(crate) fn new(width: u16, height: u16, style: Style) -> Self {
         Self { width, height, style, cells: vec![0; usize::from(width) * usize::from(height)] }
     }
 
-    /// Sets the dot in column `x` and row `y` of the dots.
+    /// Sets the dot in column `x` and row `y`, counted in dots.
     pub(crate) fn set(&mut self, x: i32, y: i32) {
-        /// Bit of a dot by row and column, in the numbering of Unicode.
+        /// Bit of each dot by row and column, as numbered by Unicode.
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let (Ok(x), Ok(y)) = (u16::try_from(x), u16::try_from(y)) else { return };
         let (column, row) = (x / DOTS.0, y / DOTS.1);
@@ -56,9 +56,9 @@ impl Layer {
         }
     }
 
-    /// Sets the dots of a straight line, including both endpoints.
+    /// Sets the dots of a straight line, including both ends.
     ///
-    /// Walks only the part of the line within the layer, regardless of the length of the line.
+    /// The cost depends only on the part of the line that is within the layer.
     pub(crate) fn line(&mut self, from: Dot, to: Dot) {
         let size = Dot { x: f64::from(self.width * DOTS.0), y: f64::from(self.height * DOTS.1) };
         let Some((from, to)) = clip(from, to, size) else { return };
@@ -72,7 +72,7 @@ impl Layer {
         }
     }
 
-    /// Sets the dots of lines from each place to the next. The line is interrupted at `None`.
+    /// Sets the dots of a line through all of `places`. `None` interrupts the line.
     pub(crate) fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
         let mut before = None;
         for place in places {
@@ -83,8 +83,8 @@ impl Layer {
         }
     }
 
-    /// Tints the cells below the dots with the layer's color, fading downwards. Does nothing if
-    /// colors cannot be mixed.
+    /// Tints the background of the cells below the dots with the color of the layer. The tint
+    /// fades towards the bottom. Does nothing if the terminal does not support mixed colors.
     pub(crate) fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
         for x in 0..self.width.min(area.width) {
             let is_set = |y: &u16| {
@@ -106,7 +106,8 @@ impl Layer {
 }
 
 impl Widget for &Layer {
-    /// Adds the dots to existing ones. Replaces any other symbol.
+    /// Draws the dots. Adds them to braille dots that a cell already contains, and replaces other
+    /// symbols.
     fn render(self, area: Rect, buf: &mut Buffer) {
         for (idx, bits) in self.cells.iter().enumerate().filter(|(_, bits)| **bits != 0) {
             let width = usize::from(self.width.max(1));
@@ -123,14 +124,14 @@ impl Widget for &Layer {
     }
 }
 
-/// Returns the number of the dot nearest to a position.
+/// Returns the number of the dot that is nearest to a position.
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn nearest(place: f64) -> i32 {
     place.round() as i32
 }
 
-/// Clips a line to a box of `size` with a margin of one dot (Liang-Barsky). Returns `None` if no part is
-/// inside, or if an endpoint is not finite.
+/// Cuts a line to the parts within a box of `size` and a margin of one dot (algorithm of Liang and
+/// Barsky). Returns `None` if the line is outside or an end is not finite.
 fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {

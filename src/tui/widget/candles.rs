@@ -1,7 +1,8 @@
-//! Candles: open, high, low and close of each bucket, with volumes below and averages behind.
+//! A chart of candles: open, high, low and close of each bucket, with volumes below and lines
+//! behind.
 //!
-//! The latest candle is on the right. Empty buckets leave their columns free. A longer gap is one
-//! dotted column with its length.
+//! The latest candle is on the right. A few empty buckets leave their columns free. A longer gap
+//! is a single dotted column with its duration.
 
 use std::time::Duration;
 
@@ -16,24 +17,24 @@ use super::plot::{self, Layout};
 use super::{format, paint};
 use crate::theme::{Fill, Theme};
 
-/// Number of candles, or points of a line, per column.
+/// Number of candles, or of points of a line, in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub(crate) enum Density {
-    /// One candle or point in four columns.
+    /// One candle in four columns, or one point in four columns.
     Wide,
-    /// One candle in two columns, one point in one.
+    /// One candle in two columns, or one point in each column.
     Narrow,
-    /// One candle or four points in a column.
+    /// One candle in each column, or four points in each column.
     Dense,
-    /// 16 points in a column. Candles as in `Dense`.
+    /// One candle in each column, or 16 points in each column.
     Packed,
 }
 
-/// A line behind the candles.
+/// A line that is drawn behind the candles.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
     pub(crate) name: String,
-    /// Value for each candle, if it has one.
+    /// Value at each candle. `None` interrupts the line.
     pub(crate) values: Vec<Option<f64>>,
     pub(crate) style: Style,
 }
@@ -41,39 +42,40 @@ pub(crate) struct Overlay {
 /// A chart of candles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candles<'a> {
-    /// The candles, oldest first.
+    /// All candles, oldest first.
     pub(crate) bars: &'a [Bucket],
-    /// Length of a bucket, or usual distance of rows, or `None` to mark no gaps.
+    /// Length of a bucket, or usual interval between rows. Gaps are measured by it. `None` to show
+    /// no gaps.
     pub(crate) bucket: Option<Duration>,
-    /// Number of candles scrolled out on the right.
+    /// Number of later candles that are scrolled out on the right.
     pub(crate) n_newer: usize,
-    /// Number of free slots after the latest candle.
+    /// Number of free slots to the right of the latest candle.
     pub(crate) n_free: usize,
-    /// The width of the candles.
+    /// Number of candles in a column.
     pub(crate) density: Density,
-    /// Lines behind the candles, front to back.
+    /// Lines behind the candles. The first one is in front of the others.
     pub(crate) overlays: &'a [Overlay],
-    /// The current time. The axis omits the date of this day.
+    /// Current time. The axis omits the date for times on this day.
     pub(crate) now: Timestamp,
     /// Timestamp of the candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// Open bucket, if it is the latest.
+    /// Start of the open bucket. If it is the latest candle, it is marked.
     pub(crate) open_bucket: Option<Timestamp>,
-    /// Number of decimals of the values.
+    /// Number of decimals of the labels.
     pub(crate) decimals: usize,
-    /// Fixed scale, for example for shares. `None` to fit the candles.
+    /// Scale, such as 0 to 100 for shares. `None` to fit the scale to the candles.
     pub(crate) scale: Option<Scale>,
-    /// The colors to draw with.
+    /// Theme of the screen.
     pub(crate) theme: &'a Theme,
 }
 
-/// Share of the candles' height by which the lines behind them can extend the scale at each end.
+/// Maximum distance from the candles, as a share of their height, at which lines extend the scale.
 const OVERLAY_REACH: f64 = 0.15;
 
-/// Maximum number of consecutive empty buckets that leave their columns free.
+/// Maximum number of consecutive empty buckets that are shown as free columns.
 const EMPTY_MAX: u64 = 3;
 
-/// Margin above the highest and below the lowest candle, as a share of the height.
+/// Margin above the highest and below the lowest candle, as a share of their height.
 const MARGIN: f64 = 0.04;
 
 fn style_of(candle: &Bucket, theme: &Theme) -> Style {
@@ -85,7 +87,7 @@ fn is_finite(candle: &Bucket) -> bool {
 }
 
 impl Density {
-    /// Returns the width of a candle, without and with the gap after it.
+    /// Returns the width of a candle, and the distance between two candles.
     pub(crate) const fn columns(self) -> (u16, u16) {
         match self {
             Self::Wide => (3, 4),
@@ -95,12 +97,12 @@ impl Density {
     }
 }
 
-/// A column of the chart.
+/// Content of a slot of the chart.
 #[derive(Debug, Clone, Copy)]
 enum Slot<'a> {
-    /// A candle and its index.
+    /// A candle with its index.
     Candle(usize, &'a Bucket),
-    /// The dots of a gap of this length.
+    /// A gap of this duration, which is a dotted column.
     Gap(Duration),
 }
 
@@ -154,7 +156,7 @@ impl Widget for Candles<'_> {
                 paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
             }
         }
-        // The open bucket is marked on the axis.
+        // If the latest candle is the open bucket, a part of the axis below it is highlighted.
         if let Some((x, _)) = times.last().filter(|(_, time)| Some(*time) == self.open_bucket) {
             for column in x - center..=x + center {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
@@ -170,15 +172,16 @@ impl Widget for Candles<'_> {
 }
 
 impl Candles<'_> {
-    /// Returns the number of candles that fit on a chart of `width` columns, including its values.
+    /// Returns the number of candles that fit on a chart that is `width` columns wide, including
+    /// its labels.
     pub(crate) fn capacity(&self, width: u16) -> usize {
         let layout = self.layout(Rect::new(0, 0, width, u16::MAX));
         let (body, pitch) = self.density.columns();
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
 
-    /// Returns the part of `area` that shows candles and their volumes, with the middle column of each
-    /// candle and its time.
+    /// Returns the part of `area` with candles and volumes, and the middle column and the time of
+    /// each candle.
     pub(crate) fn columns(&self, area: Rect) -> (Rect, Vec<(u16, Timestamp)>) {
         let chart = self.layout(area).chart();
         let center = self.density.columns().0 / 2;
@@ -189,8 +192,8 @@ impl Candles<'_> {
         (chart, self.slots(chart.width).into_iter().filter_map(time).collect())
     }
 
-    /// Returns the values of the overlaid lines at the candles `seen`, if they are within
-    /// [`OVERLAY_REACH`] of the candles.
+    /// Returns the values of all lines at the candles `seen`, as far as they are at most
+    /// [`OVERLAY_REACH`] away from the candles. The scale is extended to them.
     fn overlay_values<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Bucket)> + Clone,
@@ -216,7 +219,7 @@ impl Candles<'_> {
         Layout::divide(area, values_width, self.bars.iter().any(|candle| candle.volume > 0.0))
     }
 
-    /// Returns the candles and gaps with the left column of each, from left to right.
+    /// Returns the candles and the gaps from left to right, each with its leftmost column.
     fn slots(&self, width: u16) -> Vec<(u16, Slot<'_>)> {
         let (body, pitch) = self.density.columns();
         let mut slots = Vec::new();
@@ -247,7 +250,7 @@ impl Candles<'_> {
         slots
     }
 
-    /// Returns the number of empty buckets between two candles.
+    /// Returns the number of empty buckets between two consecutive candles.
     fn n_empty_between(&self, older: &Bucket, newer: &Bucket) -> u64 {
         let Some(bucket) = self.bucket.filter(|bucket| !bucket.is_zero()) else { return 0 };
         let apart = newer.timestamp.since(older.timestamp).as_micros() / bucket.as_micros();
@@ -273,7 +276,7 @@ impl Candles<'_> {
     }
 }
 
-/// Part of a candle that half a cell shows.
+/// Part of a candle that fills half of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
     Nothing,
@@ -281,12 +284,13 @@ enum Half {
     Body,
 }
 
-/// Rows of the parts of a candle, counted from the top of the plot in halves of a cell.
+/// Rows of the wick and of the body of a candle, in halves of a cell, counted from the top of the
+/// plot.
 #[derive(Debug, Clone, Copy)]
 struct Halves {
     wick: (u16, u16),
     body: (u16, u16),
-    /// The exact rows of the body.
+    /// Rows of the body's top and bottom, not rounded.
     exact: (f64, f64),
 }
 
@@ -314,16 +318,18 @@ impl Halves {
         }
     }
 
-    /// Returns the share of `row` that the body covers, from 0 to 1.
+    /// Returns the share of the row `row` that the body covers, from 0 to 1.
     fn coverage(&self, row: u16) -> f64 {
         let row = f64::from(row);
         (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)
     }
 
-    /// Returns the symbols of `row`: in the middle column and next to it.
+    /// Returns the symbols of the row `row`: the symbol in the middle column, and the symbol next
+    /// to it.
     ///
-    /// No symbol has a wick on half a body, and a gap between wick and body looks broken. So a shared
-    /// cell is all body, all wick, or, for the thinnest bodies, a cross.
+    /// Unicode has no symbol for a wick that ends at the middle of a cell at a body, and a gap
+    /// between wick and body looks broken. A cell that contains both is therefore shown as body or
+    /// as wick, or as a cross if the body is very thin.
     fn symbols(&self, row: u16) -> (char, char) {
         let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;

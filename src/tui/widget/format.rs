@@ -1,6 +1,8 @@
-//! Formats numbers, ages, names and timestamps as short texts of a steady width.
+//! Formats numbers, ages, names and timestamps as short texts. Their width changes as little as
+//! possible.
 //!
-//! NaN is `—`. Thousands are separated by a plain space, which survives copying.
+//! A missing value and NaN are `—`. Thousands are separated by a plain space, which can be copied
+//! to any program.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,16 +19,18 @@ pub(crate) const NONE: &str = "—";
 /// Maximum number of decimals.
 pub(crate) const DECIMALS_MAX: usize = 10;
 
-/// Number of decimals for numbers below [`TINY`], which are written as powers of ten.
+/// Value for a number of decimals with which numbers are written as powers of ten, since they are
+/// below [`TINY`].
 pub(crate) const POWERS: usize = usize::MAX;
 
-/// Numbers below this have no significant digit within six decimals.
+/// Numbers below this have no digit other than zero among their first six decimals.
 const TINY: f64 = 1e-6;
 
-/// Maximum number of characters per column of a cut text: a letter and a few accents.
+/// Maximum number of characters of a cut text for each of its columns: a letter and a few accents.
 const MARKS_MAX: usize = 8;
 
-/// Numbers from here on are written as powers of ten, since a float has 15 significant digits.
+/// Numbers from here on are written as powers of ten, since a float has only 15 significant
+/// digits.
 const POWER_FROM: f64 = 1e15;
 
 /// Formats `value` with separated thousands: `67 431.22`.
@@ -38,7 +42,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     text
 }
 
-/// Formats `value`: `67431.22`. Infinity is `∞`.
+/// Formats `value` with a fixed number of decimals: `67431.22`. Infinity is `∞`.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value.is_nan() {
         NONE.to_owned()
@@ -50,28 +54,29 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
         if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") }
     } else {
         let text = format!("{value:.*}", decimals.min(DECIMALS_MAX));
-        // A negative number that rounds to zero has no sign.
+        // A negative number that is rounded to zero has no sign.
         let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
         if is_zero { text.trim_start_matches('-').to_owned() } else { text }
     }
 }
 
-/// Like [`grouped`], with a sign also for positive numbers: `+281.40`.
+/// Like [`grouped`]. Positive numbers have a sign, too: `+281.40`.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = grouped(value, decimals);
     let is_above = value > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
 }
 
-/// Formats a change in percent with two decimals, or as many as show a change: `+0.51`, `-0.0004`.
+/// Formats a change in percent: `+0.51`, `-0.0004`. It has two decimals, or more if a smaller
+/// change would be shown as zero.
 pub(crate) fn percent(value: f64) -> String {
     let places =
         (2..=6).find(|places| signed(value, *places).contains(|it| ('1'..='9').contains(&it)));
     signed(value, places.unwrap_or(2))
 }
 
-/// Returns the number of decimals for about seven digits: 2 for 67 431, 4 for 1.08, [`POWERS`] for
-/// 6.9e-9.
+/// Returns the number of decimals with which `value` has about seven digits: 2 for 67 431, 4 for
+/// 1.08. Returns [`POWERS`] for tiny values such as 6.9e-9.
 pub(crate) fn decimals_of(value: f64) -> usize {
     match value.abs() {
         size if !size.is_finite() || size >= 1_000.0 => 2,
@@ -83,8 +88,9 @@ pub(crate) fn decimals_of(value: f64) -> usize {
     }
 }
 
-/// Returns the number of decimals for these values: as many as they have, limited by their size, or
-/// more if they would look equal otherwise.
+/// Returns the number of decimals for a column of values. This is the number that the values have,
+/// limited depending on their size. It is larger if the lowest and the highest value would look
+/// equal.
 pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut size, mut decimals) = (0.0_f64, 0);
@@ -98,14 +104,14 @@ pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     }
     let decimals = decimals.min(decimals_of(size));
     if highest > lowest && fixed(lowest, decimals) == fixed(highest, decimals) {
-        // Enough decimals for two digits of the difference.
+        // With these decimals, the difference has two digits.
         let places = super::paint::cells(1.0 - (highest - lowest).log10().floor(), u16::MAX);
         return usize::from(places).clamp(decimals, DECIMALS_MAX);
     }
     decimals
 }
 
-/// Returns the number of decimals that a number was probably written with.
+/// Returns the number of decimals with which `value` was probably written.
 fn places(value: f64) -> usize {
     let is_exact = |decimals: &u8| {
         let scaled = value * 10_f64.powi(i32::from(*decimals));
@@ -114,8 +120,8 @@ fn places(value: f64) -> usize {
     (0..8).find(is_exact).unwrap_or(8).into()
 }
 
-/// Formats `value` by `write`, such as [`grouped`] or [`signed`]. A nonzero number that would look
-/// like zero is written as a power of ten: `-6.0e-8`.
+/// Formats `value` by `write`, such as [`grouped`] or [`signed`]. If a value that is not zero
+/// would be shown as zero, it is written as a power of ten: `-6.0e-8`.
 pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
     let text = write(value, decimals);
     let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();
@@ -126,11 +132,12 @@ pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) ->
     text
 }
 
-/// Formats `value` with four digits and a unit prefix: `412.8`, `31.07`, `4.812M`, `6.9e-9`.
+/// Formats `value` with four digits and, if it is large, a prefix of its unit: `412.8`, `31.07`,
+/// `4.812M`, `6.9e-9`.
 pub(crate) fn compact(value: f64) -> String {
     /// Unit prefixes, largest first.
     const LETTERS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
-    /// Below this, three decimals show less than two digits.
+    /// Three decimals show fewer than two digits of a number below this.
     const COMPACT_MIN: f64 = 0.01;
     let size = value.abs();
     if !size.is_finite() || size >= POWER_FROM {
@@ -151,12 +158,13 @@ pub(crate) fn compact(value: f64) -> String {
     format!("{}{letter}", grouped(scaled, decimals))
 }
 
-/// Formats `value` in `width` columns: in full if it fits, otherwise with four digits.
+/// Formats `value` in at most `width` columns: with all digits if they fit, otherwise with four
+/// digits.
 pub(crate) fn short(value: f64, decimals: usize, width: usize) -> String {
     short_by(value, decimals, width, grouped)
 }
 
-/// Like [`short`], with `write` for the full form.
+/// Like [`short`]. `write` formats the value with all digits.
 pub(crate) fn short_by(
     value: f64,
     decimals: usize,
@@ -167,7 +175,7 @@ pub(crate) fn short_by(
     if full.chars().count() <= width { full } else { compact(value) }
 }
 
-/// Like [`short`], in full only if all numbers of `column` fit in full.
+/// Like [`short`]. All digits are shown only if they fit for all numbers of `column`.
 pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize) -> String {
     let ends = |pick: fn(f64, f64) -> f64| column.iter().copied().reduce(pick);
     let is_long = |end: f64| telling(end, decimals, grouped).chars().count() > width;
@@ -177,7 +185,7 @@ pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize
     short(value, decimals, width)
 }
 
-/// Formats a value by `write`, or as missing.
+/// Formats a value by `write`. `None` is [`NONE`].
 pub(crate) fn or_none(value: Option<f64>, write: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
@@ -196,7 +204,7 @@ pub(crate) fn integer(number: i64) -> String {
     format!("{sign}{}", count(number.unsigned_abs()))
 }
 
-/// Separates the thousands of the digits in the bytes from `start` to `end` of `text`.
+/// Separates the thousands of the digits in `text` between the byte offsets `start` and `end`.
 fn group_digits(text: &mut String, start: usize, end: usize) {
     if !text.bytes().take(end).skip(start).all(|byte| byte.is_ascii_digit()) {
         return;
@@ -208,7 +216,7 @@ fn group_digits(text: &mut String, start: usize, end: usize) {
     }
 }
 
-/// Formats a count with its noun: `1 epoch`, `4 812 epochs`.
+/// Formats a count with a noun in singular or plural: `1 epoch`, `4 812 epochs`.
 pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let ending = if number == 1 { "" } else { "s" };
@@ -217,7 +225,7 @@ pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
 
 /// Formats a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
 pub(crate) fn bytes(size: u64) -> String {
-    /// The powers of 1024 that fit a `u64`, smallest first.
+    /// Units that a `u64` can contain, smallest first. Each is 1024 times the previous one.
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if size < 1024 {
         return format!("{size} B");
@@ -233,7 +241,7 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// Returns the unit of [`coarse`] in seconds with its letter.
+/// Returns the unit in which [`coarse`] formats `length`: its seconds and its letter.
 const fn coarse_unit(length: Duration) -> (u64, char) {
     match length.as_secs() {
         0..60 => (1, 's'),
@@ -243,36 +251,36 @@ const fn coarse_unit(length: Duration) -> (u64, char) {
     }
 }
 
-/// Formats a duration in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
+/// Formats a duration in a single unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
 pub(crate) fn coarse(length: Duration) -> String {
     let (seconds, letter) = coarse_unit(length);
     format!("{}{letter}", length.as_secs() / seconds)
 }
 
-/// Like [`coarse`], for sentences: `0 s`, `41 s`, `6 m`.
+/// Like [`coarse`], with a space before the unit: `0 s`, `41 s`, `6 m`.
 pub(crate) fn coarse_spaced(length: Duration) -> String {
     let (seconds, letter) = coarse_unit(length);
     format!("{} {letter}", length.as_secs() / seconds)
 }
 
-/// Returns the time until [`coarse`] of a growing age changes.
+/// Returns the time after which [`coarse`] formats a growing age differently.
 pub(crate) fn coarse_changes_in(age: Duration) -> Duration {
     let unit_ms = u128::from(coarse_unit(age).0) * 1_000;
     let left_ms = unit_ms - age.as_millis() % unit_ms;
     Duration::from_millis(u64::try_from(left_ms).unwrap_or(u64::MAX))
 }
 
-/// Like [`coarse`], for ages: `now`, `2s`, `6m`.
+/// Formats an age in a single unit: `now`, `2s`, `6m`.
 pub(crate) fn age(age: Duration) -> String {
     if age.as_secs() == 0 { "now".to_owned() } else { coarse(age) }
 }
 
-/// Like [`age`], in a sentence: `now`, `2s ago`.
+/// Formats an age for use in a sentence: `now`, `2s ago`.
 pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// Like [`coarse`], for countdowns, in seconds below two minutes: `90s`, `6m`.
+/// Formats the remaining time of a countdown: `90s`, `6m`. It is in seconds below two minutes.
 pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
@@ -291,7 +299,7 @@ pub(crate) fn elapsed(took: Duration) -> String {
     }
 }
 
-/// Formats a duration in at most two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
+/// Formats a duration in one or two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
 pub(crate) fn span(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -300,7 +308,8 @@ pub(crate) fn span(length: Duration) -> String {
     }
 }
 
-/// Replaces all but the first `head` and the last `tail` characters of `text` by `…`.
+/// Returns the first `head` and the last `tail` characters of `text`, with `…` between them.
+/// Returns the whole text if it is not longer.
 pub(crate) fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     let n_chars = text.chars().count();
     if n_chars <= head.saturating_add(tail).saturating_add(1) {
@@ -311,24 +320,26 @@ pub(crate) fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     Cow::Owned(start.chain(['…']).chain(end).collect())
 }
 
-/// Returns a peer id in 19 columns: `12D3KooWRvAp…9GerdS`.
+/// Shortens a peer id to 19 columns: `12D3KooWRvAp…9GerdS`.
 pub(crate) fn short_peer(peer: &str) -> Cow<'_, str> {
     shorten(peer, 12, 6)
 }
 
-/// Returns a content id in 11 columns: `bafybe…q4mu`.
+/// Shortens a content id to 11 columns: `bafybe…q4mu`.
 pub(crate) fn short_cid(cid: &str) -> Cow<'_, str> {
     shorten(cid, 6, 4)
 }
 
-/// Returns an actor's address in 12 columns: `allo1v2…9n8y`.
+/// Shortens an actor's address to 12 columns: `allo1v2…9n8y`.
 pub(crate) fn short_address(address: &str) -> Cow<'_, str> {
     shorten(address, 7, 4)
 }
 
-/// Returns `text`, escaped and cut to `width` columns, with `…` at the end if it is cut.
+/// Returns `text` with control characters escaped. If it is wider than `width` columns, it is cut
+/// and ends with `…`.
 pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
-    // The text is cut by its length first, since marks have no width.
+    // Accents have no width, so a text can be very long and still fit. It is first cut by its
+    // number of characters.
     let n_max = width.saturating_mul(MARKS_MAX);
     let (start, is_cut) = match text.char_indices().nth(n_max) {
         Some((end, _)) => (text.get(..end).unwrap_or_default(), true),
@@ -346,57 +357,57 @@ pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Like [`fit`], padded with spaces on the right.
+/// Like [`fit`]. The text is padded with spaces on the right to `width` columns.
 pub(crate) fn left(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{text}{:room$}", "")
 }
 
-/// Like [`fit`], padded with spaces on the left.
+/// Like [`fit`]. The text is padded with spaces on the left to `width` columns.
 pub(crate) fn right(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{:room$}{text}", "")
 }
 
-/// Formats `time` by a pattern of `strftime`, in the zone of the screen.
+/// Formats `time` in the screen's time zone by a pattern of `strftime`.
 pub(crate) fn strftime(time: Timestamp, pattern: &str) -> String {
     zoned(time).strftime(pattern).to_string()
 }
 
-/// Returns the abbreviation of the screen's time zone at `time`: `UTC`, `CEST`.
+/// Returns the abbreviation of the screen's time zone at `time`, such as `UTC` or `CEST`.
 pub(crate) fn zone(time: Timestamp) -> String {
     strftime(time, "%Z")
 }
 
-/// Returns the time of day: `14:02:31`.
+/// Formats the time of day: `14:02:31`.
 pub(crate) fn clock(time: Timestamp) -> String {
     strftime(time, "%T")
 }
 
-/// Returns the time of day to the minute: `14:02`.
+/// Formats the time of day without seconds: `14:02`.
 pub(crate) fn hour_minute(time: Timestamp) -> String {
     strftime(time, "%H:%M")
 }
 
-/// Returns the time of day, after the date if that is not the day of `now`: `14:02:31`,
+/// Formats the time of day. A date precedes it if it is not on the day of `now`: `14:02:31`,
 /// `2025-11-03 14:02:31`.
 pub(crate) fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
     if is_same_day(time, now) { clock(time) } else { format!("{} {}", date(time), clock(time)) }
 }
 
-/// Returns true if both are on one day.
+/// Returns true if both times are on the same day in the screen's time zone.
 pub(crate) fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
     zoned(one).date() == zoned(other).date()
 }
 
-/// Returns the date of a bucket of a day, which starts at midnight UTC.
+/// Formats the date of a daily bucket, which starts at midnight UTC.
 pub(crate) fn bucket_date(start: Timestamp) -> String {
     utc(start).strftime("%F").to_string()
 }
 
-/// Returns the date: `2026-07-30`.
+/// Formats the date: `2026-07-30`.
 pub(crate) fn date(time: Timestamp) -> String {
     strftime(time, "%F")
 }

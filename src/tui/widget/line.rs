@@ -14,9 +14,9 @@ use crate::theme::Theme;
 /// A value at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
-    /// The timestamp of the value.
+    /// Time of the value.
     pub(crate) time: Timestamp,
-    /// The value. A value that is not finite is a gap.
+    /// The value. One that is not finite interrupts the line.
     pub(crate) value: f64,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Series<'a> {
     /// Points, oldest first.
     pub(crate) points: &'a [Point],
     pub(crate) style: Style,
-    /// True if the area below is tinted.
+    /// True if the area below the line is tinted.
     pub(crate) is_filled: bool,
-    /// True for a line such as an average, which does not affect the scale.
+    /// True if the line does not affect the scale, such as an average.
     pub(crate) is_guide: bool,
 }
 
 impl<'a> Series<'a> {
-    /// Returns a line without a tint below.
+    /// Returns a line without a tinted area.
     pub(crate) const fn new(points: &'a [Point], style: Style) -> Self {
         Self { points, style, is_filled: false, is_guide: false }
     }
@@ -42,31 +42,31 @@ impl<'a> Series<'a> {
 /// A chart of lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lines<'a> {
-    /// The lines, back to front.
+    /// The lines. The last one is in front of the others.
     pub(crate) series: &'a [Series<'a>],
-    /// The timestamp at the left end.
+    /// Time at the left end.
     pub(crate) start: Timestamp,
-    /// The timestamp at the right end.
+    /// Time at the right end.
     pub(crate) end: Timestamp,
-    /// Points further apart than this are not connected.
+    /// Maximum interval between two points that are connected.
     pub(crate) gap: Duration,
-    /// Volumes for the bars below. Empty for no bars.
+    /// Volumes, which are bars below the lines. Empty to show no bars.
     pub(crate) volumes: &'a [Point],
-    /// The current time. The axis omits the date of this day.
+    /// Current time. The axis omits the date for times on this day.
     pub(crate) now: Timestamp,
-    /// The timestamp under the crosshair.
+    /// Time at which the crosshair is drawn.
     pub(crate) crosshair: Option<Timestamp>,
-    /// Value marked next to the chart, and the style of the mark.
+    /// Value that is marked next to the chart, and the style of the mark.
     pub(crate) tag: Option<(f64, Style)>,
-    /// Number of decimals of the values.
+    /// Number of decimals of the labels.
     pub(crate) decimals: usize,
-    /// Fixed scale, for example for shares. `None` to fit the lines.
+    /// Scale, such as 0 to 100 for shares. `None` to fit the scale to the lines.
     pub(crate) scale: Option<Scale>,
-    /// The colors to draw with.
+    /// Theme of the screen.
     pub(crate) theme: &'a Theme,
 }
 
-/// Margin above the highest and below the lowest point, as a share of the height.
+/// Margin above the highest and below the lowest point, as a share of their distance.
 const MARGIN: f64 = 0.06;
 
 impl Widget for Lines<'_> {
@@ -102,8 +102,8 @@ impl Widget for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Returns a chart of `series` over the time of the front line, which has its latest value marked.
-    /// Lines are interrupted at values that are not finite.
+    /// Returns a chart of `series` from the first to the last time of the line in front. The last
+    /// value of this line is marked. Values that are not finite interrupt a line.
     pub(crate) fn new(
         series: &'a [Series<'a>],
         now: Timestamp,
@@ -122,8 +122,8 @@ impl<'a> Lines<'a> {
         Self { series, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
-    /// Returns the part of `area` with the lines and their volumes, with the columns of the front line's
-    /// points and their times.
+    /// Returns the part of `area` with lines and volumes, and the column and the time of each
+    /// point of the line in front.
     pub(crate) fn columns(&self, area: Rect) -> (Rect, Vec<(u16, Timestamp)>) {
         let chart = self.layout(area).chart();
         let front = self.series.iter().rfind(|line| !line.is_guide);
@@ -132,9 +132,9 @@ impl<'a> Lines<'a> {
         (chart, points.filter_map(time).collect())
     }
 
-    /// Marks the gaps of the front line that are wide enough.
+    /// Marks the gaps in the line in front, if they are wide enough.
     fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
-        /// Minimum number of columns of a gap with a visible mark.
+        /// Minimum width of a gap that is marked.
         const WIDE_FROM: u16 = 3;
         let Some(front) = self.series.iter().rfind(|line| !line.is_guide) else { return };
         let finite = front.points.iter().enumerate().filter(|(_, it)| it.value.is_finite());
@@ -160,7 +160,8 @@ impl<'a> Lines<'a> {
         Layout::divide(area, values_width, self.volumes.iter().any(|point| point.value > 0.0))
     }
 
-    /// Returns the column of `time` among `n` columns.
+    /// Returns the column for `time` if the chart is `n` columns wide. Returns `None` if the time
+    /// is not on the chart.
     fn column(&self, time: Timestamp, n: u16) -> Option<u16> {
         let last = n.checked_sub(1)?;
         if !self.shows(time) {
@@ -171,7 +172,7 @@ impl<'a> Lines<'a> {
         Some(paint::cells(along * f64::from(last), last))
     }
 
-    /// Returns the dots of `points` in `plot`, or `None` for an interruption of the line.
+    /// Returns the positions of the dots for `points` in `plot`. `None` interrupts the line.
     fn dots(&self, points: &[Point], plot: Rect, scale: Scale) -> Vec<Option<Dot>> {
         let n_columns = plot.width.saturating_mul(braille::DOTS.0);
         let height = f64::from(plot.height * braille::DOTS.1) - 1.0;

@@ -1,4 +1,4 @@
-//! Writes single cells and texts, clipped to an area and to the buffer.
+//! Writes cells and texts. Everything outside of an area or of the buffer is ignored.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,8 @@ use model::text::is_unprintable;
 use ratatui::buffer::Cell;
 use ratatui::prelude::*;
 
-/// Returns the cell at column `x` and row `y` of `area`, or `None` outside the area or the buffer.
+/// Returns the cell in column `x` and row `y` of `area`. Returns `None` outside of the area or the
+/// buffer.
 pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     if x >= area.width || y >= area.height {
         return None;
@@ -15,10 +16,10 @@ pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut 
     buf.cell_mut(Position::new(area.x.saturating_add(x), area.y.saturating_add(y)))
 }
 
-/// Writes `symbol`, one column wide, at position `at` of `area`.
+/// Writes `symbol`, which must be one column wide, at the position `at` in `area`.
 ///
-/// Preserves the background if `style` has none. Resets modifiers, so a row has to be inverted after it
-/// is written.
+/// If `style` has no background, the background of the cell remains. Modifiers are reset, so a row
+/// must be written before it is inverted.
 pub(crate) fn put(
     buf: &mut Buffer,
     area: Rect,
@@ -33,9 +34,9 @@ pub(crate) fn put(
     }
 }
 
-/// Writes the part of `text` that fits at position `at` of `area`. Returns the column after it.
+/// Writes `text` at the position `at` in `area`, as far as it fits. Returns the column behind it.
 ///
-/// Escapes control characters. A wide character uses two columns or is omitted.
+/// Control characters are escaped. A wide character of which only a half fits is omitted.
 pub(crate) fn text(
     buf: &mut Buffer,
     area: Rect,
@@ -47,7 +48,7 @@ pub(crate) fn text(
     if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return line(buf, area, at, &Line::styled(text, style));
     }
-    // Most texts are ASCII, which needs no grapheme segmentation.
+    // Most texts are ASCII and need no segmentation into graphemes.
     let right = area.intersection(buf.area).right().saturating_sub(area.x);
     let mut end = at.x;
     for (x, letter) in (at.x..right).zip(text.chars()) {
@@ -80,7 +81,7 @@ pub(super) fn width(line: &Line<'_>) -> u16 {
     u16::try_from(line.width()).unwrap_or(u16::MAX)
 }
 
-/// Escapes control characters, since the text can be untrusted.
+/// Returns `line` with control characters escaped, since the text can be untrusted.
 pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     if !line.spans.iter().any(|span| span.content.contains(is_unprintable)) {
         return Cow::Borrowed(line);
@@ -89,7 +90,7 @@ pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     Cow::Owned(Line { spans: spans.collect(), ..line.clone() })
 }
 
-/// Like [`line()`], but truncated with `…` if the line is cut at the edge.
+/// Like [`line()`]. If the text does not fit, it is cut and ends with `…`.
 pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Line<'_>) {
     let at = at.into();
     line(buf, area, at, text);
@@ -102,14 +103,15 @@ pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, te
     }
 }
 
-/// Like [`line()`], ending at the last column of row `y`. Returns the column of its start.
+/// Like [`line()`]. The text ends at the last column of row `y`. Returns the column at which it
+/// starts.
 pub(crate) fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
     let x = area.width.saturating_sub(width(text));
     line(buf, area, (x, y), text);
     x
 }
 
-/// Like [`text`], ending before the column of `end`. Cut on the right if it does not fit.
+/// Like [`text`]. The text ends before the position `end`. If it does not fit, its end is cut.
 pub(crate) fn text_before(
     buf: &mut Buffer,
     area: Rect,
@@ -122,14 +124,14 @@ pub(crate) fn text_before(
     line_right(buf, area, y, &Line::styled(text, style));
 }
 
-/// Styles row `y` of `area`, without changing its text.
+/// Applies a style to row `y` of `area`. The text remains.
 pub(crate) fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     if y < area.height {
         buf.set_style(Rect { y: area.y.saturating_add(y), height: 1, ..area }, style);
     }
 }
 
-/// Rounds `value` to a number of cells from 0 to `max`. NaN is 0.
+/// Rounds `value` to a number of cells, at least 0 and at most `max`. NaN becomes 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -139,7 +141,7 @@ pub(crate) fn cells(value: f64, max: u16) -> u16 {
     if value.is_nan() { 0 } else { value.round().clamp(0.0, f64::from(max)) as u16 }
 }
 
-/// Like [`cells`], rounded down.
+/// Like [`cells`], but rounds down.
 pub(crate) fn cells_down(value: f64, max: u16) -> u16 {
     cells(value.floor(), max)
 }

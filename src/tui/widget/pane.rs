@@ -1,4 +1,4 @@
-//! A rounded border with a title on the left and facts about the content on the right.
+//! A border with rounded corners, a title on the left and facts about the content on the right.
 
 use ratatui::prelude::*;
 use ratatui::widgets::{Block, BorderType};
@@ -16,7 +16,7 @@ pub(crate) struct Pane<'a> {
 }
 
 impl<'a> Pane<'a> {
-    /// Returns a border with this title, without focus.
+    /// Returns a pane with this title that does not have the focus.
     pub(crate) fn new(title: impl Into<Span<'a>>) -> Self {
         Self {
             title: title.into(),
@@ -26,23 +26,23 @@ impl<'a> Pane<'a> {
         }
     }
 
-    /// Sets facts about the content, shown at the right of the upper border if they fit.
+    /// Sets the facts about the content. They are on the right of the upper border if they fit.
     pub(crate) fn info(self, info: impl Into<Line<'a>>) -> Self {
         Self { info: info.into(), ..self }
     }
 
-    /// Sets a hint, shown at the right of the lower border if it fits.
+    /// Sets the text on the right of the lower border. It is omitted if it does not fit.
     pub(crate) fn footer(self, footer: impl Into<Line<'a>>) -> Self {
         Self { footer: footer.into(), ..self }
     }
 
-    /// Sets whether the pane has focus.
+    /// Sets whether the pane has the focus.
     pub(crate) fn focus(self, is_focused: bool) -> Self {
         Self { is_focused, ..self }
     }
 
-    /// Draws the border along the edge of `area`. Returns the inner area, with a margin of one
-    /// column on both sides.
+    /// Draws the border around `area`. Returns the area within, without a margin of one column on
+    /// both sides.
     pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
         if area.width < 2 || area.height == 0 {
@@ -50,17 +50,18 @@ impl<'a> Pane<'a> {
         }
         let (border, title) =
             if self.is_focused { (theme.focus, theme.text) } else { (theme.border, theme.muted) };
-        // Without colors, a bold border is not visible enough.
+        // Without colors, focus only makes the border bold, which is hardly visible. The title is
+        // therefore inverted.
         let is_plain = self.is_focused && theme.focus.fg.is_none();
         let title = if is_plain { title.add_modifier(Modifier::REVERSED) } else { title };
         let title = left_title(&self.title, border, title.add_modifier(Modifier::BOLD), area.width);
-        // The corners, and a column of the border between a title and the facts.
+        // Space for both corners, and for a column of the border between the title and the facts.
         let room = area.width.saturating_sub(3);
         let info = right_title(&self.info, theme, room.saturating_sub(paint::width(&title)));
         let footer = right_title(&self.footer, theme, room);
         let mut block = Block::bordered()
             .border_type(BorderType::Rounded)
-            // Earlier content can have been bold.
+            // The cells can still have modifiers of earlier content.
             .border_style(Style::new().remove_modifier(Modifier::all()).patch(border))
             .title_top(title);
         if let Some(info) = info {
@@ -75,8 +76,8 @@ impl<'a> Pane<'a> {
     }
 }
 
-/// Draws a rule with a title from border to border of a pane, at row `y` of its whole area:
-/// `├─ Title ─────┤`.
+/// Draws a line with a title across a pane: `├─ Title ─────┤`. `area` is the whole pane, and `y`
+/// is the row in it.
 pub(crate) fn divider<'a>(
     buf: &mut Buffer,
     area: Rect,
@@ -103,9 +104,10 @@ pub(crate) fn padded(area: Rect) -> Rect {
     area.inner(Margin::new(1, 0))
 }
 
-/// Returns `─ Title ` for the start of a border with this width, or an empty line without a title.
+/// Returns the start of a border that is `width` columns wide: `─ Title `. Returns an empty line
+/// if there is no title.
 fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
-    // The corner, a dash and a space on the left. A space and the corner on the right.
+    // Two columns before the title and its leading space, two behind it.
     let room = width.saturating_sub(5);
     if room == 0 || title.width() == 0 {
         return Line::default();
@@ -114,7 +116,8 @@ fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line
     Line::from(vec![Span::styled("─", border), Span::styled(text, style.patch(title.style))])
 }
 
-/// Returns ` text ` for the end of a border, or `None` if it needs more than `room` columns.
+/// Returns ` text ` for the end of a border. Returns `None` if it does not fit into `room`
+/// columns.
 fn right_title(text: &Line<'_>, theme: &Theme, room: u16) -> Option<Line<'static>> {
     let width = paint::width(text);
     if width == 0 || width.saturating_add(2) > room {

@@ -26,10 +26,11 @@ pub(crate) const GAP: char = '╎';
 /// Symbol of the crosshair.
 const CROSSHAIR: char = '┊';
 
-/// Columns next to the widest number: one free, one for the mark of a tag, one between them.
+/// Columns of labels in addition to the widest number: one free, one for the mark of a tag, one
+/// between them.
 const VALUES_AIR: u16 = 3;
 
-/// Minimum width of a chart with values.
+/// Minimum width of a chart with labels of values.
 const WIDTH_WITH_VALUES: u16 = 30;
 
 /// Minimum height of a chart with an axis.
@@ -38,24 +39,25 @@ const HEIGHT_WITH_AXIS: u16 = 5;
 /// Minimum height of a chart with volumes.
 const HEIGHT_WITH_VOLUME: u16 = 12;
 
-/// Bars in eighths of a cell, from its bottom.
+/// Blocks that fill a cell from the bottom, in eighths.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Areas of the parts of a chart. Empty for parts without space.
+/// Areas of the parts of a chart. A part for which there is no space is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The plot, in which candles or lines are drawn.
+    /// Area of the candles or lines.
     pub(crate) plot: Rect,
-    /// The volumes, in the columns of the plot.
+    /// Area of the volumes. It has the columns of the plot.
     pub(crate) volume: Rect,
-    /// The rule and the times, in the columns of the plot.
+    /// Area of the axis and the labels of times. It has the columns of the plot.
     pub(crate) axis: Rect,
-    /// The numbers on the right, in the rows of the plot and the volumes.
+    /// Area of the labels of values. It has the rows of the plot and the volumes.
     pub(crate) values: Rect,
 }
 
 impl Layout {
-    /// Divides `area` among the parts of a chart with numbers of up to `values_width` columns.
+    /// Divides `area` among the parts of a chart. Labels of values are at most `values_width`
+    /// columns wide.
     pub(crate) fn divide(area: Rect, values_width: u16, has_volume: bool) -> Self {
         let values_width = if area.width >= WIDTH_WITH_VALUES {
             values_width.saturating_add(VALUES_AIR).min(area.width / 3)
@@ -73,31 +75,32 @@ impl Layout {
         let plot = Rect { width, height: above - volume_height, ..area };
         let volume = Rect { y: plot.bottom(), height: volume_height, ..plot };
         let axis = Rect { y: volume.bottom(), height: axis_height, ..plot };
-        // A free column separates a tag from the latest candle.
+        // A free column separates labels and tags from the latest candle.
         let values_width = values_width.saturating_sub(1);
         let values =
             Rect { x: area.right() - values_width, width: values_width, height: above, ..area };
         Self { plot, volume, axis, values }
     }
 
-    /// Returns the area of the plot and the volumes.
+    /// Returns the area of the plot and the volumes together.
     pub(crate) fn chart(&self) -> Rect {
         Rect { height: self.plot.height + self.volume.height, ..self.plot }
     }
 }
 
-/// Returns the distance of `value` from the top of `height` rows, unbounded.
+/// Returns the row of `value`, not rounded, if the scale is `height` rows high. It can be outside
+/// of them.
 pub(crate) fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
     (1.0 - scale.position(value)) * f64::from(height)
 }
 
-/// Draws dotted lines at round values, with labels.
+/// Draws dotted lines at round values, and their labels.
 pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
     let Layout { plot, values, .. } = *layout;
     if plot.is_empty() {
         return;
     }
-    // About one line for five rows.
+    // There is about one line for four rows.
     let ticks = scale.ticks((plot.height / 4).clamp(2, 9));
     for value in ticks.values {
         let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
@@ -109,7 +112,7 @@ pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Them
     }
 }
 
-/// Draws a tag among the values, at the height of `value`: `◂ 67 630.20`.
+/// Draws a tag at the height of `value`, among the labels of values: `◂ 67 630.20`.
 pub(crate) fn tag(
     buf: &mut Buffer,
     layout: &Layout,
@@ -127,7 +130,7 @@ pub(crate) fn tag(
     paint::text(buf, values, (0, row), &text, style);
 }
 
-/// Draws a bar for each volume, by its column, with a label.
+/// Draws the volumes and their label. `bars` are the column, the volume and the style of each bar.
 pub(crate) fn volumes(
     buf: &mut Buffer,
     layout: &Layout,
@@ -147,11 +150,11 @@ pub(crate) fn volumes(
     }
 }
 
-/// Draws one bar of the volumes: `share` of the height, from 0 to 1, in column `x`.
+/// Draws the bar of a volume in column `x`. `share` is its height as a share of the area's height.
 fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
     let full = f64::from(area.height) * 8.0;
     let mut eighths = paint::cells(share * full, area.height.saturating_mul(8));
-    // A positive volume is always visible.
+    // Even a small volume is visible, unless it is zero.
     if share > 0.0 {
         eighths = eighths.max(1);
     }
@@ -166,7 +169,7 @@ fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
     }
 }
 
-/// Marks column `x` as a gap: a dotted line, with its length at the top.
+/// Marks column `x` as a gap: a dotted line with the duration of the gap at its top.
 pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
     let plot = layout.plot;
     for row in 0..plot.height {
@@ -179,19 +182,19 @@ pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, t
     }
 }
 
-/// Draws a crosshair in column `x` of the plot and the volumes.
+/// Draws the crosshair in column `x` of the plot and the volumes.
 pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
     for row in 0..layout.chart().height {
         paint::put(buf, layout.chart(), (x, row), CROSSHAIR, theme.focus);
     }
 }
 
-/// Columns of a label on the axis of times, including a gap.
+/// Number of columns of the axis for each label, including a gap.
 const LABEL_COLUMNS: u32 = 14;
 
-/// Returns the width of the widest of `values`, formatted with `decimals`.
+/// Returns the width of the widest number among `values`, formatted with `decimals`.
 pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -> u16 {
-    /// Width without a finite value.
+    /// Width if there is no finite value.
     const WIDTH_USUAL: u16 = 8;
     let (low, high) = values
         .filter(|value| value.is_finite())
@@ -199,15 +202,15 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
     if low > high {
         return WIDTH_USUAL;
     }
-    // One of the bounds has the widest number.
+    // The widest number is the lowest or the highest.
     let width = [low, high].map(|value| format::grouped(value, decimals).len());
     u16::try_from(width.into_iter().max().unwrap_or_default()).unwrap_or(u16::MAX)
 }
 
-/// Draws the axis below a chart, with a tick and a label at the start of each time step.
+/// Draws the axis of times below a chart. Each time step has a tick and a label at its start.
 ///
-/// `times` are the columns with a time, from left to right. Steps are long enough for labels not to
-/// touch. Dates are shown if they differ from that of `now`.
+/// `times` are columns with their times, from left to right. Steps are so long that labels do not
+/// touch. A label has a date if it is not on the day of `now`.
 pub(crate) fn time_axis(
     buf: &mut Buffer,
     axis: Rect,
@@ -221,7 +224,8 @@ pub(crate) fn time_axis(
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     let n_columns = u32::from(last.0.saturating_sub(first.0)).max(1);
     let step = axis::time_step(last.1.since(first.1).saturating_mul(LABEL_COLUMNS) / n_columns);
-    // The first column has a tick only if a step starts there, compared with the column before it.
+    // The first column has a tick only if a step starts there, which is not the case if an earlier
+    // column would be in the same step.
     let apart = times.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
     let mut number = Some(axis::step_number(first.1 - apart, step));
     let mut before = None;
@@ -232,7 +236,8 @@ pub(crate) fn time_axis(
         if !is_new || *x < free_from {
             continue;
         }
-        // If the step starts between the previous column and this one, the label is its start.
+        // If the step starts between the previous column and this one, the label shows its exact
+        // start.
         let start = axis::step_start(*time, step);
         let label_time = if time.since(start) <= apart { start } else { *time };
         let label = axis::time_label(label_time, before, step, now);

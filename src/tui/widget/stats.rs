@@ -1,4 +1,4 @@
-//! Statistics of sets and series: quartiles, outliers, moving averages.
+//! Statistics of sets and of series: quartiles, outliers, moving averages.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
-/// Quartiles of a set.
+/// Quartiles of a set of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quartiles {
     /// First quartile.
@@ -17,12 +17,12 @@ pub(crate) struct Quartiles {
     pub(crate) upper: f64,
 }
 
-/// Distance from the median, in median deviations, from which a value is an outlier, as in the
-/// network's rule.
+/// Distance from the median at which a value is an outlier, as a multiple of the median distance.
+/// The network's rule uses the same.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
-    /// Returns the quartiles of the finite values, or `None` if there are none.
+    /// Returns the quartiles of all finite values. Returns `None` if there are none.
     pub(crate) fn compute(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -34,7 +34,7 @@ impl Quartiles {
     }
 }
 
-/// Returns the quantile `part / whole` of sorted numbers, linearly interpolated.
+/// Returns the quantile `part / whole` of numbers that are sorted. Interpolates linearly.
 fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     let steps = sorted.len().checked_sub(1)?.saturating_mul(part);
     let (idx, rest) = (steps / whole, steps % whole);
@@ -44,7 +44,8 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
-/// Returns the median interval of `times`, oldest first. Returns zero for fewer than two times.
+/// Returns the median interval between `times`, which are sorted. Returns zero if there are fewer
+/// than two.
 pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     let pairs = times.clone().zip(times.skip(1));
     let mut apart: Vec<_> = pairs.map(|(one, next)| next.since(one)).collect();
@@ -52,8 +53,8 @@ pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> 
     apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
-/// Returns true for each value that is an outlier: further from the median than
-/// `OUTLIER_DEVIATIONS` times the median of these distances. NaN is not an outlier.
+/// Returns true for each value that is an outlier: its distance from the median exceeds
+/// [`OUTLIER_DEVIATIONS`] times the median of all distances. NaN is not an outlier.
 pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
     let Some(Quartiles { median, .. }) = Quartiles::compute(values) else {
         return vec![false; values.len()];
@@ -66,8 +67,8 @@ pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
         .collect()
 }
 
-/// Returns the mean of the last `n` closes for each candle. The first ones are `None`, and so are values
-/// that are not finite.
+/// Returns for each candle the mean of the last `n` closing values. `None` for the first `n - 1`
+/// candles and if the mean is not finite.
 pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
@@ -81,8 +82,8 @@ pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     means
 }
 
-/// Returns the exponential mean of the closes for each candle, with a decay of `1 - 2 / (n + 1)`. The
-/// first `n - 1` numbers are `None`.
+/// Returns for each candle the exponential mean of the closing values, with a decay of
+/// `1 - 2 / (n + 1)`. `None` for the first `n - 1` candles.
 pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
@@ -100,8 +101,8 @@ pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f6
         .collect()
 }
 
-/// Returns the mean of the last `n` closes plus `deviations` standard deviations for each candle, or
-/// `None` where [`moving_average`] is `None`.
+/// Returns for each candle the mean of the last `n` closing values plus `deviations` standard
+/// deviations. `None` where [`moving_average`] returns `None`.
 pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
     let band_at = |idx: usize, mean: f64| {
@@ -114,8 +115,8 @@ pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<
     means.iter().enumerate().map(|(idx, mean)| band_at(idx, (*mean)?)).collect()
 }
 
-/// Returns the volume-weighted mean price of the day so far for each candle, or `None` until there is a
-/// volume.
+/// Returns for each candle the volume-weighted mean price since the start of its day. `None` until
+/// the day has a volume.
 pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles

@@ -20,39 +20,40 @@ use crate::theme::Theme;
 /// A distribution of values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Strip<'a> {
-    /// The values of the inferers.
+    /// Values of the inferers.
     pub(crate) inferers: &'a [f64],
     /// The forecast-implied values.
     pub(crate) forecasters: &'a [f64],
     /// The combined value.
     pub(crate) combined: Option<f64>,
-    /// The naive value: combined without forecasters.
+    /// Naive value: combined without forecasters.
     pub(crate) naive: Option<f64>,
-    /// The value of the selected actor.
+    /// Value of the selected actor.
     pub(crate) selected: Option<f64>,
-    /// The colors to draw with.
+    /// Theme of the screen.
     pub(crate) theme: &'a Theme,
 }
 
-/// Values further from the interquartile range than this multiple of it are drawn at the edge.
+/// Maximum distance from the interquartile range, as a multiple of its length, that the scale
+/// contains. Values further away are drawn at the edge.
 const REACH: f64 = 4.0;
 
-/// The margin on both sides, as a share of the scale.
+/// Margin on both sides, as a share of the scale's length.
 const MARGIN: f64 = 0.05;
 
-/// Places of the parts of a strip.
+/// Rows and scale of a distribution.
 #[derive(Debug, Clone, Copy)]
 struct Plot<'a> {
     area: Rect,
     scale: Scale,
     theme: &'a Theme,
-    /// First row of the lines, below the row of marks if there is one.
+    /// First row of lines and dots. The row above, if there is one, contains the heads of lines.
     top: u16,
-    /// The row of the lowest dots.
+    /// Row of the lowest dots.
     dots: u16,
-    /// The row of the triangles.
+    /// Row of the triangles.
     triangles: u16,
-    /// The row of the rule, if there is one. It is the second to last row.
+    /// Row of the axis, second to last. `None` in a low area.
     rule: Option<u16>,
 }
 
@@ -85,7 +86,7 @@ impl Widget for Strip<'_> {
 }
 
 impl Strip<'_> {
-    /// Returns the scale of all values, except those beyond [`REACH`].
+    /// Returns a scale that contains all values except those beyond [`REACH`].
     fn scale(&self, quartiles: Option<Quartiles>) -> Option<Scale> {
         let named = self.combined.into_iter().chain(self.naive);
         let all = self.inferers.iter().chain(self.forecasters).copied();
@@ -114,7 +115,7 @@ impl Strip<'_> {
                 at if at > 1.0 => '›',
                 _ => '●',
             };
-            // A full stack has a mark on its top.
+            // A plus sign at the top of a full stack stands for further values.
             match plot.dots.checked_sub(*stack).filter(|row| *row >= plot.top) {
                 Some(row) => paint::put(buf, plot.area, (x, row), symbol, style),
                 None => paint::put(buf, plot.area, (x, plot.top), '+', style),
@@ -125,7 +126,7 @@ impl Strip<'_> {
 }
 
 impl<'a> Plot<'a> {
-    /// Divides the nonempty `area`.
+    /// Divides `area`, which must not be empty.
     fn new(area: Rect, scale: Scale, has_forecasters: bool, theme: &'a Theme) -> Self {
         let height = area.height;
         let (rule, triangles) =
@@ -134,13 +135,13 @@ impl<'a> Plot<'a> {
         Self { area, scale, theme, top: u16::from(dots > 0), dots, triangles, rule }
     }
 
-    /// Returns the column of `value`. A value outside is in the first or last column.
+    /// Returns the column of `value`. A value outside of the scale is in the first or last column.
     fn column(&self, value: f64) -> u16 {
         let last = self.area.width.saturating_sub(1);
         paint::cells(self.scale.position(value) * f64::from(last), last)
     }
 
-    /// Draws a line of the first symbol at `value`, with the second symbol on top.
+    /// Draws a line at `value`. The first symbol is the line, the second its head.
     fn draw_mark(&self, buf: &mut Buffer, value: f64, [line, head]: [char; 2], style: Style) {
         let x = self.column(value);
         for row in self.top..=self.rule.unwrap_or(self.triangles) {
@@ -150,7 +151,8 @@ impl<'a> Plot<'a> {
     }
 
     fn draw_band(&self, buf: &mut Buffer, quartiles: Quartiles) {
-        // Without background colors, the band is a pattern that dots replace.
+        // Without background colors, the interquartile range is a pattern. Dots replace the
+        // pattern.
         let (symbol, style) = match self.theme.sel.bg {
             Some(_) => (' ', self.theme.sel),
             None => ('░', self.theme.faint),
@@ -174,7 +176,7 @@ impl<'a> Plot<'a> {
             let x = self.column(value);
             let label = format::grouped(value, ticks.decimals);
             let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
-            // Centered below its tick, but within the area.
+            // The label is centered below its tick, unless it would extend beyond the area.
             let start = x.saturating_sub(width / 2).min(area.width.saturating_sub(width));
             paint::put(buf, area, (x, rule), '┴', theme.border);
             if start >= free_from && width <= area.width {

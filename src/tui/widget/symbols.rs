@@ -1,24 +1,24 @@
-//! Replacement of symbols that the terminal's font lacks.
+//! Replaces symbols that the terminal's font lacks.
 //!
-//! Widgets draw with the finest symbols. For other fonts, each symbol of a drawn buffer is
-//! replaced. Letters of any script stay as they are.
+//! Widgets draw with the finest symbols. After a frame is drawn, its symbols are replaced for
+//! fonts without them. Letters of any script remain.
 
 use ratatui::buffer::Buffer;
 
-/// Symbols of the terminal's font.
+/// Symbols that the terminal's font contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = SymbolsError, parse_err_fn = no_symbols)]
 pub enum Symbols {
-    /// Dots, blocks, lines and marks.
+    /// Braille dots, blocks, lines and marks.
     #[default]
     Braille,
-    /// Without dots, which some fonts draw as boxes.
+    /// No braille dots, which some fonts draw as boxes.
     Blocks,
     /// Only ASCII.
     Ascii,
 }
 
-/// The text is not the name of a set of symbols.
+/// A text is not the name of a set of symbols.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown symbols `{text}`, expected braille, blocks or ascii")]
 pub struct SymbolsError {
@@ -28,14 +28,15 @@ pub struct SymbolsError {
 /// First braille symbol, which has no dots.
 const BRAILLE: u32 = 0x2800;
 
-/// Quarters of a cell. The bits of the index are top left, top right, bottom left, bottom right.
+/// Symbols by the quarters of a cell that are filled. The bits of the index are top left, top
+/// right, bottom left and bottom right.
 const QUARTERS: [&str; 16] =
     [" ", "▘", "▝", "▀", "▖", "▌", "▞", "▛", "▗", "▚", "▐", "▜", "▄", "▙", "▟", "█"];
 
-/// ASCII symbols by the filled share of a cell.
+/// ASCII symbols by the share of a cell that is filled.
 const SHADES: [&str; 5] = [" ", ".", ":", "+", "#"];
 
-/// Symbols and their replacement in ASCII.
+/// Symbols, and the ASCII symbol that replaces them.
 const ASCII: [(&str, &str); 26] = [
     ("─━┄┅┈┉╌—–−", "-"),
     ("│┃┆┊┇┋╎╏╵╷▏▎▍", "|"),
@@ -70,13 +71,14 @@ fn no_symbols(text: &str) -> SymbolsError {
 }
 
 impl Symbols {
-    /// Returns the symbols of a terminal by its `TERM`. The font of the Linux console has no dots.
+    /// Returns the symbols of a terminal, judging by the variable `TERM`. The font of the Linux
+    /// console has no braille dots.
     #[must_use]
     pub fn of_terminal(term: &str) -> Self {
         if term == "linux" { Self::Blocks } else { Self::Braille }
     }
 
-    /// Replaces the symbols of `buf` that the font lacks.
+    /// Replaces the symbols in `buf` that the font lacks.
     pub fn apply(self, buf: &mut Buffer) {
         if self == Self::Braille {
             return;
@@ -88,7 +90,7 @@ impl Symbols {
         }
     }
 
-    /// Returns `text` without the symbols that the font lacks.
+    /// Replaces the symbols in `text` that the font lacks.
     #[must_use]
     pub fn text(self, text: &str) -> String {
         let mut written = String::new();
@@ -99,7 +101,7 @@ impl Symbols {
         written
     }
 
-    /// Returns the replacement for `symbol`; `None` to keep it.
+    /// Returns the replacement of `symbol`, or `None` if the font contains it.
     fn instead(self, symbol: &str) -> Option<&'static str> {
         let mut letters = symbol.chars();
         let (Some(letter), None) = (letters.next(), letters.next()) else { return None };
@@ -118,9 +120,9 @@ impl Symbols {
     }
 }
 
-/// Returns the index in [`QUARTERS`] of the quarters that contain dots.
+/// Returns the quarters that contain braille dots, as an index in [`QUARTERS`].
 fn quarters(dots: u8) -> usize {
-    /// Dots of each quarter, in the numbering of Unicode.
+    /// Bits of the dots in each quarter, as numbered by Unicode.
     const DOTS: [u8; 4] = [0x03, 0x18, 0x44, 0xa0];
     (0..).zip(DOTS).map(|(bit, of)| usize::from(dots & of != 0) << bit).sum()
 }

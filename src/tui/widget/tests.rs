@@ -1,4 +1,4 @@
-//! Drawings of the widgets, and properties with any area and any number.
+//! Drawings of the widgets, and properties that hold for any area and any number.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ fn dark() -> Theme {
     Theme::new(Name::Dark, Depth::TrueColor)
 }
 
-/// Returns a buffer painted with the theme's background.
+/// Returns a buffer in the background color of the theme.
 fn canvas(width: u16, height: u16, theme: &Theme) -> Buffer {
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
     buf
 }
 
-/// Returns the next of a reproducible sequence of pseudorandom numbers from 0 to 1.
+/// Returns the next number of a reproducible pseudorandom sequence, from 0 to 1.
 fn noise(seed: &mut u64) -> f64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     f64::from(u32::try_from(*seed >> 40).unwrap()) / f64::from(1 << 24)
 }
 
-/// Returns five-minute candles of a random walk that resembles a market.
+/// Returns five-minute candles of a random walk, which resembles a market.
 fn walk(n: usize, seed: u64) -> Vec<Bucket> {
     let start: Timestamp = "2026-11-20T03:35:00Z".parse().unwrap();
     let (mut seed, mut price) = (seed, 67_700.0);
@@ -61,7 +61,7 @@ fn points(candles: &[Bucket]) -> Vec<Point> {
     candles.iter().map(|c| Point { time: c.timestamp, value: c.close }).collect()
 }
 
-/// Returns a chart of five-minute candles without anything else.
+/// Returns a chart of five-minute candles and nothing else.
 fn plain_chart<'a>(bars: &'a [Bucket], density: Density, theme: &'a Theme) -> Candles<'a> {
     Candles {
         bars,
@@ -266,7 +266,7 @@ fn averages_begin_once_there_are_enough_candles() {
     assert_eq!(stats::volume_weighted_average(&candles).iter().flatten().count(), 4);
 }
 
-/// Any float, with frequent edge cases.
+/// Any float. Edge cases are frequent.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => -1e5..1e5_f64,
@@ -293,7 +293,7 @@ prop_compose! {
     }
 }
 
-/// Returns a buffer with a border of cells that must not change, and the area to draw into.
+/// Returns a buffer, and an area in it to draw into. The cells around the area must not change.
 fn framed(x: u16, y: u16, width: u16, height: u16) -> (Buffer, Rect) {
     let mut buf = Buffer::empty(Rect::new(x, y, width + 2, height + 2));
     for cell in &mut buf.content {
@@ -432,7 +432,7 @@ fn distant_average_does_not_affect_the_scale() {
     let alone = lines(&[series]);
     assert_eq!(lines(&[line::Series { is_guide: true, ..other }, series]), alone);
     assert_ne!(lines(&[other, series]), alone, "a series that is not a guide affects the scale");
-    // Candles preserve almost all of their height, too.
+    // Lines far from the candles do not change the scale of candles either.
     let plain = plain_chart(&candles, Density::Dense, &theme);
     let values = far.iter().map(|point| Some(point.value)).collect();
     let overlays = [Overlay { name: String::new(), values, style: theme.muted }];

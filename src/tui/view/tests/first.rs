@@ -215,7 +215,7 @@ fn notice_is_hidden_while_a_visible_pane_shows_the_same() {
     }
 }
 
-/// Checks if the footer contains `words`.
+/// Checks that the footer contains `words` if `is_shown` is true, otherwise that it does not.
 #[track_caller]
 fn check_hint(screen: &Harness, words: &str, is_shown: bool) {
     let shown = screen.text();

@@ -1,4 +1,4 @@
-//! A screen for tests without terminal and services, with its output and effects.
+//! A screen for tests, without a terminal and without services. It stores the effects.
 
 use std::time::Duration;
 
@@ -24,21 +24,21 @@ use crate::theme::{self, Theme};
 use crate::user_file::Setting;
 use crate::view::Hits;
 
-/// The content id of an empty module.
+/// Content id of an empty module.
 pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 
-/// Request id that the head assigns to a run.
+/// Request id that the head assigns to each run.
 pub(crate) const REQUEST_ID: &str = "6f0e1d2c-0000-4000-8000-00000000a91c";
 
 pub(crate) struct Harness {
     /// State of the screen.
     pub(crate) state: State,
-    /// Effects since they were last cleared.
+    /// Effects requested since they were last cleared.
     pub(crate) effects: Vec<Effect>,
 }
 
 impl Harness {
-    /// Returns a screen of this size, opened at 14:02:31 on services that start on this machine.
+    /// Returns a screen of this size. It was opened at 14:02:31 and is starting the local stack.
     pub(crate) fn starting(width: u16, height: u16) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
         let mut state = State { now, size: (width, height), ..State::default() };
@@ -46,7 +46,8 @@ impl Harness {
         Self { state, effects }
     }
 
-    /// Like [`Self::starting`], with all services started and the nodes and functions listed.
+    /// Returns a screen of this size. The local stack is running, and its nodes and functions are
+    /// listed.
     pub(crate) fn ready(width: u16, height: u16) -> Self {
         let mut screen = Self::starting(width, height);
         for what in ["head", "worker 1 of 3", "datasets", "inference"] {
@@ -73,7 +74,7 @@ impl Harness {
         screen
     }
 
-    /// Like [`Self::ready`], without notices.
+    /// Returns a screen like [`Self::ready`] that shows no notices.
     pub(crate) fn quiet(size: (u16, u16)) -> Self {
         let mut screen = Self::ready(size.0, size.1);
         screen.state.notices.clear();
@@ -85,12 +86,12 @@ impl Harness {
         self.head_at(0)
     }
 
-    /// Returns the head at this index.
+    /// Returns the head with this index.
     pub(crate) fn head_at(&self, idx: usize) -> HeadId {
         self.state.services.heads().nth(idx).expect("a head")
     }
 
-    /// Returns a screen of this size that is connected to the heads at these addresses.
+    /// Returns a screen of this size that is connected to heads at these addresses.
     pub(crate) fn of_heads(size: (u16, u16), heads: &[&str]) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
         let mut state = State { now, size, ..State::default() };
@@ -100,7 +101,7 @@ impl Harness {
         Self { state, effects }
     }
 
-    /// Connects to the heads at these addresses and to the same other services.
+    /// Connects to heads at these addresses. The other services remain the same.
     pub(crate) fn use_heads(&mut self, heads: &[&str]) {
         let heads = heads.iter().map(|&address| address.to_owned()).collect();
         let addresses = Addresses { heads, ..self.state.services.addresses.clone() };
@@ -114,12 +115,12 @@ impl Harness {
         self.effects.extend(effects);
     }
 
-    /// Advances the clock. Timers do not fire by themselves.
+    /// Advances the clock. Timers that become due are not delivered.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.state.now = self.state.now + time;
     }
 
-    /// Presses keys named as in the table, separated by spaces.
+    /// Presses keys. They have the names of the key table and are separated by spaces.
     pub(crate) fn press(&mut self, keys: &str) {
         for key in keys.split(' ') {
             let chord = Chord::named(key).unwrap_or_else(|| panic!("no key `{key}`"));
@@ -139,7 +140,7 @@ impl Harness {
         }
     }
 
-    /// Returns the effects since the last call, except timers.
+    /// Returns the effects requested since the last call, except for timers.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         let effects = std::mem::take(&mut self.effects);
         let is_timer =
@@ -147,14 +148,14 @@ impl Harness {
         effects.into_iter().filter(|effect| !is_timer(effect)).collect()
     }
 
-    /// Presses keys, and returns the resulting effects, except timers.
+    /// Presses keys and returns the effects that they request, except for timers.
     pub(crate) fn effects_of(&mut self, keys: &str) -> Vec<Effect> {
         self.effects.clear();
         self.press(keys);
         self.take_effects()
     }
 
-    /// Runs the form and responds with two result groups.
+    /// Executes the request of the form. The head returns two result groups.
     pub(crate) fn run_split(&mut self) -> RunId {
         self.press("e ctrl-r");
         let id = self.state.runs.newest().unwrap().id;
@@ -163,8 +164,8 @@ impl Harness {
         id
     }
 
-    /// Runs the form. The head accepts it and assigns the work to three workers. The first worker is
-    /// done.
+    /// Executes the request of the form. The head has sent work orders to three workers, and the
+    /// first one has returned its result.
     pub(crate) fn run_live(&mut self) -> RunId {
         self.take(Event::Cluster(self.head(), StreamEvent::Connected));
         self.press("e ctrl-r");
@@ -195,14 +196,14 @@ impl Harness {
         id
     }
 
-    /// Delivers an event of the head.
+    /// Delivers an event of the head's stream.
     pub(crate) fn happens(&mut self, kind: ClusterEventKind) {
         let time = self.state.now.to_string();
         let event = ClusterEvent { time, kind };
         self.take(Event::Cluster(self.head(), StreamEvent::Item(Box::new(event))));
     }
 
-    /// Returns the visible text, line by line.
+    /// Returns the visible text, one line for each row.
     pub(crate) fn text(&self) -> String {
         let buffer = self.drawn(theme::Name::Dark);
         let width = usize::from(buffer.area.width.max(1));
@@ -221,7 +222,7 @@ impl Harness {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// Checks that the visible text contains all of `wanted`.
+    /// Checks that the screen shows all of `wanted`.
     #[track_caller]
     pub(crate) fn shows(&self, wanted: &[&str]) {
         let shown = self.text();
@@ -230,7 +231,7 @@ impl Harness {
         }
     }
 
-    /// Checks that the visible text contains none of `unwanted`.
+    /// Checks that the screen shows none of `unwanted`.
     #[track_caller]
     pub(crate) fn hides(&self, unwanted: &[&str]) {
         let shown = self.text();
@@ -239,14 +240,14 @@ impl Harness {
         }
     }
 
-    /// Returns the click targets.
+    /// Returns the click targets of the screen.
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
         app::draw(area, &mut Buffer::empty(area), &self.state, &theme)
     }
 
-    /// Returns the visible cells.
+    /// Returns the cells of the screen in the theme `name`.
     pub(crate) fn drawn(&self, name: theme::Name) -> Buffer {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let mut buffer = Buffer::empty(area);
@@ -255,7 +256,7 @@ impl Harness {
     }
 }
 
-/// Peer ids of a head and three workers.
+/// Peer ids of a head and of three workers.
 pub(crate) const PEERS: [&str; 4] = [
     "12D3KooWRvApY7a4hZVGM3cCwFZ9QQhM7v2vPzU8nXBkS9GerdS2",
     "12D3KooWH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7FoKcP4qXabc",
@@ -286,7 +287,7 @@ fn ready() -> LocalReady {
     }
 }
 
-/// Returns the report of a head on itself and three workers, one of which disagreed once.
+/// Returns the nodes that a head lists: itself and three workers, one of which has disagreed once.
 pub(crate) fn nodes() -> Vec<NodeBody> {
     let node = |idx: usize, runs, agreed| NodeBody {
         peer_id: PEERS[idx].to_owned(),
@@ -306,8 +307,8 @@ pub(crate) fn nodes() -> Vec<NodeBody> {
     vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
 }
 
-/// Returns three hundred workers of one head. They are in four zones or have no zone. Of every thirty
-/// workers, one is cordoned, one is draining, and one is waiting for approval.
+/// Returns three hundred workers of a head. They are in one of four zones or declare no zone. Of
+/// every thirty workers, one is cordoned, one is draining, and one waits for approval.
 pub(crate) fn many_nodes() -> Vec<NodeBody> {
     let worker = |n: usize| {
         let zone = ["a", "b", "c", "d"].get(n % 5);
@@ -331,7 +332,7 @@ pub(crate) fn many_nodes() -> Vec<NodeBody> {
     nodes().into_iter().take(1).chain((0..300).map(worker)).collect()
 }
 
-/// Returns a list of one topic.
+/// Returns a list with a single topic.
 pub(crate) fn topics(last_nonce: Option<u64>) -> TopicList {
     let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
         "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
@@ -343,7 +344,8 @@ pub(crate) fn topics(last_nonce: Option<u64>) -> TopicList {
     serde_json::from_value(list).unwrap()
 }
 
-/// Returns a bundle of topic 1 with these values of one label, and inferers with these addresses.
+/// Returns a bundle of topic 1 with these values for a single label, and with a value of each of
+/// `inferers`.
 pub(crate) fn bundle(
     nonce: u64,
     label: &str,
@@ -385,7 +387,7 @@ fn functions() -> Vec<FunctionBody> {
         .collect()
 }
 
-/// Returns a response of three peers, one of which disagrees.
+/// Returns a response with results of three peers, one of which disagrees.
 pub(crate) fn split_response() -> ExecuteResponse {
     let group = |stdout: &str, peers: &[usize], frequency| ResultGroupBody {
         result: Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
@@ -404,7 +406,7 @@ pub(crate) fn split_response() -> ExecuteResponse {
     }
 }
 
-/// Returns a response of three peers with the same failure.
+/// Returns a response with results of three peers that failed in the same way.
 pub(crate) fn failed_response() -> ExecuteResponse {
     let result =
         Outcome { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };
@@ -415,7 +417,8 @@ pub(crate) fn failed_response() -> ExecuteResponse {
     }
 }
 
-/// Returns the entries of these tables, names and values, numbered by line from 0.
+/// Returns the entries of a file. Each has a table, a name and a value. Their lines are numbered
+/// from 0.
 pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Setting> {
     let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Setting {
         table: (*table).to_owned(),
@@ -426,7 +429,7 @@ pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Setting> {
     lines.iter().enumerate().map(entry).collect()
 }
 
-/// Returns the symbols of `buf`, row by row and framed by `│`.
+/// Returns the text of `buf`. Each row is a line between two `│`.
 pub(crate) fn framed_text(buf: &Buffer) -> String {
     let width = usize::from(buf.area.width).max(1);
     let rows = buf.content().chunks(width).map(|row| {

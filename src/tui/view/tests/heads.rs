@@ -1,4 +1,4 @@
-//! Several heads of one cluster: their merged view, and the choice of the head for a request.
+//! Several heads of a cluster: the merged list of their nodes, and the head that gets a request.
 
 use wire::functions::NodeBody;
 use wire::nodes::{NodeDetail, NodePatch};
@@ -13,8 +13,8 @@ const OTHER_HEAD: &str = "12D3KooWB6sTmV2c8yQe1nWZ4rLx9pKf3uHj7aDg5oXi2bNv0Twk";
 
 const HEADS: [&str; 2] = ["http://10.0.0.5:8080", "http://10.0.0.6:8080"];
 
-/// Returns the nodes of the second head: itself and two of the three workers, one of which is cordoned
-/// there.
+/// Returns the nodes that the second head lists: itself and two of the three workers, one of which
+/// it has cordoned.
 fn other_nodes() -> Vec<NodeBody> {
     let mut nodes = harness::nodes();
     nodes.truncate(3);
@@ -30,7 +30,7 @@ fn refused() -> Failure {
     Failure::new("list the nodes", why, "check that the service runs")
 }
 
-/// Returns a screen on two heads, both of which list their nodes.
+/// Returns a screen that is connected to two heads, which both list their nodes.
 fn screen() -> Harness {
     let mut screen = Harness::of_heads(STATE_SIZE, &HEADS);
     let latency = Duration::from_millis(3);
@@ -41,7 +41,7 @@ fn screen() -> Harness {
     screen
 }
 
-/// Returns the row of a node, found by the end of its peer id.
+/// Returns the row of the node with this peer id.
 #[track_caller]
 fn row(screen: &Harness, peer_id: &str) -> String {
     let shown = screen.text();
@@ -82,7 +82,8 @@ fn rows_of_unreachable_head_stay() {
     let is_told = |line: &str| line.contains("✗ head  http://10.0.0.6:8080  ");
     let line = shown.lines().find(|line| is_told(line)).unwrap_or_else(|| panic!("{shown}"));
     assert!(line.contains("  connection refused "), "{line}");
-    // Heads are polled independently. The next request to one does not wait for the other.
+    // Each head is polled separately, so the next request to the first head does not wait for the
+    // second.
     screen.take(Event::Nodes(screen.head_at(0), Ok(harness::nodes()), Duration::ZERO));
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Nodes(screen.head_at(0))));

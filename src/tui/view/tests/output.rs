@@ -1,10 +1,12 @@
-//! The output of a run: read line by line, sideways, wrapped, searched, saved, paged through.
+//! The output of a run: scrolled in both directions, wrapped, searched, saved, and shown in a
+//! pager.
 
 use super::*;
 use crate::event::Effect;
 use crate::harness::{failed_response, split_response};
 
-/// Returns the screen with a run with a single group that printed `stdout`, at 160×45.
+/// Returns a screen of 160 by 45 cells, with a run that has a single result group with the output
+/// `stdout`.
 fn printed(stdout: &str) -> Harness {
     let mut response = failed_response();
     response.results[0].result.stdout = stdout.to_owned();

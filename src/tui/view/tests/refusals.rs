@@ -1,12 +1,13 @@
-//! Reasons shown when the screen refuses an action: no head, a wrong key, a limit, no selection.
+//! Reasons that the screen shows when it refuses an action: no head, a wrong key, a limit, no
+//! selection.
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, InferenceEvent};
 
-/// Cause of a refusal.
+/// Brings a screen into a state in which it refuses an action.
 type Cause = fn(&mut Harness);
 
-/// Returns the failure of a service that refuses with `status`.
+/// Returns the failure of a request that a service refuses with `status`.
 fn refused(what: &str, status: u16) -> Failure {
     let why = format!("the service answered {status}");
     Failure { status: Some(status), ..Failure::new(what, why, "") }

@@ -1,4 +1,4 @@
-//! Every screen at every size, with the most unusual data that services can send.
+//! Every screen in every size, with the most unusual data that services can send.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use model::topic::TopicId;
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent, LatestBundle};
 
-/// Wide, combined, invisible and unprintable letters.
+/// Letters that are wide, combining, invisible or unprintable.
 const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
 
-/// Step between the tested widths and heights, starting at one cell.
+/// Difference between two tested widths or heights. The first is one cell.
 const STEP: u16 = 3;
 
 /// The largest size.
 const SIZE_MAX: (u16, u16) = (200, 60);
 
-/// Symbol around the screen, which must not be overwritten.
+/// Symbol in the cells around the screen. Drawing must not overwrite it.
 const AROUND: &str = "·";
 
 /// Returns a screen with unusual names and invalid numbers from all services.
@@ -67,7 +67,8 @@ fn strange() -> Harness {
     screen
 }
 
-/// Draws the screen of key `key` at all sizes and checks the cells around it.
+/// Draws the screen that `key` selects in all sizes. Checks that the cells around it do not
+/// change.
 #[track_caller]
 fn check(key: &str) {
     let mut screen = strange();

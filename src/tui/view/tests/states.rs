@@ -1,4 +1,4 @@
-//! Screens in states without other pictures, and the theme tokens of cells.
+//! Screens in states that no other snapshot contains, and the theme tokens of cells.
 
 use ratatui::style::Style;
 
@@ -11,7 +11,7 @@ fn refused(what: &str) -> Failure {
     Failure::new(what, "connection refused", "check that the service runs")
 }
 
-/// Delivers failures of all services to the Overview.
+/// Delivers failures of all services to the Overview screen.
 fn fail(screen: &mut Harness) {
     screen.take(Event::Nodes(screen.head(), Err(refused("list the nodes")), Duration::ZERO));
     let result = Err(refused("list the datasets"));
@@ -20,7 +20,7 @@ fn fail(screen: &mut Harness) {
     screen.state.notices.clear();
 }
 
-/// Returns a screen with known services that have not responded yet.
+/// Returns a screen that knows the addresses of services, none of which has responded yet.
 fn asked(width: u16, height: u16) -> Harness {
     let mut screen = Harness::starting(width, height);
     let ready = Harness::ready(width, height).state.stack.ready;
@@ -75,7 +75,7 @@ fn execute_screen_fits_a_middle_sized_terminal() {
     check("execute-form", &screen);
 }
 
-/// A name in letters of two columns, and a name of 64 letters.
+/// A name with letters that are two columns wide, and a name with 64 letters.
 const NAMES: [&str; 2] = [
     "東京の気温を一時間ごとに予測する関数その一",
     "a_function_whose_name_has_as_many_letters_as_one_of_them_may_have",
@@ -92,7 +92,8 @@ fn list_of_functions_names_ids_by_manifest() {
     screen.shows(&["by manifest: whatever"]);
 }
 
-/// Returns a screen with twelve nodes with long names, three of which have different results.
+/// Returns a screen with twelve nodes that have long names. Three of them returned different
+/// results.
 fn crowd(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     let known = harness::nodes();
@@ -166,7 +167,8 @@ fn topic_with_forty_inferers_is_drawn() {
     check_state("inference-crowd", &screen);
 }
 
-/// Returns a letter for the theme token of each cell, or a bar if its color is not a token.
+/// Returns a letter for each cell: the token of its color, or a bar if its color belongs to no
+/// token.
 fn tokens(screen: &Harness, name: theme::Name) -> String {
     let theme = Theme::new(name, theme::depth::Depth::TrueColor);
     let known: Vec<(char, Style)> = vec![
@@ -187,7 +189,7 @@ fn tokens(screen: &Harness, name: theme::Name) -> String {
     let width = usize::from(buffer.area.width);
     let token = |cell: &buffer::Cell| {
         let is_it = |style: &Style| style.fg.unwrap_or_default() == cell.fg;
-        // A tag has the background color as text color, and the token's color as background.
+        // The colors of a tag are inverted: its text has the color of the background.
         let is_tag = |style: &Style| style.fg == Some(cell.bg);
         let found = known.iter().find(|(_, style)| is_it(style) && cell.symbol() != " ");
         let tagged = known.iter().find(|(_, style)| is_tag(style));

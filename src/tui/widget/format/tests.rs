@@ -42,11 +42,11 @@ fn tiny_numbers_are_written_as_powers_of_ten() {
     check(signed(5.9e-9, decimals), "+5.90e-9");
     check(short(6.9e-9, decimals, 9), "6.90e-9");
     check(compact(6.9e-9), "6.9e-9");
-    // Among larger numbers, too.
+    // A tiny number among larger ones is written as a power of ten, too.
     let decimals = decimals_for([5.25, 6.9e-9]);
     check(telling(6.9e-9, decimals, grouped), "6.9e-9");
     check(telling(5.25, decimals, grouped), "5.2500");
-    // A difference within the rounding error is shown as zero.
+    // A difference that is only a rounding error is shown as zero.
     check(signed(0.1 + 0.2 - 0.3, 2), "0.00");
 }
 
