@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_cause_has_its_own_delay() {
+    async fn each_cause_of_a_redraw_has_its_own_delay() {
         let mut pacer = Pacer::new(false);
         pacer.mark_dirty(Dirty::Data);
         assert!(pacer.is_due(Instant::now()), "the first frame is due at once");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ages_and_polls_wait_for_the_next_data_frame() {
+    async fn redraws_for_ages_and_polls_wait_for_the_next_data_frame() {
         for cause in [Dirty::Age, Dirty::Poll] {
             let mut pacer = Pacer::new(false);
             let started_at = Instant::now();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn data_out_of_view_is_checked_no_faster_than_frames_are_drawn() {
+    async fn checks_for_changes_out_of_view_are_no_more_frequent_than_frames() {
         let mut pacer = Pacer::new(false);
         pacer.record_frame(Instant::now(), false);
         tokio::time::advance(CHECKED_AFTER).await;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_are_unchecked_for_a_while_after_a_check_that_found_a_change() {
+    async fn check_that_found_a_change_is_skipped_for_the_next_frames() {
         let mut pacer = Pacer::new(false);
         let needs_check_after = async |pacer: &mut Pacer, wait: Duration| {
             pacer.record_frame(Instant::now(), false);

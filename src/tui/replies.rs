@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn reply_is_filtered_out_of_keys() {
+    fn terminal_reply_is_removed_from_the_keys() {
         check("j\x1b]11;rgb:1111/1313/1a1a\x1b\\k", Some([0x11, 0x13, 0x1a]), "jk");
         check("\x1b]11;rgb:ff/fb/fd\x07", Some([0xff, 0xfb, 0xfd]), "");
         check("\x1b]11;rgb:f/0/8\x1b\\", Some([0xff, 0, 0x88]), "");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_do_not_belong_to_a_reply_are_returned() {
+    fn keys_that_do_not_belong_to_a_terminal_reply_are_returned() {
         check("\x1b]12", None, "\x1b]12");
         check("\x1b]11;q", None, "\x1b]11;q");
         check("11;rgb:1/1/1", None, "11;rgb:1/1/1");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_shown_in_a_zone() {
+    fn time_is_shown_in_the_chosen_time_zone() {
         check("UTC", "2026-07-30 23:02:31 UTC");
         check("utc", "2026-07-30 23:02:31 UTC");
         check("Europe/Berlin", "2026-07-31 01:02:31 CEST");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_zone_is_named() {
+    fn error_names_the_unknown_time_zone() {
         let error = "Mars/Olympus".parse::<TimeZone>().unwrap_err().to_string();
         assert!(error.contains("`Mars/Olympus`") && error.contains("local"), "{error}");
     }

@@ -14,7 +14,7 @@ fn failure() -> Failure {
 }
 
 #[test]
-fn local_stack_is_started_without_profile() {
+fn local_stack_is_started_if_no_profile_is_chosen() {
     let mut screen = Harness::starting(160, 45);
     assert_eq!(
         screen.take_effects(),
@@ -41,7 +41,7 @@ fn ready_stack_is_connected_and_announced() {
 }
 
 #[test]
-fn overview_retries_a_failed_list_of_topics() {
+fn overview_requests_the_topics_again_after_a_failure() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
@@ -51,7 +51,7 @@ fn overview_retries_a_failed_list_of_topics() {
 }
 
 #[test]
-fn overview_lists_topics_again_once_a_minute() {
+fn overview_requests_the_topics_once_a_minute() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics(Some(90))))));
@@ -68,7 +68,7 @@ fn overview_lists_topics_again_once_a_minute() {
 }
 
 #[test]
-fn head_given_by_address_has_another_origin_than_its_nodes() {
+fn head_given_by_address_is_listed_with_another_origin_than_its_nodes() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
     let heads = vec!["http://10.0.0.1:8080".to_owned()];
@@ -81,7 +81,7 @@ fn head_given_by_address_has_another_origin_than_its_nodes() {
 }
 
 #[test]
-fn profile_needs_no_local_stack() {
+fn no_local_stack_is_started_if_a_profile_is_chosen() {
     let mut state = State::default();
     let addresses =
         Addresses { heads: vec!["http://10.0.0.1:8080".to_owned()], ..Addresses::default() };
@@ -92,7 +92,7 @@ fn profile_needs_no_local_stack() {
 }
 
 #[test]
-fn nodes_are_polled_every_two_seconds_while_in_view() {
+fn list_of_nodes_is_polled_every_two_seconds_while_in_view() {
     let mut screen = Harness::ready(160, 45);
     assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes(screen.head()), NODES_EVERY)));
     screen.effects.clear();
@@ -108,7 +108,7 @@ fn nodes_are_polled_every_two_seconds_while_in_view() {
 }
 
 #[test]
-fn filled_form_starts_run() {
+fn ctrl_r_runs_the_filled_form() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e");
@@ -128,7 +128,7 @@ fn filled_form_starts_run() {
 }
 
 #[test]
-fn invalid_form_sends_nothing_and_shows_its_errors() {
+fn invalid_form_is_not_sent_and_shows_its_errors() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e tab ctrl-u");
@@ -150,7 +150,7 @@ fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
 }
 
 #[test]
-fn letters_are_text_in_the_form_and_escape_leaves_it() {
+fn letter_keys_edit_the_form_until_escape_leaves_it() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab tab");
     screen.type_text("q1?");
@@ -160,7 +160,7 @@ fn letters_are_text_in_the_form_and_escape_leaves_it() {
 }
 
 #[test]
-fn arrows_select_known_values() {
+fn arrow_keys_select_known_values_in_a_form_field() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e down");
     assert_eq!(screen.state.execute.form.text(FormField::Method), "mean.wasm");
@@ -205,7 +205,7 @@ fn first_interrupt_cancels_the_run_and_second_one_quits() {
 }
 
 #[test]
-fn single_interrupt_expires() {
+fn first_interrupt_is_forgotten_after_a_while() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("ctrl-c");
@@ -215,7 +215,7 @@ fn single_interrupt_expires() {
 }
 
 #[test]
-fn quitting_asks_only_while_a_run_is_waiting() {
+fn quitting_asks_for_confirmation_only_while_a_run_is_waiting() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e ctrl-r");
@@ -237,7 +237,7 @@ fn sigterm_exits_without_a_question() {
 }
 
 #[test]
-fn key_that_does_not_continue_a_sequence_is_handled_alone() {
+fn key_that_does_not_continue_a_sequence_performs_its_own_action() {
     let mut screen = Harness::ready(160, 45);
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
@@ -271,7 +271,7 @@ fn filter_is_typed_confirmed_and_cleared() {
 }
 
 #[test]
-fn unavailable_service_is_reported_once_and_its_data_stay() {
+fn unavailable_service_is_reported_once_and_its_data_stay_visible() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
@@ -284,7 +284,7 @@ fn unavailable_service_is_reported_once_and_its_data_stay() {
 }
 
 #[test]
-fn failed_start_is_shown_despite_later_progress_report() {
+fn failed_start_is_shown_despite_a_later_progress_report() {
     let mut screen = Harness::starting(160, 45);
     screen.take(Event::LocalFailed(failure()));
     screen.take(Event::Local(LocalEvent::Starting { what: "workers".to_owned() }));
@@ -293,7 +293,7 @@ fn failed_start_is_shown_despite_later_progress_report() {
 }
 
 #[test]
-fn notices_expire() {
+fn notices_disappear_after_a_while() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take(Event::LocalFailed(failure()));
@@ -324,7 +324,7 @@ fn curl_command_contains_the_request_and_no_key() {
 }
 
 #[test]
-fn click_selects_a_row() {
+fn click_selects_a_row_or_opens_a_screen() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Click(Target::Row { pane: 0, row: 2 }));
     assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
@@ -350,7 +350,7 @@ fn redraw_after_a_key_is_more_urgent_than_after_a_response() {
 }
 
 #[test]
-fn sparkline_rows_wait_for_chart_rows() {
+fn rows_of_a_sparkline_are_drawn_with_less_urgency_than_rows_of_the_chart() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let [charted, listed] = [1, 2].map(|id| model::dataset::DatasetId::new(id).unwrap());
@@ -390,7 +390,7 @@ fn header_shows_live_only_while_a_stream_is_open() {
 }
 
 #[test]
-fn idle_screen_redraws_ages_rarely_and_countdowns_each_second() {
+fn idle_screen_is_redrawn_rarely_for_ages_and_each_second_for_countdowns() {
     let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
     nowhere.state.services.connect(&Addresses::default(), nowhere.state.now);
@@ -445,7 +445,7 @@ fn click_on_a_column_title_sorts_the_nodes() {
 }
 
 #[test]
-fn mouse_drags_the_dividers_of_every_screen() {
+fn dividers_of_every_screen_can_be_dragged() {
     for key in ["0", "1", "2", "3", "4"] {
         let mut screen = Harness::ready(160, 45);
         screen.run_split();
@@ -466,7 +466,7 @@ fn mouse_drags_the_dividers_of_every_screen() {
 }
 
 #[test]
-fn mouse_chooses_an_output_of_a_result() {
+fn click_chooses_an_output_of_a_result() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     let shown = screen.text();

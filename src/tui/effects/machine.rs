@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn clipboard_tools_match_the_environment() {
+    fn clipboard_tools_are_chosen_by_the_environment() {
         check(&[], &[]);
         check(&["DISPLAY"], &["xclip"]);
         check(&["WAYLAND_DISPLAY", "DISPLAY", "TMUX"], &["wl-copy", "xclip", "tmux"]);

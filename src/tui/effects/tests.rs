@@ -117,7 +117,7 @@ async fn reply(listener: &TcpListener, body: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn call_without_an_address_fails_with_a_reason() {
+async fn request_without_an_address_fails_with_a_reason() {
     let mut rig = rig();
     assert_eq!(rig.runner.perform(Effect::LoadNodes(HeadId::default())), None);
     let Event::Nodes(_, Err(failure), _) = rig.next().await else { panic!("nodes") };
@@ -126,7 +126,7 @@ async fn call_without_an_address_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn refused_call_names_the_address_and_the_cause() {
+async fn failure_of_a_refused_request_names_address_and_cause() {
     let (mut rig, listener, address) = connected().await;
     drop(listener);
     rig.runner.perform(Effect::Execute(RunId(7), Box::new(order())));
@@ -136,7 +136,7 @@ async fn refused_call_names_the_address_and_the_cause() {
 }
 
 #[tokio::test]
-async fn head_gets_its_token_and_not_the_key_of_other_services() {
+async fn head_receives_its_token_and_not_the_key_of_other_services() {
     let (mut rig, listener, _) = connected().await;
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     let head = reply(&listener, "").await.join("\n").to_lowercase();
@@ -146,7 +146,7 @@ async fn head_gets_its_token_and_not_the_key_of_other_services() {
 }
 
 #[tokio::test]
-async fn head_that_stalls_delays_no_other() {
+async fn requests_to_a_stalled_head_do_not_delay_other_heads() {
     let mut rig = rig();
     let stalled = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let prompt = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -164,7 +164,7 @@ async fn head_that_stalls_delays_no_other() {
 }
 
 #[tokio::test]
-async fn datasets_are_listed_to_their_end_and_found_by_patterns() {
+async fn all_pages_of_datasets_are_read_and_filtered_by_the_pattern() {
     let dataset = |id: u32, metadata: &str| {
         let times = r#""created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z""#;
         let name = format!(r#""id": {id}, "name": "ds_{id}", "description": """#);
@@ -195,7 +195,7 @@ async fn datasets_are_listed_to_their_end_and_found_by_patterns() {
 }
 
 #[tokio::test]
-async fn content_that_the_head_holds_is_not_uploaded_again() {
+async fn file_that_the_head_already_stores_is_not_uploaded_again() {
     let (mut rig, listener, _) = connected().await;
     rig.runner
         .perform(Effect::AddFunction { head: HeadId::default(), path: "copy.wasm".to_owned() });
@@ -207,7 +207,7 @@ async fn content_that_the_head_holds_is_not_uploaded_again() {
 }
 
 #[tokio::test]
-async fn cancelled_run_receives_no_response() {
+async fn response_to_a_canceled_run_is_dropped() {
     let (mut rig, _listener, _) = connected().await;
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     rig.runner.perform(Effect::Cancel(RunId(1), None));
@@ -229,7 +229,7 @@ async fn stack_that_fails_to_start_is_reported() {
 }
 
 #[tokio::test]
-async fn requests_to_the_terminal_are_returned() {
+async fn effects_for_the_terminal_are_returned_to_the_caller() {
     let mut rig = rig();
     assert_eq!(rig.runner.perform(Effect::Quit), Some(Effect::Quit));
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));

@@ -71,7 +71,7 @@ fn every_key_of_the_table_can_be_pressed() {
 }
 
 #[test]
-fn no_key_has_two_meanings_in_a_layer() {
+fn no_key_has_two_actions_in_a_layer() {
     let mut seen = HashSet::new();
     for (layer, keys, ..) in TABLE {
         for keys in *keys {
@@ -81,7 +81,7 @@ fn no_key_has_two_meanings_in_a_layer() {
 }
 
 #[test]
-fn no_key_hides_the_start_of_a_sequence() {
+fn no_single_key_is_also_the_start_of_a_sequence() {
     for layers in chains() {
         let rows = TABLE.iter().filter(|(layer, ..)| layers.contains(layer));
         let keys: Vec<&str> = rows.flat_map(|(_, keys, ..)| keys.iter().copied()).collect();
@@ -111,7 +111,7 @@ fn every_action_has_a_key_without_alt() {
 }
 
 #[test]
-fn help_of_every_screen_lists_every_key_in_force() {
+fn help_of_every_screen_lists_every_key_that_has_an_effect() {
     let mut screen = Harness::ready(160, 60);
     for digit in ["1", "2", "3", "4", "5", "0"] {
         screen.press(digit);
@@ -131,7 +131,7 @@ fn help_of_every_screen_lists_every_key_in_force() {
 }
 
 #[test]
-fn every_action_is_in_a_reachable_layer() {
+fn every_action_belongs_to_a_layer_that_some_screen_uses() {
     let reachable: HashSet<Layer> = chains().into_iter().flatten().collect();
     for (layer, _, action, _) in TABLE {
         assert!(reachable.contains(layer), "{action:?}");
@@ -139,7 +139,7 @@ fn every_action_is_in_a_reachable_layer() {
 }
 
 #[test]
-fn user_keys_override_the_table() {
+fn configured_keys_override_the_default_table() {
     let lines = [
         ("global", "alt-t", "themes"),
         ("global", "Z", "zoom"),
@@ -203,7 +203,7 @@ fn each_invalid_key_entry_is_reported() {
 }
 
 #[test]
-fn every_key_of_the_table_parses_from_a_file() {
+fn every_key_of_the_table_can_be_read_from_a_file() {
     let mut lines: Vec<Setting> = Vec::new();
     let mut layer = String::new();
     for (number, line) in defaults_text().lines().enumerate() {
@@ -233,7 +233,7 @@ fn every_key_of_the_table_parses_from_a_file() {
 }
 
 #[test]
-fn jump_label_clicks_its_target() {
+fn typing_a_jump_label_clicks_its_target() {
     let mut screen = Harness::ready(160, 45);
     screen.press(";");
     let labels = screen.hits().labels();
@@ -250,7 +250,7 @@ fn jump_label_clicks_its_target() {
 }
 
 #[test]
-fn sequences_and_earlier_layers_resolve() {
+fn key_sequences_are_completed_and_earlier_layers_take_precedence() {
     use Action::{First, Refresh, Sort};
     let cluster = &[Layer::Cluster, Layer::List, Layer::Global, Layer::Always];
     check(cluster, "g", Resolved::Pending);
@@ -263,7 +263,7 @@ fn sequences_and_earlier_layers_resolve() {
 }
 
 #[test]
-fn chords_parse_from_their_common_names() {
+fn key_chords_are_parsed_from_their_common_names() {
     let chord = |code, modifiers| Chord::from_event(&KeyEvent::new(code, modifiers)).to_string();
     assert_eq!(chord(KeyCode::Char('R'), KeyModifiers::CONTROL), "^R");
     assert_eq!(chord(KeyCode::Char('g'), KeyModifiers::SHIFT), "G");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_stays_selected_when_another_fires() {
+    fn alert_rule_stays_selected_when_another_fires() {
         let mut screen = Harness::ready(160, 45);
         let watched = vec!["low".to_owned(), "other".to_owned()];
         let event = AlertEvent::Watched { watched, unwatched: Vec::new(), continues: false };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_is_suggested_for_the_selection_and_added() {
+    fn alert_rule_is_suggested_for_the_selection_and_added() {
         let mut screen = Harness::ready(160, 45);
         screen.press("3");
         let dataset = Dataset {

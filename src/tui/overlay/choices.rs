@@ -184,7 +184,7 @@ mod tests {
     use crate::state::session;
 
     #[test]
-    fn hidden_column_is_left_out_and_saved() {
+    fn hidden_column_is_not_drawn_and_saved_in_the_session() {
         let mut screen = Harness::ready(160, 45);
         screen.shows(&[" PING "]);
         screen.press("C");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_lists_its_columns_and_keeps_one() {
+    fn all_columns_of_a_table_except_one_can_be_hidden() {
         let mut screen = Harness::ready(160, 45);
         screen.run_split();
         for keys in ["1", "1 L", "1 H J", "3", "4", "4 L J J"] {

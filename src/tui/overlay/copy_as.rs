@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn node_and_log_lines_are_copied() {
+    fn nodes_and_log_lines_are_copied_as_text() {
         let mut screen = Harness::ready(160, 45);
         assert!(copied(&mut screen, "1 down", 0).starts_with("12D3KooW"));
         assert!(copied(&mut screen, "1", 2).starts_with("{\n  \"peer_id\""));

@@ -106,7 +106,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn rows_are_written_as_csv_or_json() {
+    fn saved_table_is_written_as_csv_or_json() {
         let table = ExportTable::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
         assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
         let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn visible_lines_are_saved_to_the_named_file() {
+    fn visible_log_lines_are_saved_to_the_named_file() {
         let mut screen = Harness::ready(160, 45);
         screen.press("5 /");
         screen.type_text("lost");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_takes_back_words_and_deletions() {
+    fn undo_reverts_typed_words_and_deletions() {
         let keys = "a b space c d backspace backspace x";
         for (n_undone, want) in
             [(0, "ab x"), (1, "ab "), (2, "ab cd"), (3, "ab "), (4, "ab"), (5, ""), (6, "")]
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_takes_back_pasted_and_cleared_text() {
+    fn undo_reverts_pasted_and_cleared_text() {
         let mut field = Field::edited("old");
         field.paste(" new");
         field.clear();

@@ -57,18 +57,18 @@ mod tests {
     }
 
     #[test]
-    fn noise_does_not_change_shown_latency() {
+    fn noise_does_not_change_the_displayed_latency() {
         let noise = [1.0, 9.0, 1.0, 4.0, 1.0, 14.0, 2.0, 60.0, 1.0, 15.0, 3.0, 400.0, 12.0];
         assert_eq!(shown(&noise), [1.0; 13]);
     }
 
     #[test]
-    fn setup_time_of_the_first_sample_is_forgotten() {
+    fn displayed_latency_forgets_the_setup_time_of_the_first_request() {
         assert_eq!(shown(&[80.0, 1.0, 1.0, 2.0, 1.0, 1.0]), [80.0, 80.0, 80.0, 80.0, 1.0, 1.0]);
     }
 
     #[test]
-    fn slower_service_is_shown_once_most_samples_agree() {
+    fn displayed_latency_rises_once_most_samples_are_slower() {
         let samples = [1.0, 1.0, 1.0, 1.0, 1.0, 200.0, 200.0, 200.0, 210.0];
         assert_eq!(shown(&samples)[5..], [1.0, 1.0, 200.0, 200.0]);
     }

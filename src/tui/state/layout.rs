@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn dividers_grow_the_focused_pane() {
+    fn moving_a_divider_grows_the_focused_pane() {
         check("> } }", (0, Nudge([2, 2, 0])));
         check("L > {", (1, Nudge([-2, 0, -1])));
         check("L J }", (2, Nudge([0, 0, -1])));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_move_between_panes() {
+    fn direction_keys_move_between_panes() {
         let none = Nudge::default();
         check("L J H", (3, none));
         check("J", (3, none));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn divider_leaves_space_on_both_sides() {
+    fn divider_leaves_space_for_the_panes_on_both_sides() {
         let place = |at, by, width| Nudge([by, 0, 0]).place(Divider::Columns, at, width);
         assert_eq!((place(40, 10, 100), place(40, 90, 100)), (50, 84));
         assert_eq!((place(40, -90, 100), place(5, -1, 9)), (16, 4));

@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_is_counted_in_its_period_across_restarts() {
+    fn increase_of_runs_is_counted_in_its_period_despite_restarts() {
         let mut activity = Activity::default();
         for (second, n_runs) in [(0, 40), (5, 43), (21, 44), (70, 2)] {
             activity.take(n_runs, Timestamp::from_seconds(second));
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_periods_are_evicted() {
+    fn oldest_periods_of_activity_are_evicted() {
         let mut activity = Activity::default();
         for period in 0..500 {
             activity.take(0, Timestamp::from_seconds(period * 20));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn all_words_must_match() {
+    fn pattern_of_several_words_matches_lines_with_all_of_them() {
         check("", true);
         check("DONE execution", true);
         check("done failed", false);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_expressions_match() {
+    fn pattern_with_special_characters_is_a_regular_expression() {
         check("exec.*done", true);
         check("^worker-[12]$", true);
         check("EXEC.+N", true);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn single_text_is_plain() {
+    fn pattern_of_one_plain_word_is_recognized() {
         for (typed, want) in [
             ("", true),
             ("btc", true),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn field_matches_by_name() {
+    fn pattern_with_an_equals_sign_matches_a_field_by_name() {
         check("exit=0", true);
         check("exit=1", false);
         check("peer=12d3", true);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_located_in_the_text() {
+    fn matches_of_a_pattern_are_located_in_the_text() {
         assert_eq!(Pattern::parse("roll CALL").find_at("a roll call", 0), Some((2, 4)));
         assert_eq!(Pattern::parse("r.*l").find_at("a roll call", 0), Some((2, 9)));
         assert_eq!(Pattern::parse("!roll").find_at("a roll call", 0), None);

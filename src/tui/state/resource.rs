@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_keeps_the_last_value_and_its_age() {
+    fn failure_does_not_discard_the_last_value_and_its_age() {
         let at = Timestamp::from_seconds;
         let mut nodes = Resource::EMPTY;
         nodes.begin();

@@ -330,7 +330,7 @@ mod results_tests {
     }
 
     #[test]
-    fn changed_line_is_removed_and_added() {
+    fn diff_shows_a_changed_line_as_removed_and_added() {
         check("a\nb\nc", "a\nx\nc", &[" a", "-b", "+x", " c"]);
         check("", "x", &["+x"]);
         check("x", "", &["-x"]);
@@ -350,7 +350,7 @@ mod results_tests {
     }
 
     #[test]
-    fn any_two_groups_are_compared() {
+    fn any_two_result_groups_can_be_compared() {
         let mut look = ResultView::default();
         assert_eq!(look.compared(4), (0, 1));
         for action in [Action::Down, Action::Mark, Action::Down, Action::Down, Action::Diff] {
@@ -365,7 +365,7 @@ mod results_tests {
     }
 
     #[test]
-    fn groups_are_selected_and_a_single_one_scrolls() {
+    fn arrow_keys_select_a_result_group_or_scroll_the_only_one() {
         let mut look = ResultView::default();
         look.act(Action::Down, 3, 50, 10);
         look.act(Action::Down, 3, 50, 10);
@@ -382,7 +382,7 @@ mod text_tests {
     use super::*;
 
     #[test]
-    fn scrolling_stops_at_the_end_and_returns_at_once() {
+    fn scrolling_back_from_beyond_the_end_moves_immediately() {
         let end = Position::FromEnd(0);
         assert_eq!(end.first(100, 10), 90);
         assert_eq!(end.moved(-1, 100, 10).first(100, 10), 89);
@@ -394,14 +394,14 @@ mod text_tests {
     }
 
     #[test]
-    fn only_json_is_formatted() {
+    fn only_json_output_is_formatted() {
         assert_eq!(pretty("{\"a\":[1]}").as_deref(), Some("{\n  \"a\": [\n    1\n  ]\n}"));
         assert_eq!(pretty("12"), None);
         assert_eq!(pretty("{not json}"), None);
     }
 
     #[test]
-    fn searches_wrap_around_in_both_directions() {
+    fn output_searches_wrap_around_in_both_directions() {
         let find = |wanted: &str, from, is_forward| {
             find("Mean 1\nx\nmean 2", &Pattern::parse_phrase(wanted), from, is_forward)
         };

@@ -438,7 +438,7 @@ mod runs_tests {
     use super::*;
 
     #[test]
-    fn response_after_cancel_is_ignored() {
+    fn response_to_a_canceled_run_is_ignored() {
         let at = Timestamp::from_seconds;
         let mut runs = Runs::default();
         let id = runs.start(ExecuteRequest::default(), Input::Typed, RunHead::default(), at(10));
@@ -449,7 +449,7 @@ mod runs_tests {
     }
 
     #[test]
-    fn failure_code_in_the_body_is_a_failure() {
+    fn run_with_a_failure_code_in_the_body_is_a_failure() {
         let mut runs = Runs::default();
         let request = ExecuteRequest::default();
         let id = runs.start(request, Input::Typed, RunHead::default(), Timestamp::default());
@@ -477,7 +477,7 @@ mod input_tests {
     }
 
     #[test]
-    fn rows_are_a_name_and_a_window() {
+    fn rows_for_input_are_a_dataset_name_and_a_time_range() {
         let hours = |n| Window::Span(Duration::from_hours(n));
         check("btc 24h", Some(("btc", hours(24))));
         check(" my set  90m ", Some(("my set", Window::Span(Duration::from_mins(90)))));
@@ -489,7 +489,7 @@ mod input_tests {
     }
 
     #[test]
-    fn file_needs_a_name() {
+    fn input_file_without_a_name_is_rejected() {
         assert!(Input::read(Source::File, " ").is_err());
         assert_eq!(Input::read(Source::File, "a b.csv"), Ok(Input::File("a b.csv".to_owned())));
         assert_eq!(Input::read(Source::Typed, ""), Ok(Input::Typed));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_counts_as_response_and_limit_expires() {
+    fn health_after_a_failure_depends_on_its_status() {
         let failure = Failure::default;
         check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn probe_that_needs_no_key_does_not_lift_a_refusal_or_a_limit() {
+    fn probe_without_a_key_does_not_end_a_refusal_or_a_rate_limit() {
         let now = Timestamp::from_seconds(100);
         let why = || Failure { status: Some(401), ..Failure::default() };
         let limited = |until| Health::Limited { until: Timestamp::from_seconds(until) };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_the_kind_of_health_is_notified() {
+    fn change_of_health_is_notified_only_if_its_kind_differs() {
         let mut services = Services::default();
         let now = Timestamp::from_seconds(100);
         let heads = vec![String::new()];
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn limited_service_stays_limited_despite_responses() {
+    fn service_stays_rate_limited_until_the_time_despite_responses() {
         let at = Timestamp::from_seconds;
         let mut services = Services::default();
         let limited = Health::Limited { until: at(60) };

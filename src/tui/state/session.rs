@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_without_an_id_and_a_name_are_left_out() {
+    fn restored_pins_without_an_id_or_a_name_are_left_out() {
         let mut state = State::default();
         restore(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", [3]]}");
         let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_session_changes_nothing() {
+    fn invalid_session_file_changes_no_state() {
         for text in ["", "{", "[]", "{\"screen\": 3, \"panes\": [[\"x\"], 4]}"] {
             let mut state = State::default();
             restore(&mut state, text);

@@ -233,7 +233,7 @@ mod tests {
     use crate::local::Addresses;
 
     #[test]
-    fn summary_names_the_heads_port_and_counts_workers() {
+    fn summary_of_the_stack_shows_the_port_of_the_head_and_the_number_of_workers() {
         let node = |role: &str| LocalNode {
             name: role.to_owned(),
             peer_id: "12D3".to_owned(),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn attached_stack_has_no_processes() {
+    fn attached_stack_shows_no_processes() {
         let now = Timestamp::default();
         let mut stack = Stack::default();
         stack.begin();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_process_is_restarted_or_removed() {
+    fn exited_process_is_shown_as_restarting_or_removed() {
         let at = Timestamp::from_seconds;
         let node = |pid| LocalNode { name: "worker-4".to_owned(), pid, ..LocalNode::default() };
         let mut stack = Stack::default();

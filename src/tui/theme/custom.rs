@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_override_the_base_in_any_order() {
+    fn theme_tokens_override_the_base_theme_in_any_order() {
         let own =
             CustomTheme::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
         let light = Palette::of_theme(Name::Light).unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn each_invalid_line_is_reported() {
+    fn each_invalid_line_of_a_theme_is_reported() {
         let lines = [("fokus", "#010203"), ("bg", "blue"), ("base", "mono"), ("series-7", "#0")];
         let faults = CustomTheme::read("mine", &tokens(&lines)).unwrap_err();
         let told: Vec<usize> = faults.iter().map(|fault| fault.line).collect();

@@ -54,7 +54,7 @@ fn every_text_is_legible_on_its_backgrounds() {
 }
 
 #[test]
-fn borders_are_visible_but_faint() {
+fn borders_of_every_theme_are_visible_but_faint() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
         let faint = contrast(rgb(theme.faint.fg), rgb(theme.bg.bg));
@@ -95,7 +95,7 @@ fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn rises_and_falls_differ_for_color_blindness() {
+fn colors_of_rises_and_falls_differ_for_color_blind_users() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
         // At least twice the just noticeable difference. In the theme for color-blind users, far
@@ -134,7 +134,7 @@ fn sixteen_colors_leave_the_background_to_the_terminal() {
 }
 
 #[test]
-fn names_round_trip() {
+fn names_of_themes_round_trip() {
     for name in Name::ALL {
         assert_eq!(name.to_string().parse(), Ok(name));
     }
@@ -142,7 +142,7 @@ fn names_round_trip() {
 }
 
 #[test]
-fn background_picks_its_theme() {
+fn theme_is_chosen_by_the_background_color() {
     assert_eq!(Name::for_background([0, 0, 0]), Name::Dark);
     assert_eq!(Name::for_background([40, 44, 52]), Name::Dark);
     assert_eq!(Name::for_background([253, 246, 227]), Name::Light);
@@ -154,7 +154,7 @@ fn check(hints: Hints<'_>, want: Depth) {
 }
 
 #[test]
-fn depth_follows_the_environment() {
+fn color_depth_is_chosen_by_the_environment() {
     let none = Hints::default();
     check(none, Depth::Ansi16);
     check(Hints { term: "xterm", ..none }, Depth::Ansi16);
@@ -171,7 +171,7 @@ fn depth_follows_the_environment() {
 }
 
 #[test]
-fn nearest_of_256_is_exact_where_it_can_be() {
+fn nearest_of_256_colors_is_exact_if_one_is_equal() {
     for index in 16..=255_u8 {
         let rgb = rgb_of_256(index);
         assert_eq!(rgb_of_256(nearest_of_256(rgb, &[])), rgb, "{index}");
@@ -182,7 +182,9 @@ fn nearest_of_256_is_exact_where_it_can_be() {
 
 proptest! {
     #[test]
-    fn clearing_stays_within_the_buffer(x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16) {
+    fn clearing_any_area_does_not_panic(
+        x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16,
+    ) {
         let mut buf = Buffer::empty(Rect::new(3, 3, 12, 9));
         for name in Name::ALL {
             let theme = Theme::new(name, Depth::TrueColor);

@@ -52,7 +52,7 @@ fn check_state(name: &str, screen: &Harness) {
 }
 
 #[test]
-fn first_frame_names_parts_being_started() {
+fn first_frame_names_the_services_being_started() {
     check_state("cluster-starting", &Harness::starting(160, 45));
 }
 
@@ -215,7 +215,7 @@ fn logs_screen_is_drawn() {
 }
 
 #[test]
-fn help_is_drawn() {
+fn help_overlay_is_drawn() {
     let mut screen = Harness::quiet((160, 45));
     screen.press("?");
     check_state("help", &screen);
@@ -283,7 +283,7 @@ fn click_closes_an_overlay_or_confirms_its_row() {
 }
 
 #[test]
-fn values_stay_on_screen_after_a_failure() {
+fn values_stay_visible_after_a_failed_request() {
     let mut screen = Harness::quiet((160, 45));
     screen.pass(Duration::from_mins(1));
     let failure = Failure::new(
@@ -296,12 +296,12 @@ fn values_stay_on_screen_after_a_failure() {
 }
 
 #[test]
-fn too_small_terminal_shows_required_size() {
+fn too_small_terminal_shows_the_required_size() {
     check("small", &Harness::ready(40, 8));
 }
 
 #[test]
-fn header_shows_the_screen_in_view_by_its_color() {
+fn header_marks_the_current_screen_with_a_color() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
@@ -331,7 +331,7 @@ fn no_color_variable_disables_colors() {
 }
 
 #[test]
-fn selected_row_is_inverted_with_few_colors() {
+fn selected_row_is_drawn_in_reverse_if_there_are_few_colors() {
     let screen = Harness::ready(160, 45);
     for name in [theme::Name::Mono, theme::Name::Ansi16] {
         let buffer = screen.drawn(name);
@@ -343,7 +343,7 @@ fn selected_row_is_inverted_with_few_colors() {
 }
 
 #[test]
-fn pane_of_the_overview_is_zoomed() {
+fn pane_of_the_overview_can_be_zoomed() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("0 z");
@@ -356,7 +356,7 @@ proptest! {
 
     /// No screen, size or text makes drawing panic.
     #[test]
-    fn any_size_is_drawn(
+    fn every_screen_is_drawn_at_any_size_without_panic(
         width in 1_u16..200,
         height in 1_u16..70,
         keys in prop::sample::subsequence(

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_lie_two_deviations_from_the_mean() {
+    fn bollinger_bands_are_two_deviations_from_the_mean() {
         let candles = closes(&[1.0, 3.0, 3.0, f64::INFINITY]);
         check(&band(&candles, 2, 2.0), &[None, Some(4.0), Some(3.0), None]);
         check(&band(&candles, 2, -2.0), &[None, Some(0.0), Some(3.0), None]);

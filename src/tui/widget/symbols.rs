@@ -137,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn every_font_has_symbols_for_dots() {
+    fn dots_of_a_chart_are_replaced_by_symbols_that_the_font_has() {
         check(Symbols::Braille, "⣿⠁ ╭─╮", "⣿⠁ ╭─╮");
         check(Symbols::Blocks, "⠀⠁⠈⡀⢀⣿⠛⣤ ╭─╮", " ▘▝▖▗█▀▄ ╭─╮");
         check(Symbols::Ascii, "⠀⠁⠛⣿ ╭─╮ ●▲▼", " .:# +-+ *^v");
     }
 
     #[test]
-    fn words_of_any_script_are_unchanged() {
+    fn letters_of_any_script_are_not_replaced() {
         check(Symbols::Ascii, "語 naïve", "語 naïve");
     }
 
     #[test]
-    fn names_of_symbols_round_trip() {
+    fn names_of_symbol_sets_round_trip() {
         for name in ["braille", "blocks", "ascii"] {
             assert_eq!(name.parse::<Symbols>().unwrap().to_string(), name);
         }

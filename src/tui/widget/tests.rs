@@ -121,7 +121,7 @@ fn falling_candle_is_shaded_without_colors() {
 }
 
 #[test]
-fn empty_buckets_leave_their_columns_free_and_a_long_gap_takes_one() {
+fn empty_buckets_leave_columns_free_and_a_long_gap_has_only_one() {
     let all = walk(20, 3);
     let some: Vec<_> = all
         .iter()
@@ -170,7 +170,7 @@ fn area_below_a_line_is_tinted_if_colors_can_be_mixed() {
 }
 
 #[test]
-fn lines_are_drawn_over_time() {
+fn lines_are_drawn_over_a_time_axis() {
     insta::assert_snapshot!(
         "lines_60x14",
         harness::framed_text(&draw_lines(60, 14, &walk(140, 11)))
@@ -228,7 +228,7 @@ fn bars_and_panes_are_drawn() {
 }
 
 #[test]
-fn sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
+fn sparkline_has_its_newest_value_on_the_right_and_gaps() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
     Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);
@@ -236,7 +236,7 @@ fn sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
 }
 
 #[test]
-fn zero_is_drawn_as_a_line_and_sparklines_can_share_a_top() {
+fn sparkline_draws_zero_as_a_line_and_can_share_its_top_with_others() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
     let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
     bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);
@@ -256,7 +256,7 @@ fn outliers_are_three_median_deviations_away() {
 }
 
 #[test]
-fn averages_begin_once_there_are_enough_candles() {
+fn moving_average_begins_once_there_are_enough_candles() {
     let candles = walk(4, 1);
     let averages = stats::moving_average(&candles, 2);
     assert_eq!(averages[0], None);
@@ -311,7 +311,7 @@ fn is_untouched_outside(buf: &Buffer, area: Rect) -> bool {
 
 proptest! {
     #[test]
-    fn candles_take_any_area_and_any_number(
+    fn any_number_of_candles_is_drawn_in_any_area_without_panic(
         (x, y, width, height) in (0..9u16, 0..9u16, 0..130u16, 0..50u16),
         candles in prop::collection::vec(candle(), 0..90),
         bucket in prop::option::of(0..90_000u64),
@@ -339,7 +339,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_take_any_area_and_any_number(
+    fn any_number_of_lines_is_drawn_in_any_area_without_panic(
         (width, height) in (0..130u16, 0..50u16),
         raw in prop::collection::vec((time(), number()), 0..90),
         (start, end) in (time(), time()),
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn strips_and_bars_take_any_area_and_any_number(
+    fn any_number_of_strips_and_bars_is_drawn_in_any_area_without_panic(
         (width, height) in (0..130u16, 0..20u16),
         values in prop::collection::vec(number(), 0..60),
     ) {
@@ -394,7 +394,7 @@ proptest! {
     }
 
     #[test]
-    fn panes_take_any_area_and_any_title(
+    fn pane_with_any_title_is_drawn_in_any_area_without_panic(
         (width, height) in (0..60u16, 0..8u16), title in ".{0,40}", info in ".{0,40}",
     ) {
         let theme = dark();
@@ -409,7 +409,7 @@ proptest! {
 }
 
 #[test]
-fn distant_average_does_not_affect_the_scale() {
+fn moving_average_far_from_the_candles_does_not_affect_the_scale() {
     let candles = walk(60, 7);
     let theme = dark();
     let one = points(&candles);

@@ -21,7 +21,7 @@ fn check(typed: &str, want: &str) {
 }
 
 #[test]
-fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
+fn palette_search_finds_commands_screens_nodes_and_runs() {
     check("resol coa", "Data Coarser resolution ,");
     check("logs", "View Logs 5");
     check("h-contrast", "Theme high-contrast T");
@@ -33,7 +33,7 @@ fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
 }
 
 #[test]
-fn prefix_restricts_the_search_to_one_kind() {
+fn prefix_restricts_the_palette_search_to_one_kind() {
     let entries = entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
     for kind in ItemKind::VARIANTS {
@@ -57,7 +57,7 @@ fn every_action_except_movement_is_in_the_palette() {
 }
 
 #[test]
-fn choosing_an_entry_performs_it() {
+fn choosing_a_palette_entry_performs_its_action() {
     let mut screen = Harness::ready(160, 45);
     screen.press(":");
     screen.type_text("logs");

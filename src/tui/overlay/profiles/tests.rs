@@ -43,7 +43,7 @@ fn choosing_a_profile_connects_to_its_services() {
 }
 
 #[test]
-fn opened_profile_keeps_overlays_open() {
+fn profile_that_opens_later_does_not_close_the_list_of_profiles() {
     let mut screen = screen();
     screen.press("P down enter P");
     screen.take(opened(None));
@@ -52,7 +52,7 @@ fn opened_profile_keeps_overlays_open() {
 }
 
 #[test]
-fn profile_opened_after_another_choice_is_ignored() {
+fn profile_that_opens_after_another_choice_is_ignored() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
     screen.take_effects();
@@ -62,7 +62,7 @@ fn profile_opened_after_another_choice_is_ignored() {
 }
 
 #[test]
-fn key_is_checked_stored_and_used() {
+fn entered_key_is_checked_stored_and_used() {
     let mut screen = screen();
     screen.press("P down enter");
     screen.take(opened(None));
@@ -86,7 +86,7 @@ fn key_is_checked_stored_and_used() {
 }
 
 #[test]
-fn refused_key_stays_in_the_form() {
+fn refused_key_stays_masked_in_the_form_with_the_reason() {
     let mut screen = screen();
     screen.press("P down e");
     screen.take(Event::Paste(KEY.to_owned()));

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_pair_is_applied_and_other_text_stays_focused() {
+    fn metadata_filter_is_applied_only_if_it_is_a_valid_pair() {
         let mut filter = filter(&[], "ticker");
         filter.text.edit();
         assert!(!filter.apply() && filter.text.is_edited());
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn known_pairs_matching_the_text_are_selected_in_turn() {
+    fn known_metadata_pairs_that_contain_the_text_are_selected_in_turn() {
         let mut filter = filter(&["source=tiingo", "ticker=BTC", "ticker=ETH"], "tick");
         for want in ["ticker=BTC", "ticker=ETH", "ticker=BTC"] {
             filter.choose(1);

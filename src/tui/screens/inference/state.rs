@@ -350,7 +350,7 @@ mod confidence_tests {
     use super::*;
 
     #[test]
-    fn non_numbers_are_left_out() {
+    fn weights_that_are_not_numbers_are_left_out() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let weights = [("allo1a", "0.75"), ("allo1b", "NaN")];
         let weights = weights.map(|(name, share)| (name.to_owned(), share.to_owned()));
@@ -388,7 +388,7 @@ mod past_tests {
     use super::*;
 
     #[test]
-    fn missing_epoch_leaves_a_gap_and_late_epoch_does_not() {
+    fn missing_epoch_leaves_a_gap_in_the_chart_and_a_late_one_does_not() {
         let epochs = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, Epoch::default())));
         let seen = History { epochs, ..History::default() };
         let is_gap: Vec<bool> = seen.epochs_with_gaps().iter().map(Option::is_none).collect();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn level_source_and_text_filter_together() {
+    fn log_lines_are_filtered_by_level_source_and_text_together() {
         let mut state = logs(&[
             ("head", Level::Info, "roll call"),
             ("worker-1", Level::Warn, "Slow peer"),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn search_jumps_between_matches_in_all_lines() {
+    fn log_search_jumps_between_matches_in_all_lines() {
         let names = ["a match", "b", "c", "d match", "e"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         state.act(Action::NextMatch, 10);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_search_continues_from_the_selected_line() {
+    fn log_search_begins_at_the_selected_line_after_each_edit() {
         let names = ["hit one", "b", "hit two", "d", "hit three", "f"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         let search = |state: &mut State, text: &str| {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn open_line_stays_while_others_arrive() {
+    fn opened_log_line_stays_open_while_others_arrive() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Open, 10);
         state.log(Level::Info, Timestamp::default(), "c".to_owned());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn new_lines_do_not_move_the_view_until_followed() {
+    fn new_log_lines_do_not_move_the_view_unless_it_follows_them() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Up, 10);
         check_selected(&state, "a");
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn selected_line_is_in_the_middle_of_the_view() {
+    fn selected_log_line_is_in_the_middle_of_the_view() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         let seen = |state: &State| {
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn late_lines_are_sorted_by_time() {
+    fn late_log_lines_are_sorted_by_time() {
         let mut state = State::default();
         for (second, message) in [(1, "a"), (3, "c"), (2, "b"), (3, "d"), (0, "0")] {
             state.log(Level::Info, Timestamp::from_seconds(second), message.to_owned());
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn filter_finds_a_single_line_among_the_maximum() {
+    fn filter_finds_a_single_line_in_a_full_log() {
         let mut state = State::default();
         state.log(Level::Info, Timestamp::default(), "the needle".to_owned());
         for n in 1..LINES_MAX {

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn tab_skips_panes_without_rows() {
+    fn tab_key_skips_overview_panes_without_rows() {
         let next = Action::NextPane;
         check(&[], [2, 3, 1], (0, 0));
         check(&[next], [2, 3, 1], (2, 1));

@@ -84,7 +84,7 @@ fn nodes_of_a_hung_head_are_not_shown_as_connected() {
 }
 
 #[test]
-fn refused_connections_mark_nodes_as_stale_and_show_age() {
+fn nodes_are_marked_as_stale_with_their_age_if_connections_are_refused() {
     let mut screen = running(160, 45);
     let refused = Failure::new("list the nodes", "connection refused", "check the address");
     screen.pass(Duration::from_secs(2));
@@ -117,7 +117,7 @@ fn service_that_responds_to_other_calls_is_available_despite_a_timed_out_probe()
 }
 
 #[test]
-fn recovered_head_is_shown_as_before() {
+fn head_that_responds_again_is_shown_as_before() {
     let mut screen = running(160, 45);
     let head = Service::Head(screen.head());
     hang(&mut screen, head);
@@ -142,7 +142,7 @@ fn silent_stream_is_not_a_failure_of_the_service() {
 }
 
 #[test]
-fn latency_within_the_noise_repaints_nothing() {
+fn latency_within_the_noise_causes_no_redraw() {
     let mut screen = running(160, 45);
     let before = screen.text();
     for (idx, latency_ms) in [1, 19, 4, 12, 2, 18, 1, 7].into_iter().enumerate() {

@@ -40,7 +40,7 @@ fn first_screen_contains_advice_and_is_not_half_empty() {
 }
 
 #[test]
-fn names_of_start_here_are_opened_by_keys_and_clicks() {
+fn functions_under_start_here_are_opened_by_keys_and_clicks() {
     let mut screen = Harness::quiet((160, 45));
     screen.press("tab down enter");
     assert_eq!(screen.state.screen, Screen::Execute);
@@ -54,7 +54,7 @@ fn names_of_start_here_are_opened_by_keys_and_clicks() {
 }
 
 #[test]
-fn smallest_screens_have_first_steps() {
+fn first_steps_are_shown_on_the_smallest_screens() {
     for (width, height) in [(60, 20), (60, 16)] {
         let screen = Harness::quiet((width, height));
         screen.shows(&["Start here", "e then ^R", "worker-1"]);
@@ -157,7 +157,7 @@ fn execute_screen_focuses_the_form_without_editing_it() {
 }
 
 #[test]
-fn local_nodes_have_names_everywhere() {
+fn local_nodes_are_shown_by_name_on_all_screens() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::quiet((width, height));
         screen.shows(&["worker-2 12D"]);
@@ -198,7 +198,7 @@ fn notice_does_not_cover_panes() {
 }
 
 #[test]
-fn notice_is_hidden_while_a_visible_pane_shows_the_same() {
+fn notice_is_hidden_while_a_pane_shows_the_same_failure() {
     let screen = Harness::ready(160, 45);
     assert!(!screen.text().contains("✓ local stack"), "the pane of processes shows what runs");
     let n_past = screen.state.notices.past().len();
@@ -224,7 +224,7 @@ fn check_hint(screen: &Harness, words: &str, is_shown: bool) {
 }
 
 #[test]
-fn hints_name_both_keys_and_follow_the_mode() {
+fn hints_in_the_footer_name_all_keys_and_depend_on_the_mode() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     check_hint(&screen, ", . resolution", true);
@@ -246,7 +246,7 @@ fn hints_name_both_keys_and_follow_the_mode() {
 }
 
 #[test]
-fn field_errors_are_not_cut() {
+fn errors_of_form_fields_are_not_truncated() {
     for (width, height) in [(160, 45), (80, 24), (60, 16)] {
         let mut screen = Harness::ready(width, height);
         screen.press("e tab tab tab tab tab tab tab");

@@ -51,7 +51,7 @@ fn row(screen: &Harness, peer_id: &str) -> String {
 }
 
 #[test]
-fn peer_has_one_row_with_number_of_heads() {
+fn peer_seen_by_several_heads_has_one_row_with_their_number() {
     let mut screen = screen();
     screen.shows(&["heads ● 2/2 live"]);
     for (peer, want) in [
@@ -68,7 +68,7 @@ fn peer_has_one_row_with_number_of_heads() {
 }
 
 #[test]
-fn rows_of_unreachable_head_stay() {
+fn rows_of_an_unreachable_head_stay_visible() {
     let mut screen = screen();
     screen.take(Event::Nodes(screen.head_at(1), Err(refused()), Duration::ZERO));
     let shown = screen.text();
@@ -120,7 +120,7 @@ fn decision_goes_to_each_head_that_sees_the_node() {
 }
 
 #[test]
-fn run_belongs_to_first_responding_head() {
+fn run_is_sent_to_the_first_head_that_responds() {
     let mut screen = screen();
     let heads = [0, 1].map(|idx| screen.head_at(idx));
     screen.take(Event::Nodes(heads[0], Err(refused()), Duration::ZERO));
@@ -144,7 +144,7 @@ fn run_belongs_to_first_responding_head() {
 }
 
 #[test]
-fn responses_of_previous_heads_are_ignored() {
+fn responses_of_previously_connected_heads_are_ignored() {
     let mut screen = screen();
     let before = screen.head_at(0);
     screen.use_heads(&["http://10.0.0.9:8080"]);

@@ -29,7 +29,7 @@ fn check_shown(screen: &Harness, wanted: &[&str], unwanted: &[&str]) {
 }
 
 #[test]
-fn one_key_jumps_to_the_end_of_an_output() {
+fn end_key_jumps_to_the_end_of_an_output() {
     for (screen, leave) in [("2 esc", "2 esc"), ("1 tab tab", "1")] {
         for key in ["end", "G"] {
             let mut output = printed(&lines(300));
@@ -84,7 +84,7 @@ fn output_is_searched_in_both_directions() {
 }
 
 #[test]
-fn json_is_formatted_or_raw() {
+fn json_output_is_shown_formatted_or_raw() {
     let mut screen = printed("{\"mean\":67431.22,\"n\":288}");
     check_shown(&screen, &["stdout as JSON", "1 {", "2   \"mean\": 67431.22,"], &[]);
     screen.press("p");
@@ -92,7 +92,7 @@ fn json_is_formatted_or_raw() {
 }
 
 #[test]
-fn output_is_saved_and_paged_through() {
+fn output_can_be_saved_or_opened_in_a_pager() {
     let mut screen = printed("one\ntwo\n");
     screen.press("x");
     check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);

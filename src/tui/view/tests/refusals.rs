@@ -14,7 +14,7 @@ fn refused(what: &str, status: u16) -> Failure {
 }
 
 #[test]
-fn refusals_contain_reason_and_advice() {
+fn refusals_are_shown_with_reason_and_advice() {
     let cases: [(&str, Cause, &[&str]); 11] = [
         (
             "no head",

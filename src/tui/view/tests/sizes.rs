@@ -131,7 +131,7 @@ fn overview_fits_every_size() {
 }
 
 #[test]
-fn columns_of_nodes_stay_in_place_when_a_node_is_cordoned() {
+fn columns_of_the_node_table_do_not_move_when_a_node_is_cordoned() {
     for (width, height) in [(60, 16), (80, 24), (120, 30), (160, 45), (200, 60), (300, 80)] {
         let mut screen = Harness::ready(width, height);
         screen.press("1");

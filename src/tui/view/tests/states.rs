@@ -31,7 +31,7 @@ fn asked(width: u16, height: u16) -> Harness {
 }
 
 #[test]
-fn overview_is_drawn_without_responses() {
+fn overview_is_drawn_before_any_response() {
     let (width, height) = STATE_SIZE;
     let mut screen = asked(width, height);
     screen.press("0");
@@ -53,7 +53,7 @@ fn overview_is_drawn_without_responses() {
 }
 
 #[test]
-fn run_that_all_peers_failed_is_drawn() {
+fn run_that_failed_on_all_peers_is_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -82,7 +82,7 @@ const NAMES: [&str; 2] = [
 ];
 
 #[test]
-fn list_of_functions_names_ids_by_manifest() {
+fn list_of_functions_shows_ids_chosen_in_manifests() {
     let mut screen = Harness::ready(160, 45);
     let mut functions = screen.state.execute.form.functions.clone();
     functions[1].by_manifest = vec!["whatever-cid".to_owned()];
@@ -219,7 +219,7 @@ fn every_cell_uses_a_theme_token() {
 }
 
 #[test]
-fn hints_show_overridden_keys() {
+fn hints_in_the_footer_show_overridden_keys() {
     let wishes = [
         ("global", "9", "show-logs"),
         ("global", "alt-n", "notices"),
@@ -250,7 +250,7 @@ fn hints_show_overridden_keys() {
 }
 
 #[test]
-fn actions_that_lack_data_show_the_reason() {
+fn action_without_the_data_it_requires_shows_the_reason() {
     let mut screen = Harness::starting(160, 45);
     for (keys, wanted) in [
         ("0", "starting the local stack"),

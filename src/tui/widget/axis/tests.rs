@@ -9,7 +9,7 @@ fn check(low: f64, high: f64, n_max: u16, want: &[f64], decimals: usize) {
 }
 
 #[test]
-fn ticks_are_round() {
+fn axis_ticks_are_round_numbers() {
     check(67_572.0, 67_860.0, 7, &[67_600.0, 67_650.0, 67_700.0, 67_750.0, 67_800.0, 67_850.0], 0);
     check(0.0, 1.0, 5, &[0.0, 0.25, 0.5, 0.75, 1.0], 2);
     check(-3.0, 3.0, 4, &[-2.0, 0.0, 2.0], 0);
@@ -17,7 +17,7 @@ fn ticks_are_round() {
 }
 
 #[test]
-fn equal_values_get_a_range_around_them() {
+fn axis_of_equal_values_has_a_range_around_them() {
     let scale = Scale::over([5.0, 5.0, f64::NAN], 0.1).unwrap();
     assert!(scale.low() < 5.0 && 5.0 < scale.high());
     assert!((scale.position(5.0) - 0.5).abs() < 1e-9);
@@ -34,7 +34,7 @@ fn check_label(time: &str, before: Option<&str>, step_seconds: u64, want: &str) 
 }
 
 #[test]
-fn times_are_shown_as_finely_as_they_differ() {
+fn times_on_an_axis_are_shown_as_precisely_as_they_differ() {
     check_label("2026-07-30T09:35:00Z", None, 3_600, "09:35");
     check_label("2026-07-30T09:35:10Z", None, 10, "09:35:10");
     check_label("2026-07-31T00:00:00Z", Some("2026-07-30T23:00:00Z"), 3_600, "Jul 31");
@@ -47,7 +47,7 @@ fn times_are_shown_as_finely_as_they_differ() {
 }
 
 #[test]
-fn weeks_begin_on_mondays() {
+fn weekly_axis_ticks_are_on_mondays() {
     let monday: Timestamp = "2026-11-16T00:00:00Z".parse().unwrap();
     let week = Duration::from_hours(7 * 24);
     let sunday = monday - Duration::from_secs(1);
@@ -57,7 +57,7 @@ fn weeks_begin_on_mondays() {
 
 proptest! {
     #[test]
-    fn ticks_are_within_the_scale_and_not_too_many(
+    fn axis_ticks_are_within_the_scale_and_limited_in_number(
         a in any::<f64>(), b in any::<f64>(), n_max in 0..200_u16,
     ) {
         let Some(scale) = Scale::over([a, b], 0.05) else { return Ok(()) };

@@ -10,7 +10,7 @@ fn check(got: impl AsRef<str>, want: &str) {
 }
 
 #[test]
-fn one_is_singular() {
+fn count_of_one_is_formatted_in_the_singular() {
     assert_eq!([0, 1, 2].map(|n| counted(n, "epoch")), ["0 epochs", "1 epoch", "2 epochs"]);
 }
 
@@ -26,7 +26,7 @@ fn thousands_are_separated() {
 }
 
 #[test]
-fn nan_and_infinity_have_a_symbol() {
+fn nan_and_infinity_are_formatted_as_symbols() {
     check(grouped(f64::NAN, 2), "—");
     check(grouped(f64::INFINITY, 2), "∞");
     check(signed(f64::NEG_INFINITY, 2), "-∞");
@@ -51,7 +51,7 @@ fn tiny_numbers_are_written_as_powers_of_ten() {
 }
 
 #[test]
-fn numbers_of_a_column_have_one_form() {
+fn numbers_of_a_column_are_formatted_alike() {
     let column = [9_837_452.0, 10_180_000.0];
     check(short_in(column[0], &column, 0, 9), "9.837M");
     check(short_in(column[1], &column, 0, 9), "10.18M");
@@ -59,14 +59,14 @@ fn numbers_of_a_column_have_one_form() {
 }
 
 #[test]
-fn zero_has_no_sign() {
+fn value_that_rounds_to_zero_is_formatted_without_sign() {
     check(signed(281.4, 2), "+281.40");
     check(signed(-281.4, 2), "-281.40");
     check(signed(0.001, 2), "0.00");
 }
 
 #[test]
-fn volumes_keep_four_digits() {
+fn volumes_are_formatted_with_four_digits() {
     check(compact(412.84), "412.8");
     check(compact(31.071), "31.07");
     check(compact(0.288), "0.288");
@@ -138,14 +138,14 @@ proptest! {
     }
 
     #[test]
-    fn cut_texts_fit(text in ".{0,40}", width in 0..50_usize) {
+    fn texts_are_truncated_and_padded_to_the_width(text in ".{0,40}", width in 0..50_usize) {
         prop_assert!(fit(&text, width).width() <= width);
         prop_assert_eq!(left(&text, width).width(), width);
         prop_assert_eq!(right(&text, width).width(), width);
     }
 
     #[test]
-    fn every_number_can_be_formatted(value in any::<f64>(), decimals in 0..40_usize) {
+    fn every_number_is_formatted_without_panic(value in any::<f64>(), decimals in 0..40_usize) {
         for text in [grouped(value, decimals), signed(value, decimals), compact(value)] {
             prop_assert!((1..40).contains(&text.width()), "{}", text);
         }
@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn decimals_are_just_enough_to_tell_values_apart() {
+fn values_are_formatted_with_just_enough_decimals_to_differ() {
     #[track_caller]
     fn check(values: &[f64], want: usize) {
         assert_eq!(decimals_for(values.iter().copied()), want, "{values:?}");
@@ -169,7 +169,7 @@ fn decimals_are_just_enough_to_tell_values_apart() {
 }
 
 #[test]
-fn nonzero_value_is_not_shown_as_zero() {
+fn nonzero_value_is_not_formatted_as_zero() {
     check(telling(-6e-8, 3, grouped), "-6.0e-8");
     check(telling(6e-8, 3, signed), "+6.0e-8");
     check(telling(0.0, 3, signed), "0.000");

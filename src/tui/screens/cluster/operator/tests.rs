@@ -27,7 +27,7 @@ fn change(screen: &Harness, peer_id: &str, patch: NodePatch) -> Effect {
 }
 
 #[test]
-fn cordoning_asks_first_and_uncordoning_does_not() {
+fn cordoning_asks_for_confirmation_and_uncordoning_does_not() {
     let mut screen = many(160, 45);
     screen.press("c");
     assert!(screen.state.overlays.is_empty(), "the head itself is selected");
@@ -48,7 +48,7 @@ fn cordoning_asks_first_and_uncordoning_does_not() {
 }
 
 #[test]
-fn approving_shows_full_id_and_outcome() {
+fn approval_dialog_shows_the_full_peer_id_and_then_the_outcome() {
     let mut screen = many(160, 45);
     screen.type_text("/pending");
     screen.press("enter A");
@@ -75,7 +75,7 @@ fn approving_shows_full_id_and_outcome() {
 }
 
 #[test]
-fn groups_show_sums_of_their_nodes() {
+fn row_of_a_node_group_shows_sums_of_its_nodes() {
     let mut screen = many(160, 45);
     screen.press("b b");
     let cluster = &screen.state.cluster;
@@ -101,7 +101,7 @@ fn groups_show_sums_of_their_nodes() {
 }
 
 #[test]
-fn groups_of_many_nodes_are_folded_and_show_every_sum() {
+fn groups_of_many_nodes_are_folded_and_show_sums() {
     for (width, height) in [(80, 24), (160, 45)] {
         let mut screen = many(width, height);
         screen.press("b b");
@@ -113,7 +113,7 @@ fn groups_of_many_nodes_are_folded_and_show_every_sum() {
 }
 
 #[test]
-fn keys_fold_a_group_and_all_of_them() {
+fn keys_fold_and_unfold_one_or_all_groups() {
     let mut screen = many(160, 45);
     let n_rows =
         |screen: &Harness| screen.state.cluster.table(screen.state.cluster_context()).rows.len();
@@ -196,7 +196,7 @@ fn group_decision_applies_to_its_workers_after_confirmation() {
 }
 
 #[test]
-fn group_whose_workers_are_all_cordoned_is_uncordoned() {
+fn cordon_key_uncordons_a_group_with_only_cordoned_workers() {
     let mut screen = many(160, 45);
     let mut nodes = harness::many_nodes();
     for node in &mut nodes {
@@ -212,7 +212,7 @@ fn group_whose_workers_are_all_cordoned_is_uncordoned() {
 }
 
 #[test]
-fn nodes_are_found_by_attributes() {
+fn nodes_can_be_searched_by_attributes() {
     let mut screen = many(160, 45);
     screen.type_text("/gpu=a100,zone=b");
     screen.press("enter");

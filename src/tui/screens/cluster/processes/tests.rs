@@ -23,7 +23,7 @@ fn added_node(asked: &[Effect]) -> &NodeOptions {
 }
 
 #[test]
-fn worker_is_added_with_the_heads_address_filled_in() {
+fn form_for_a_new_worker_contains_the_address_of_the_head() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("a");
@@ -52,7 +52,7 @@ fn worker_is_added_with_the_heads_address_filled_in() {
 }
 
 #[test]
-fn address_of_head_is_filled_in_when_known() {
+fn address_of_the_head_is_filled_in_once_it_is_known() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");
@@ -66,7 +66,7 @@ fn address_of_head_is_filled_in_when_known() {
 }
 
 #[test]
-fn letters_are_text_in_the_node_form() {
+fn letter_keys_edit_the_node_form() {
     let mut screen = Harness::ready(80, 24);
     screen.press("a tab");
     screen.type_text("q1");
@@ -77,7 +77,7 @@ fn letters_are_text_in_the_node_form() {
 }
 
 #[test]
-fn stopping_a_process_asks_first() {
+fn stopping_a_process_asks_for_confirmation() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("tab tab tab down D");
@@ -117,7 +117,7 @@ fn crashed_process_is_reported_and_can_be_restarted() {
 }
 
 #[test]
-fn restarting_process_is_shown_until_it_runs() {
+fn restarting_process_is_marked_until_it_runs() {
     let mut screen = Harness::ready(160, 45);
     let restarting = LocalEvent::Restarting {
         process: "worker-2".to_owned(),
@@ -151,7 +151,7 @@ fn remote_node_cannot_be_stopped() {
 }
 
 #[test]
-fn local_head_is_used_when_none_is_known() {
+fn local_head_is_connected_if_no_other_is_known() {
     let mut state = State::default();
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
     let effects = crate::app::update(&mut state, Event::Local(LocalEvent::Node(head)));
@@ -179,7 +179,7 @@ fn resource_usage_is_polled_while_in_view() {
 }
 
 #[test]
-fn quitting_asks_whether_to_detach_added_nodes() {
+fn quitting_offers_to_detach_added_nodes() {
     let mut screen = Harness::ready(160, 45);
     let added = LocalNode { is_added: true, ..node("worker-4", "worker", None) };
     screen.take(Event::Local(LocalEvent::Node(added.clone())));

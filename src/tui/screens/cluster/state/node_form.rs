@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn first_invalid_field_gets_focus() {
+    fn first_invalid_field_of_the_node_form_gets_the_focus() {
         let mut form = NodeForm::new(&[]);
         assert!(form.is_head && form.options().is_some(), "a head needs no boot node");
         form.is_head = false;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn tab_skips_fields_of_the_other_role() {
+    fn tab_key_skips_node_fields_of_the_other_role() {
         let mut form = NodeForm::new(&[]);
         form.is_head = false;
         let n_fields = form.fields().count();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_of_the_form_is_shown() {
+    fn every_error_of_the_node_form_is_shown() {
         for (field, text, want) in [
             (NodeField::Port, "70000", "a port, 1 to 65535"),
             (NodeField::BootNodes, "", "a worker needs a head's address"),

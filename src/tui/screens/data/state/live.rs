@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn freshness_depends_on_the_frequency() {
+    fn freshness_of_a_dataset_depends_on_the_frequency_of_its_rows() {
         assert_eq!(fresh_for(Some("1s")), Duration::from_secs(3));
         assert_eq!(fresh_for(Some("5m")), Duration::from_mins(15));
         assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn replay_speed_ignores_catch_up() {
+    fn displayed_replay_speed_ignores_rows_of_a_catch_up() {
         let mut live = LiveStream::default();
         let year = 365 * 24 * 3_600;
         let mut hear = |news: RowsEvent, second: i64| {

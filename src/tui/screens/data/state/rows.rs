@@ -410,7 +410,7 @@ mod past_tests {
     }
 
     #[test]
-    fn rows_before_an_empty_span_are_searched() {
+    fn rows_before_an_empty_time_range_are_searched_by_day() {
         let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
@@ -427,7 +427,7 @@ mod past_tests {
     }
 
     #[test]
-    fn query_for_buckets_of_a_day_has_no_start() {
+    fn query_for_daily_buckets_has_no_start() {
         let searched = query_before(newest(Resolution::Day), timestamp(900_000));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zooming_out_visits_every_resolution_and_back() {
+    fn zooming_out_and_in_passes_every_resolution() {
         for served in [&Resolution::ALL[..], &Resolution::DOCUMENTED[..]] {
             for (is_line, n_densities) in [(false, 3), (true, 4)] {
                 let first = Zoom { resolution: Resolution::Raw, density: Density::Wide };
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn resolutions_stop_at_both_ends() {
+    fn resolution_stays_at_the_finest_and_the_coarsest() {
         let (start, all) = (Zoom::START, &Resolution::DOCUMENTED);
         assert_eq!(start.finer(all), start);
         let day = start.coarser(all).coarser(all).coarser(all);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn zoom_leaves_an_unsupported_resolution_to_its_neighbors() {
+    fn zooming_from_an_unsupported_resolution_chooses_a_supported_neighbor() {
         let lost = Zoom { resolution: Resolution::FifteenMinutes, density: Density::Wide };
         let served = &Resolution::DOCUMENTED;
         assert_eq!(lost.out(false, served).resolution, Resolution::Hour);

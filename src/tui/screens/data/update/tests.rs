@@ -129,14 +129,14 @@ fn first_dataset_is_opened_and_followed() {
 }
 
 #[test]
-fn nothing_is_requested_before_an_address_is_known() {
+fn dataset_service_gets_no_requests_before_its_address_is_known() {
     let mut state = State::default();
     assert_eq!(effects_of(&mut state, State::show), []);
     assert_eq!(act(&mut state, Action::Earlier, 0), []);
 }
 
 #[test]
-fn hidden_screen_follows_nothing() {
+fn stream_is_closed_while_the_screen_is_hidden() {
     let (mut state, _) = opened();
     assert!(effects_of(&mut state, State::hide).contains(&Effect::CloseStream { dataset: id(1) }));
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2))), []);
@@ -146,7 +146,7 @@ fn hidden_screen_follows_nothing() {
 }
 
 #[test]
-fn loaded_and_live_rows_make_one_chart() {
+fn loaded_and_live_rows_are_drawn_in_one_chart() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(2, 2.0), row(1, 1.0)]));
     streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
@@ -179,7 +179,7 @@ fn long_pause_reloads_the_rows() {
 }
 
 #[test]
-fn lost_stream_shows_its_age_and_attempts_and_reconnects() {
+fn lost_stream_is_shown_with_age_and_attempts_until_it_reconnects() {
     let (mut state, _) = opened();
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     let lost = |seconds| {
@@ -207,7 +207,7 @@ fn lost_stream_shows_its_age_and_attempts_and_reconnects() {
 }
 
 #[test]
-fn replayed_old_rows_are_not_live() {
+fn replayed_old_rows_are_not_shown_as_live() {
     let (mut state, _) = opened();
     let mut hear = |news, second| {
         state.on(DataEvent::Stream { dataset: id(1), news }, at(second));
@@ -236,7 +236,7 @@ fn buckets_are_reloaded_after_a_lost_stream() {
 }
 
 #[test]
-fn unsupported_resolution_is_dropped() {
+fn resolution_that_the_service_rejects_is_not_offered_again() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = act(&mut state, Action::Coarser, 0);
@@ -255,7 +255,7 @@ fn unsupported_resolution_is_dropped() {
 }
 
 #[test]
-fn list_is_filtered_by_one_field_until_that_is_cleared() {
+fn list_is_filtered_by_one_metadata_field_until_the_filter_is_cleared() {
     let (mut state, _) = opened();
     state.act(Action::MetadataFilter, at(0));
     state.filter.text.set("ticker=BTC");
@@ -293,7 +293,7 @@ fn export_shows_its_path_range_and_progress() {
 }
 
 #[test]
-fn zooming_out_of_raw_asks_for_buckets() {
+fn zooming_out_of_raw_rows_requests_buckets() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     assert!(state.is_line(), "single values have no candles");
@@ -321,7 +321,7 @@ fn zooming_out_of_raw_asks_for_buckets() {
 }
 
 #[test]
-fn finished_bucket_is_reloaded() {
+fn bucket_is_requested_again_once_it_has_ended() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(Vec::new()));
     let asked = act(&mut state, Action::Coarser, 0);
@@ -348,7 +348,7 @@ fn crosshair_stays_on_its_candle_while_rows_arrive() {
 }
 
 #[test]
-fn older_rows_are_loaded_near_the_oldest_one() {
+fn older_rows_are_loaded_when_the_view_nears_the_oldest_one() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw((0..10).rev().map(|s| row(s, 1.0)).collect()));
     let asked = act(&mut state, Action::Earlier, 0);
@@ -416,7 +416,7 @@ fn failed_reload_keeps_the_old_data() {
 }
 
 #[test]
-fn columns_that_contradict_the_guess_reload_the_rows() {
+fn rows_are_reloaded_if_the_charted_column_was_guessed_wrong() {
     let (mut state, effects) = opened();
     let values =
         BTreeMap::from([("a".to_owned(), Value::Float(1.0)), ("b".to_owned(), Value::Float(2.0))]);
@@ -455,7 +455,7 @@ fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
 }
 
 #[test]
-fn list_and_chart_show_the_same_column() {
+fn dataset_list_and_chart_show_the_same_column() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let two = || row_of(2, &[("a", Value::Integer(7)), ("b", Value::Float(2.5))]);
@@ -492,7 +492,7 @@ fn latest_value_of_a_float_column_can_be_a_whole_number() {
 }
 
 #[test]
-fn integers_are_charted_without_buckets() {
+fn integer_columns_without_buckets_are_charted_from_rows() {
     let (mut state, effects) = opened();
     state.zoom.resolution = Resolution::Hour;
     state.chart.change_resolution(Resolution::Hour);
@@ -506,7 +506,7 @@ fn integers_are_charted_without_buckets() {
 }
 
 #[test]
-fn age_of_the_stream_is_that_of_its_latest_row() {
+fn displayed_age_of_a_stream_is_the_age_of_its_latest_row() {
     let (mut state, _) = opened();
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     state.on(news(StreamEvent::Connected), at(100));
@@ -533,7 +533,7 @@ fn failed_read_of_a_dataset_does_not_delay_the_next_dataset() {
 }
 
 #[test]
-fn dataset_beyond_a_search_is_found_by_its_number() {
+fn dataset_outside_the_search_is_opened_by_its_id() {
     let (mut state, _) = opened();
     state.search.set("mar");
     found(&mut state, &[dataset(2, "market")]);

@@ -301,7 +301,7 @@ fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
 }
 
 #[test]
-fn dataset_of_texts_has_rows_in_list_chart_and_tape() {
+fn texts_of_a_dataset_are_shown_in_list_chart_and_tape() {
     let rows = ["up", "down", "up"].into_iter().zip(0_u32..).map(|(text, idx)| NamedRow {
         timestamp: now() - Duration::from_mins(1) * (5 - idx),
         values: BTreeMap::from([
@@ -411,7 +411,7 @@ fn empty_states_contain_advice() {
 }
 
 #[test]
-fn row_is_clickable_where_it_is_drawn() {
+fn dataset_row_is_clickable_where_it_is_drawn() {
     let state = opened("synthetic-btc");
     let theme = Theme::new(theme::Name::Mono, Depth::None);
     let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));
@@ -430,7 +430,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_size_is_drawn(
+    fn data_screen_is_drawn_at_any_size_without_panic(
         (width, height) in (0..200u16, 0..60u16),
         name in prop::sample::select(vec!["cpu", "synthetic-btc"]),
         keys in prop::collection::vec(prop::sample::select(vec![
@@ -450,7 +450,7 @@ proptest! {
     }
 
     #[test]
-    fn any_data_is_drawn(
+    fn data_screen_is_drawn_with_any_data_without_panic(
         (width, height) in (1..170u16, 1..50u16),
         values in prop::collection::vec(prop::num::f64::ANY, 0..40),
         name in "\\PC{0,24}",
@@ -524,7 +524,7 @@ fn chart_of_percent_is_scaled_from_0_to_100() {
 }
 
 #[test]
-fn another_column_is_charted_with_its_name() {
+fn chart_of_another_column_shows_its_name() {
     let mut state = opened("cpu");
     assert!(text(&state, 160, 43).contains("load_percent "));
     let effects = effects_of(&mut state, |state| state.data.act(Action::NextColumn, now()));

@@ -208,7 +208,7 @@ mod presets_tests {
     }
 
     #[test]
-    fn preset_needs_a_name_and_a_request() {
+    fn preset_without_a_name_or_a_request_is_rejected() {
         assert!(keep_preset(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
         assert!(read_presets("[]").is_err() && read_presets(r#"{"a": {}}"#).is_err());
     }
@@ -226,7 +226,7 @@ mod words_tests {
     }
 
     #[test]
-    fn quotes_group_words() {
+    fn quotes_group_words_to_one_argument() {
         check("", &[]);
         check(" a  b ", &["a", "b"]);
         check(r#"a "b c" 'd "e"' f\ g"#, &["a", "b c", r#"d "e""#, "f g"]);
@@ -237,7 +237,7 @@ mod words_tests {
     }
 
     #[test]
-    fn escapes_round_trip() {
+    fn escaped_text_round_trips() {
         for text in ["", "a\nb\tc", r"back\slash", r"\n", "end\\"] {
             assert_eq!(unescape(&escape(text)), text);
         }

@@ -20,7 +20,7 @@ fn stages(screen: &Harness) -> Vec<Stage> {
 }
 
 #[test]
-fn each_peer_is_followed_by_the_heads_events() {
+fn progress_of_each_peer_follows_the_events_of_the_head() {
     let mut screen = Harness::ready(160, 45);
     screen.run_live();
     let answered = Stage::Answered { exit_code: 0 };
@@ -32,7 +32,7 @@ fn each_peer_is_followed_by_the_heads_events() {
 }
 
 #[test]
-fn events_before_the_request_id_are_kept() {
+fn events_that_arrive_before_the_request_id_are_applied_later() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -44,7 +44,7 @@ fn events_before_the_request_id_are_kept() {
 }
 
 #[test]
-fn local_workers_log_shows_that_it_fetches() {
+fn log_of_a_local_worker_marks_it_as_fetching() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -61,7 +61,7 @@ fn local_workers_log_shows_that_it_fetches() {
 }
 
 #[test]
-fn cancelling_sends_the_request_id() {
+fn canceling_a_run_sends_its_request_id() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.take_effects();
@@ -149,7 +149,7 @@ fn local_module_is_uploaded_before_it_runs() {
 }
 
 #[test]
-fn failed_upload_keeps_the_form() {
+fn failed_upload_leaves_the_form_unchanged() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
@@ -236,7 +236,7 @@ fn preset_beyond_the_maximum_is_refused_with_a_reason() {
 }
 
 #[test]
-fn curl_command_contains_no_secret() {
+fn copied_curl_command_contains_no_secret() {
     let mut screen = Harness::ready(160, 45);
     screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
     screen.press("e");
@@ -249,7 +249,7 @@ fn curl_command_contains_no_secret() {
 }
 
 #[test]
-fn peers_joining_or_leaving_reload_the_nodes() {
+fn nodes_are_reloaded_when_a_peer_joins_or_leaves() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take_effects();
@@ -258,7 +258,7 @@ fn peers_joining_or_leaving_reload_the_nodes() {
 }
 
 #[test]
-fn finished_run_shows_each_peers_outcome() {
+fn finished_run_shows_the_outcome_of_each_peer() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.pass(Duration::from_millis(300));

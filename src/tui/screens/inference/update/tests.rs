@@ -128,7 +128,7 @@ fn opened() -> State {
 }
 
 #[test]
-fn new_nonce_loads_the_bundle() {
+fn bundle_is_loaded_when_a_new_nonce_is_seen() {
     let mut state = opened();
     let asked = effects_of(&mut state, |state| state.on_timer(at(3)));
     assert!(
@@ -143,7 +143,7 @@ fn new_nonce_loads_the_bundle() {
 }
 
 #[test]
-fn actors_are_sorted_by_effect_of_leaving_them_out() {
+fn actors_are_sorted_by_the_effect_of_leaving_them_out() {
     let mut state = opened();
     let shown = |state: &State| -> Vec<String> {
         state.actors().iter().map(|actor| actor.worker.to_string()).collect()
@@ -217,7 +217,7 @@ fn selected_actor_stays_selected_when_sorted() {
 }
 
 #[test]
-fn rate_limit_pauses_polling_and_keeps_the_values() {
+fn rate_limit_pauses_polling_without_hiding_values() {
     let mut state = opened();
     let limited = Failure {
         status: Some(429),
@@ -245,7 +245,7 @@ fn first_topic_is_loaded_if_topics_cannot_be_listed() {
 }
 
 #[test]
-fn topics_and_labels_wrap_around() {
+fn selection_of_topics_and_labels_wraps_around() {
     let mut state = opened();
     assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(2));
     assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(1));
@@ -305,7 +305,7 @@ fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
 }
 
 #[test]
-fn bundles_are_streamed_or_polled() {
+fn bundles_are_polled_if_the_service_has_no_stream() {
     let mut state = opened();
     assert_eq!(state.feed, Feed::Opening);
     let hear =
@@ -321,7 +321,7 @@ fn bundles_are_streamed_or_polled() {
 }
 
 #[test]
-fn pausing_closes_the_stream_and_resuming_opens_it() {
+fn pausing_closes_the_stream_of_bundles_and_resuming_opens_it() {
     let mut state = opened();
     assert_eq!(act(&mut state, Action::Pause, 1), [Effect::CloseBundles]);
     let asked = act(&mut state, Action::Pause, 2);
@@ -347,7 +347,7 @@ fn poll_interval_can_be_changed() {
 }
 
 #[test]
-fn weights_apply_only_to_their_bundle_and_are_not_requested_again_if_missing() {
+fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
     use wire::inference::network::{LatestBody, WeightsBody};
     let mut state = opened();
     let body = |nonce: u64| LatestBody {
@@ -395,7 +395,7 @@ fn chain_height_advances_between_responses() {
 }
 
 #[test]
-fn nothing_is_requested_while_paused_or_hidden() {
+fn inference_service_gets_no_requests_while_paused_or_hidden() {
     let mut state = opened();
     state.act(Action::Pause, at(0));
     assert_eq!(effects_of(&mut state, |state| state.on_timer(at(3))), []);

@@ -286,7 +286,7 @@ fn loading_empty_stale_and_failed_screens_are_drawn() {
 }
 
 #[test]
-fn table_cycles_from_influence_to_leave_outs_and_losses() {
+fn key_switches_the_table_from_influence_to_leave_outs_and_losses() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
@@ -298,7 +298,7 @@ fn table_cycles_from_influence_to_leave_outs_and_losses() {
 }
 
 #[test]
-fn clicks_select_the_label_and_the_order() {
+fn clicks_select_the_label_and_the_order_of_actors() {
     let mut state = opened(2);
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let area = Rect::new(0, 0, 120, 32);
@@ -321,12 +321,12 @@ fn clicks_select_the_label_and_the_order() {
 }
 
 #[test]
-fn labels_are_drawn_as_bars() {
+fn probabilities_of_labels_are_drawn_as_bars() {
     check("inference_labels_120x32", &opened(2), 120, 32);
 }
 
 #[test]
-fn rate_limit_is_counted_down_above_the_last_values() {
+fn countdown_of_a_rate_limit_is_shown_above_the_last_values() {
     let mut state = opened(1);
     let why = Failure {
         status: Some(429),
@@ -343,7 +343,7 @@ fn rate_limit_is_counted_down_above_the_last_values() {
 }
 
 #[test]
-fn failure_is_shown_in_an_empty_pane() {
+fn failed_request_is_shown_in_a_pane_without_data() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
@@ -361,7 +361,7 @@ fn failure_is_shown_in_an_empty_pane() {
 }
 
 #[test]
-fn topic_whose_first_epoch_is_open_waits_for_its_close() {
+fn pane_of_a_topic_in_its_first_epoch_shows_when_it_closes() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
@@ -388,7 +388,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_size_is_drawn(
+    fn inference_screen_is_drawn_at_any_size_without_panic(
         (width, height) in (0..200u16, 0..60u16),
         selected in 1..3_u64,
         keys in prop::collection::vec(prop::sample::select(vec![
@@ -407,7 +407,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_values_are_drawn_without_panic(
+    fn inference_screen_is_drawn_with_any_values_without_panic(
         (width, height) in (1..170u16, 1..50u16),
         values in prop::collection::vec(prop::num::f64::ANY, 1..8),
         text in "\\PC{0,12}",
@@ -485,7 +485,7 @@ fn nonzero_difference_is_not_shown_as_zero() {
 }
 
 #[test]
-fn percentages_have_a_scale_to_100_and_differences_in_points() {
+fn percentages_are_drawn_on_a_scale_to_100_with_differences_in_points() {
     let mut state = opened(1);
     let metadata = [("unit".to_owned(), "percent".to_owned())].into();
     let dataset = model::dataset::Dataset {

@@ -29,7 +29,7 @@ fn only(heads: &[HeadNodes]) -> Node {
 }
 
 #[test]
-fn slots_of_a_peer_listed_by_two_heads_count_once() {
+fn slots_of_a_peer_listed_by_two_heads_are_counted_once() {
     let node = only(&[head_of(0, vec![worker(40, 7)]), head_of(1, vec![worker(2, 6)])]);
     assert_eq!(node.slots, Some((10, Some(6))), "the lower number of free slots applies");
     assert_eq!((node.n_runs, node.n_agreed), (42, 42), "each head counts its own executions");
@@ -55,7 +55,7 @@ fn strictest_decision_is_shown_with_number_of_heads() {
 }
 
 #[test]
-fn failed_head_counts_for_peers_that_no_other_head_sees() {
+fn state_from_a_failed_head_is_used_only_if_no_other_head_sees_the_peer() {
     let mut lost = head_of(1, vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
     lost.listed.settle(Err(Failure::default()), Timestamp::default());
     let node = only(std::slice::from_ref(&lost));

@@ -35,7 +35,7 @@ fn check(
 }
 
 #[test]
-fn peer_is_ready_then_runs_then_responds() {
+fn progress_of_a_peer_is_ready_then_running_then_responded() {
     let (request_id, peer_id) = ("r".to_owned(), PEER.to_owned());
     let reported = ClusterEventKind::Reported { request_id, peer_id };
     let (request_id, peer_id) = ("r".to_owned(), PEER.to_owned());
@@ -47,20 +47,20 @@ fn peer_is_ready_then_runs_then_responds() {
 }
 
 #[test]
-fn failed_peer_is_done_unless_it_is_replaced() {
+fn failed_peer_is_counted_as_done_unless_it_is_replaced() {
     let stage = |is_replaced| Stage::Failed { reason: "it left".to_owned(), is_replaced };
     check(&[(dispatched(), 0), (failed(false), 5)], &stage(false), Some(5), (1, 1));
     check(&[(dispatched(), 0), (failed(true), 5)], &stage(true), Some(5), (0, 0));
 }
 
 #[test]
-fn cancelling_ends_peers_without_response() {
+fn canceling_a_run_ends_peers_without_a_response() {
     let canceled = ClusterEventKind::Canceled { request_id: "r".to_owned() };
     check(&[(dispatched(), 0), (canceled, 8)], &Stage::Cancelled, Some(8), (1, 1));
 }
 
 #[test]
-fn worker_fetches_only_before_it_has_the_work() {
+fn worker_is_shown_as_fetching_only_before_it_has_the_work() {
     let mut live = RunProgress::default();
     live.fetching(PEER, at(0));
     assert_eq!(live.parts[0].stage, Stage::Fetching);
@@ -70,7 +70,7 @@ fn worker_fetches_only_before_it_has_the_work() {
 }
 
 #[test]
-fn final_report_completes_the_stream() {
+fn final_execution_report_sets_result_time_and_usage_of_a_peer() {
     let mut live = RunProgress::default();
     live.settle(&ExecutionBody {
         started_at: "1970-01-01T00:01:40Z".to_owned(),
@@ -92,7 +92,7 @@ fn final_report_completes_the_stream() {
 }
 
 #[test]
-fn events_before_their_run_are_kept() {
+fn events_that_arrive_before_their_run_are_stored() {
     let mut early = Early::default();
     early.progress_of("a").take(&dispatched(), at(0));
     for number in 0..EARLY_MAX - 1 {
@@ -107,7 +107,7 @@ fn events_before_their_run_are_kept() {
 }
 
 #[test]
-fn unneeded_peer_does_not_stay_fetching() {
+fn peer_that_is_not_needed_is_not_shown_as_fetching_forever() {
     let reported = |peer: &str| ClusterEventKind::Reported {
         request_id: "r".to_owned(),
         peer_id: peer.to_owned(),

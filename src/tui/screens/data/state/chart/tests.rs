@@ -31,7 +31,7 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 }
 
 #[test]
-fn chart_scrolls_in_steps_when_columns_run_out() {
+fn chart_scrolls_in_steps_when_its_columns_are_full() {
     let candle = |second| Bucket {
         timestamp: Timestamp::from_seconds(second),
         open: 1.0,
@@ -57,7 +57,7 @@ fn chart_scrolls_in_steps_when_columns_run_out() {
 }
 
 #[test]
-fn live_rows_open_buckets_and_fold_into_them() {
+fn live_rows_open_new_candles_and_update_the_last_one() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_live_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
     chart.add_live_rows([row(600, 4.0)]);
@@ -76,7 +76,7 @@ fn replayed_row_is_not_counted_twice() {
 }
 
 #[test]
-fn bucket_folded_from_all_its_rows_is_kept() {
+fn candle_computed_from_all_its_rows_replaces_that_of_the_service() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
     chart.add_live_rows([row(300, 3.0), row(360, 2.0)]);
@@ -102,7 +102,7 @@ fn late_row_is_inserted_in_order() {
 }
 
 #[test]
-fn live_rows_stay_when_the_resolution_changes() {
+fn live_rows_are_combined_to_candles_when_the_resolution_changes() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_live_rows([row(0, 1.0), row(10, 2.0), row(300, 3.0)]);
     chart.change_resolution(Resolution::FiveMinutes);
@@ -120,7 +120,7 @@ fn numbers_of_rows_and_candles_are_bounded() {
 }
 
 #[test]
-fn smoothed_candles_open_in_the_middle_of_the_one_before() {
+fn smoothed_candle_opens_in_the_middle_of_the_previous_one() {
     let smooth =
         heikin(&[bucket(0, [1.0, 4.0, 0.0, 3.0], 1), bucket(300, [3.0, 6.0, 2.0, 5.0], 1)]);
     let values: Vec<_> = smooth.iter().map(|c| [c.open, c.high, c.low, c.close]).collect();

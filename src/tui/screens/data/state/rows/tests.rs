@@ -75,7 +75,7 @@ fn seconds(table: &Table) -> Vec<i64> {
 }
 
 #[test]
-fn scrolling_reads_every_row_once_and_ends_at_the_first() {
+fn scrolling_down_reads_every_row_once_and_ends_at_the_oldest() {
     let rows: Vec<i64> = (0..3_000).collect();
     let (mut table, query) = opened();
     served(&mut table, query, &rows, at(3_000));
@@ -87,7 +87,7 @@ fn scrolling_reads_every_row_once_and_ends_at_the_first() {
 }
 
 #[test]
-fn gap_longer_than_a_span_is_skipped() {
+fn gap_longer_than_the_maximum_time_range_is_skipped() {
     let rows = [0, 10, 20, 90 * 24 * HOUR, 90 * 24 * HOUR + 1];
     let (mut table, query) = opened();
     served(&mut table, query, &rows, at(91 * 24 * HOUR));
@@ -107,7 +107,7 @@ fn dataset_without_recent_rows_is_shown() {
 }
 
 #[test]
-fn newest_rows_are_dropped_far_down_and_loaded_again() {
+fn newest_rows_are_dropped_when_scrolled_far_down_and_loaded_again() {
     let rows: Vec<i64> = (0..20_000).collect();
     let (mut table, query) = opened();
     served(&mut table, query, &rows, at(20_000));
@@ -130,7 +130,7 @@ fn newest_rows_are_dropped_far_down_and_loaded_again() {
 }
 
 #[test]
-fn live_rows_are_prepended_and_corrections_replace() {
+fn live_rows_are_inserted_first_and_corrections_replace_their_rows() {
     let (mut table, query) = opened();
     served(&mut table, query, &[1, 2, 3], at(4));
     table.move_by(1, newest());

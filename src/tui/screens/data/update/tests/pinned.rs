@@ -37,7 +37,7 @@ fn next_read(effects: &[Effect]) -> Duration {
 }
 
 #[test]
-fn stale_values_are_read_immediately_unless_they_are_streamed() {
+fn stale_values_of_pins_are_read_immediately_unless_they_are_streamed() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     let listed: Vec<_> = (1..=20).map(|n| dataset(n, "one")).collect();
@@ -70,7 +70,7 @@ fn stale_values_are_read_immediately_unless_they_are_streamed() {
 }
 
 #[test]
-fn latest_values_are_read_for_the_overview() {
+fn latest_values_of_pinned_datasets_are_read_for_the_overview() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.hide();
@@ -118,7 +118,7 @@ fn refusal_of(n: i64, status: Option<u16>) -> DataEvent {
 }
 
 #[test]
-fn each_restored_pin_is_followed_once() {
+fn stream_of_each_restored_pin_is_opened_once() {
     let mut state = pinned_before();
     state.connected();
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
@@ -135,7 +135,7 @@ fn each_restored_pin_is_followed_once() {
 }
 
 #[test]
-fn pins_survive_an_outage_but_not_the_deletion_of_their_dataset() {
+fn pin_survives_an_outage_but_not_the_deletion_of_its_dataset() {
     let mut state = pinned_before();
     state.connected();
     let away = Err(Failure::default());

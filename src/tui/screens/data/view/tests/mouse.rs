@@ -61,7 +61,7 @@ fn text(state: &state::State) -> String {
 }
 
 #[test]
-fn wheel_zooms_the_chart_and_scrolls_the_tape_and_keeps_the_dataset() {
+fn wheel_zooms_the_chart_and_scrolls_the_tape_without_changing_the_dataset() {
     let mut state = charted();
     let (selected, zoom) = (state.data.selected, state.data.zoom);
     wheel(&mut state, Pane::Chart, 3);
@@ -79,7 +79,7 @@ fn wheel_zooms_the_chart_and_scrolls_the_tape_and_keeps_the_dataset() {
 }
 
 #[test]
-fn scrolled_tape_stays_where_it_is_when_rows_arrive() {
+fn scrolled_tape_does_not_move_when_rows_arrive() {
     let mut state = opened("cpu");
     state.size = SIZE;
     wheel(&mut state, Pane::Tape, 3);
@@ -108,7 +108,7 @@ fn click_puts_the_crosshair_on_the_candle() {
 }
 
 #[test]
-fn words_above_the_chart_are_chosen_by_a_click() {
+fn click_on_a_word_above_the_chart_chooses_it() {
     let mut state = charted();
     let indicators = state.data.indicators;
     click(&mut state, "heikin");

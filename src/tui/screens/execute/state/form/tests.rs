@@ -18,7 +18,7 @@ fn check(field: FormField, text: &str, is_right: impl Fn(&Check) -> bool) {
 }
 
 #[test]
-fn each_field_is_checked() {
+fn each_field_of_the_execute_form_is_checked() {
     use FormField::{Arguments, Environment, FunctionId, Method, Nodes, Selector, Subgroup};
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let doubtful = |check: &Check| matches!(check, Check::Doubtful(_));
@@ -53,7 +53,7 @@ fn each_field_is_checked() {
 }
 
 #[test]
-fn each_error_of_the_form_is_on_the_screen() {
+fn each_error_of_the_execute_form_is_on_the_screen() {
     use FormField::{
         Arguments, Environment, Function, FunctionId, Method, Nodes, RunLimit, Selector, Subgroup,
     };
@@ -81,7 +81,7 @@ fn each_error_of_the_form_is_on_the_screen() {
 }
 
 #[test]
-fn function_is_named_typed_or_a_file() {
+fn function_can_be_chosen_by_name_typed_or_a_file() {
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let unfit = |check: &Check| matches!(check, Check::Unfit(_));
     check(FormField::Function, "", fit);
@@ -110,7 +110,7 @@ fn function_is_named_typed_or_a_file() {
 }
 
 #[test]
-fn standard_input_is_typed_or_a_file_or_rows() {
+fn standard_input_can_be_typed_or_a_file_or_rows_of_a_dataset() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc", "eth"].map(str::to_owned).into_iter());
@@ -128,7 +128,7 @@ fn standard_input_is_typed_or_a_file_or_rows() {
 }
 
 #[test]
-fn form_is_filled_in_from_its_request() {
+fn execute_form_is_filled_in_from_an_earlier_request() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set(FormField::Arguments, "one 'two three'");
@@ -146,7 +146,7 @@ fn form_is_filled_in_from_its_request() {
 }
 
 #[test]
-fn content_has_one_entry_with_several_names() {
+fn functions_of_equal_content_are_one_entry_with_all_names() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     let hello = form.functions.iter().find(|it| it.name == "hello").unwrap().clone();
@@ -164,7 +164,7 @@ fn content_has_one_entry_with_several_names() {
 }
 
 #[test]
-fn dataset_is_found_by_a_part_of_its_name_and_completed() {
+fn dataset_name_is_completed_from_a_part_of_it() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
@@ -180,7 +180,7 @@ fn dataset_is_found_by_a_part_of_its_name_and_completed() {
 }
 
 #[test]
-fn tab_moves_on_while_a_file_is_uploaded() {
+fn tab_key_moves_to_the_next_field_while_a_file_is_uploaded() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("./a.wasm");
