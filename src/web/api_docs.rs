@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_shows_operations_and_schemas_and_loads_nothing() {
+    fn page_of_the_api_shows_operations_and_schemas_without_loading_files() {
         let document = json!({
             "info": {"title": "A <b>", "version": "1", "description": "Read `this`.\n\nAnd that."},
             "tags": [{"name": "rows", "description": ""}],

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn header_with_the_key_is_case_insensitive() {
+    fn name_of_the_key_header_is_case_insensitive() {
         let key = "UP-0123456789abcdef01234567";
         check("X-API-Key", key, Ok(key));
         check("x-api-key", key, Ok(key));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_header_is_missing_and_other_text_is_invalid() {
+    fn empty_key_header_counts_as_missing_and_other_text_as_invalid() {
         check("X-API-Key", "", Err(NoKey::Missing));
         check("Authorization", "UP-0123456789abcdef01234567", Err(NoKey::Missing));
         check("X-API-Key", "let me in", Err(NoKey::Unreadable(KeyError)));

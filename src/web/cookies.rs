@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookie_is_found_among_others() {
+    fn session_cookie_is_found_among_others() {
         let headers = HeaderMap::from_iter([
             (COOKIE, HeaderValue::from_static("a=1; session=abc; b=x=y")),
             (COOKIE, HeaderValue::from_static("late=2")),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_is_hidden_from_scripts_and_other_sites() {
+    fn session_cookie_is_hidden_from_scripts_and_other_sites() {
         let text = |header: Option<HeaderValue>| header.unwrap().to_str().unwrap().to_owned();
         assert_eq!(
             text(set("session", "abc", Duration::from_mins(1), Channel::Tls)),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_is_parsed_as_browsers_send_it() {
+    fn allowed_origin_is_parsed_in_the_form_that_browsers_send() {
         assert_eq!("*".parse(), Ok(ReaderSites::Any));
         check("https://Example.com", Some("https://example.com"));
         check("http://localhost:3000", Some("http://localhost:3000"));

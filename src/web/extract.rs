@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_decoded_in_order() {
+    fn query_parameters_are_decoded_in_order() {
         let uri: Uri =
             "/api/rows/?start=2026-07-30T00%3A00%3A00Z&dataset_name=a+b&x=".parse().unwrap();
         let want = [("start", "2026-07-30T00:00:00Z"), ("dataset_name", "a b"), ("x", "")];
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn json_needs_no_content_type_and_errors_name_the_missing_field() {
+    async fn json_body_is_read_without_a_content_type_and_errors_name_missing_fields() {
         let request = |body: &'static str| Request::new(Body::from(body));
         let read = json::<TagName>(request(r#"{"tag_name":"public"}"#)).await;
         assert_eq!(read.unwrap().tag_name, "public");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_body_is_cut_off_and_a_long_body_has_more_time() {
+    async fn too_slow_body_is_rejected_and_a_long_body_has_more_time() {
         static PART: [u8; 32 * 1024] = [b'x'; 32 * 1024];
         let drip = |part: &'static [u8], every: Duration| {
             let parts = stream::iter(repeat_n(part, 40)).then(move |part| async move {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn array_is_rejected_if_an_object_is_expected() {
+    async fn json_array_is_rejected_if_an_object_is_expected() {
         let error = json::<TagName>(Request::new(Body::from(" [\"public\"]"))).await.unwrap_err();
         assert_eq!(error.to_string(), "invalid JSON body: expected an object");
     }

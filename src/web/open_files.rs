@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_divided_among_connections_and_streams() {
+    fn file_descriptors_are_divided_among_connections_and_streams() {
         check(None, 4096, 3072);
         check(Some(1_048_576), 4096, 3072);
         check(Some(1024), 768, 576);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_limit_is_raised_to_the_hard_one() {
+    fn soft_limit_of_open_files_is_raised_to_the_hard_limit() {
         raise_limit();
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         assert_eq!(current, maximum);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn concurrent_callers_share_a_check() {
+    async fn concurrent_callers_share_one_result_of_a_check() {
         let n_checks = AtomicU32::new(0);
         let check = async || {
             sleep(Duration::from_secs(5)).await;

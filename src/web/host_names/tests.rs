@@ -66,7 +66,7 @@ fn loopback_request_with_a_local_host_is_local() {
 }
 
 #[test]
-fn page_of_another_origin_is_not_local() {
+fn request_of_a_page_of_another_origin_is_not_local() {
     let host = ("host", "127.0.0.1:8080");
     check_local("127.0.0.1:1", &[host, ("origin", "http://127.0.0.1:8080")], true);
     check_local("127.0.0.1:1", &[host, ("sec-fetch-site", "same-origin")], true);
@@ -82,7 +82,7 @@ fn page_of_another_origin_is_not_local() {
 }
 
 #[test]
-fn forwarded_request_is_not_local() {
+fn request_forwarded_by_a_proxy_is_not_local() {
     let host = ("host", "127.0.0.1:8080");
     for name in [
         "Forwarded",
@@ -98,7 +98,7 @@ fn forwarded_request_is_not_local() {
 }
 
 #[test]
-fn known_host_is_an_address_localhost_or_configured() {
+fn host_is_accepted_if_it_is_an_address_localhost_or_configured() {
     for host in [
         "localhost",
         "localhost:8081",
@@ -127,7 +127,7 @@ fn known_host_is_an_address_localhost_or_configured() {
 }
 
 #[test]
-fn host_name_has_no_port_and_no_scheme() {
+fn host_name_with_a_port_or_scheme_is_rejected() {
     assert_eq!("Data.Example.org".parse(), Ok(HostName("data.example.org".to_owned())));
     for text in ["", "http://x", "x:80", "x/", "x y", "[::1]"] {
         assert_eq!(text.parse::<HostName>(), Err(HostNameError), "{text}");

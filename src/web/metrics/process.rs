@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_reports_its_usage() {
+    fn metrics_contain_memory_and_processor_time_of_the_process() {
         let text = text();
         let memory =
             text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));

@@ -26,7 +26,7 @@ fn check(metrics: &Metrics, lines: &[&str]) {
 }
 
 #[test]
-fn labels_are_escaped_and_uncounted_metrics_are_zero() {
+fn metric_labels_are_escaped_and_uncounted_metrics_are_zero() {
     let metrics = metrics();
     metrics.add(ASKED, &["a\"b\\c\nd"]);
     metrics.observe(TOOK, &[], Duration::from_millis(3));
@@ -62,7 +62,7 @@ fn histogram_counts_values_up_to_each_bound() {
 }
 
 #[test]
-fn gauge_is_raised_until_its_guard_is_dropped() {
+fn gauge_is_higher_until_its_guard_is_dropped() {
     let metrics = metrics();
     let first = metrics.raise(OPEN);
     let second = metrics.raise(OPEN);
@@ -74,7 +74,7 @@ fn gauge_is_raised_until_its_guard_is_dropped() {
 }
 
 #[test]
-fn number_of_labels_is_limited() {
+fn number_of_different_label_values_is_limited() {
     let metrics = metrics();
     for n in 0..LABELS_MAX + 10 {
         metrics.add(ASKED, &[&format!("topic-{n}")]);

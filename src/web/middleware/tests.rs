@@ -88,7 +88,7 @@ async fn body_beyond_the_limit_results_in_413() {
 }
 
 #[tokio::test]
-async fn layers_do_not_clone_the_inner_service() {
+async fn middleware_layers_do_not_clone_the_inner_service() {
     assert_eq!(count_clones(4).await, count_clones(1).await);
 }
 

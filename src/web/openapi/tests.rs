@@ -68,7 +68,7 @@ fn has_field(schemas: &Value, schema: &Value, field: &str) -> bool {
 
 #[cfg(test)]
 #[test]
-fn omissions_in_a_description_are_found() {
+fn omissions_in_an_api_description_are_found() {
     let document = serde_json::json!({
         "tags": [{"name": "rows"}],
         "paths": {

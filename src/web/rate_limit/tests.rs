@@ -5,7 +5,7 @@ use super::*;
 const RATE: Rate = Rate { every: Duration::from_millis(100), burst: 3 };
 
 #[tokio::test(start_paused = true)]
-async fn burst_is_available_immediately_and_then_one_per_interval() {
+async fn burst_of_requests_is_available_at_first_and_then_one_per_interval() {
     let limiter = RateLimiter::new(RATE);
     let n_left = || limiter.take("a").map(|taken| taken.n_left);
     assert_eq!([n_left(), n_left(), n_left()], [Ok(2), Ok(1), Ok(0)]);
@@ -24,7 +24,7 @@ async fn burst_is_available_immediately_and_then_one_per_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_returned_time_suffices_at_any_rate() {
+async fn request_is_admitted_after_the_returned_wait_at_any_rate() {
     for (every_ms, burst) in [(1, 1), (7, 2), (1000, 1), (3, 100)] {
         let rate = Rate { every: Duration::from_millis(every_ms), burst };
         let limiter = RateLimiter::new(rate);
@@ -41,7 +41,7 @@ async fn waiting_for_the_returned_time_suffices_at_any_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_bounded_and_the_least_recently_used_key_is_forgotten() {
+async fn least_recently_used_key_is_forgotten_at_the_limit() {
     let limiter = RateLimiter::new(Rate { every: Duration::from_secs(1), burst: 1 });
     let n_keys = CALLERS_MAX.get() * 3;
     for key in 0..n_keys {
@@ -52,14 +52,14 @@ async fn memory_is_bounded_and_the_least_recently_used_key_is_forgotten() {
 }
 
 #[test]
-fn wait_is_rounded_up_to_whole_seconds() {
+fn retry_after_is_rounded_up_to_whole_seconds() {
     for (ms, want) in [(0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (30_000, 30)] {
         assert_eq!(retry_seconds(Duration::from_millis(ms)), want);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_beyond_the_limit_are_counted_instead_of_logged() {
+async fn log_lines_beyond_the_limit_are_counted_instead_of_written() {
     let mut log = LogLimit::default();
     let n_logged = (0..1000).filter(|_| log.admit(Instant::now(), 16).0).count();
     assert_eq!(n_logged, 16);

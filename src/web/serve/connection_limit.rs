@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn network_at_its_limit_does_not_affect_others() {
+    fn network_at_its_connection_limit_does_not_affect_others() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 2);
         let first = take(&networks, "192.0.2.7").unwrap();
         let _second = take(&networks, "192.0.2.200").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_proxies_are_exempt() {
+    fn loopback_and_proxies_are_exempt_from_the_limit_per_network() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 0);
         for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
             assert!(take(&networks, address).unwrap().is_none(), "{address}");

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn flood_of_control_frames_is_cut_off_in_any_fragmentation() {
+    async fn connection_that_sends_a_flood_of_control_frames_is_closed() {
         for piece_bytes in [1, 7, 4096] {
             let few = [vec![frame(4, 6)], vec![frame(6, 8); 199]].concat();
             assert!(pass_all(&few, piece_bytes));

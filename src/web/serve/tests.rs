@@ -17,7 +17,7 @@ async fn ask(stream: &mut TcpStream, path: &str) {
 }
 
 #[tokio::test]
-async fn address_without_a_host_is_every_interface() {
+async fn address_without_a_host_listens_on_every_interface() {
     assert!(bind(":0").await.unwrap().local_addr().unwrap().ip().is_unspecified());
     assert!(bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().ip().is_loopback());
     let error = bind("nowhere").await.unwrap_err();
@@ -58,7 +58,7 @@ async fn port_in_use_is_reported_with_a_remedy() {
 }
 
 #[tokio::test]
-async fn port_is_available_after_the_stop() {
+async fn port_is_free_after_the_server_has_stopped() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let group = Group::default();
@@ -134,7 +134,7 @@ async fn reserved_connections_serve_health_checks_at_the_limit() {
 }
 
 #[tokio::test]
-async fn requests_forwarded_for_one_network_are_limited() {
+async fn concurrent_requests_forwarded_for_one_network_are_limited() {
     let group = Group::default();
     let app = |n_max| ConnectionApp {
         router: Router::new(),
@@ -196,7 +196,7 @@ async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn each_request_of_a_connection_has_a_time_limit() {
+async fn each_request_on_a_connection_has_a_time_limit() {
     let whole = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
     let begun = "GET / HTTP/1.1\r\nhost: he";
     for (sent, n_answers) in [

@@ -62,7 +62,7 @@ async fn tls_listener_rejects_plain_requests() {
 }
 
 #[test]
-fn certificates_that_every_client_rejects_are_detected() {
+fn certificate_that_every_client_would_reject_is_detected() {
     let check = |name: &str, want: Option<&str>| {
         let path = files().certificate.with_file_name(name);
         let certificates: Vec<_> =
@@ -79,7 +79,7 @@ fn certificates_that_every_client_rejects_are_detected() {
 }
 
 #[test]
-fn files_without_a_certificate_or_key_are_reported() {
+fn files_without_a_certificate_or_key_are_rejected() {
     let TlsFiles { certificate, key } = files();
     let swapped = TlsFiles { certificate: key.clone(), key: certificate.clone() };
     assert!(Tls::read(&swapped).is_err());
@@ -89,7 +89,7 @@ fn files_without_a_certificate_or_key_are_reported() {
 }
 
 #[test]
-fn unusable_files_are_reported_in_one_sentence() {
+fn unusable_certificate_files_are_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
