@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_data_contains_its_kind() {
+    fn json_of_an_event_contains_its_kind() {
         let kind = ClusterEventKind::RollCall {
             request_id: "r".to_owned(),
             function_id: "f".to_owned(),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_has_the_names_of_b7s() {
+    fn json_of_usage_has_the_field_names_of_b7s() {
         let sent = serde_json::json!({
             "wall_clock_time": 1_500, "cpu_user_time": 7, "cpu_sys_time": 8, "memory_max_kb": 64
         });

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn flat_row_contains_columns_and_timestamp() {
+fn json_of_a_flat_row_contains_columns_and_timestamp() {
     let row: FlatRow = serde_json::from_value(json!({
         "close": 67388.71, "trades_done": 134, "timestamp": "2026-07-30T21:57:00Z"
     }))
@@ -13,7 +13,7 @@ fn flat_row_contains_columns_and_timestamp() {
 }
 
 #[test]
-fn dataset_round_trips() {
+fn json_of_a_dataset_round_trips() {
     let dataset = Dataset {
         id: DatasetId::new(3).unwrap(),
         name: "tiingo_btcusd_1min".into(),
@@ -26,7 +26,7 @@ fn dataset_round_trips() {
 }
 
 #[test]
-fn last_page_has_null_next() {
+fn last_page_has_null_as_its_next_link() {
     let page = Envelope::<i64> { count: 0, next: None, previous: None, results: vec![] };
     assert_eq!(
         serde_json::to_string(&page).unwrap(),

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn minimal_request_uses_one_node_of_any_group() {
+fn omitted_request_fields_mean_one_node_of_any_group() {
     let request: ExecuteRequest = serde_json::from_value(
         json!({"function_id": "bafy", "method": "m.wasm", "parameters": null, "unknown": 1}),
     )
@@ -13,7 +13,7 @@ fn minimal_request_uses_one_node_of_any_group() {
 }
 
 #[test]
-fn subgroup_takes_precedence_over_topic_and_empty_means_none() {
+fn subgroup_takes_precedence_over_topic_unless_it_is_empty() {
     let group = |subgroup: &str, topic: &str| {
         let request: ExecuteRequest =
             serde_json::from_value(json!({"subgroup": subgroup, "topic": topic})).unwrap();
@@ -25,7 +25,7 @@ fn subgroup_takes_precedence_over_topic_and_empty_means_none() {
 }
 
 #[test]
-fn failure_has_empty_cluster_and_no_results() {
+fn json_of_a_failure_has_an_empty_cluster_and_no_results() {
     let response =
         ExecuteResponse { code: "408".into(), request_id: "x".into(), ..Default::default() };
     assert_eq!(
@@ -35,7 +35,7 @@ fn failure_has_empty_cluster_and_no_results() {
 }
 
 #[test]
-fn empty_arguments_are_omitted() {
+fn empty_arguments_are_omitted_from_requests() {
     let request: ExecuteRequest = serde_json::from_value(
         json!({"parameters": [{"value": "a"}, {"name": "x", "value": ""}, {"value": "b"}]}),
     )

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_texts_preserve_their_digits() {
+    fn numbers_of_cases_are_parsed_with_all_their_digits() {
         let text = r#"{"inferences":{"a":["2605.50","1e-7"],"b":[0.10,-12345678901234567890.5]}}"#;
         let cases: Vec<SynthesisCase> = read(text).unwrap();
         let texts = |name: &str| -> Vec<&str> {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn single_and_several_cases_are_parsed() {
+    fn file_of_one_or_several_cases_is_parsed() {
         let names = |text: &str| -> Vec<String> {
             read::<SynthesisCase>(text).unwrap().into_iter().map(|case| case.name).collect()
         };

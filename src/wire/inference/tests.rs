@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn bundle_has_the_documented_form() {
+fn json_of_a_bundle_has_the_documented_form() {
     let value = || vec![LabeledValue { label_id: 1, label_name: "y".into(), value: 2605.5 }];
     let bundle = Bundle {
         topic_id: "1".parse().unwrap(),
@@ -37,7 +37,7 @@ fn bundle_has_the_documented_form() {
 }
 
 #[test]
-fn left_out_values_have_the_form_of_the_chain_and_round_trip() {
+fn one_out_and_one_in_values_round_trip_in_the_form_of_the_chain() {
     let value = || vec![LabeledValue { label_id: 1, label_name: "up".into(), value: 1.0 }];
     let actor = || "allo1abc".parse().unwrap();
     let bundle = Bundle {
@@ -76,7 +76,7 @@ fn left_out_values_have_the_form_of_the_chain_and_round_trip() {
 }
 
 #[test]
-fn topic_has_labeling_only_since_v10() {
+fn json_of_a_topic_has_settings_of_labels_only_since_v10() {
     let old = json!({"id": "1", "creator": "", "metadata": "m", "loss_method": "mse",
         "epoch_last_ended": "0", "epoch_length": "12", "ground_truth_lag": "12", "p_norm": "3",
         "c_norm": "0.75", "alpha_regret": "0.1", "allow_negative": false, "epsilon": "0.01",
