@@ -61,7 +61,7 @@ async fn wait_status(http: &Http, want: StatusCode) {
 }
 
 #[test]
-fn commands_create_rename_renew_limit_and_revoke_keys() {
+fn keys_are_created_renamed_renewed_limited_and_revoked_by_commands() {
     let place = Place::new();
     let created = place.json(&["create", "my bot"]);
     assert_eq!((created["id"].as_i64(), created["state"].as_str()), (Some(1), Some("valid")));
@@ -86,7 +86,7 @@ fn commands_create_rename_renew_limit_and_revoke_keys() {
 }
 
 #[test]
-fn commands_manage_accounts_and_read_passwords_from_stdin() {
+fn accounts_are_managed_by_commands_that_read_passwords_from_stdin() {
     let place = Place::new();
     let add = ["keys", "account", "add", "ada@example.org", "--json"];
     let added = place.home.run_with(&add, b"correct horse\n");
@@ -117,7 +117,7 @@ fn commands_manage_accounts_and_read_passwords_from_stdin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn running_service_applies_changes_of_keys() {
+async fn running_service_applies_key_changes_of_commands() {
     let place = Place::new();
     let (_service, base) = place.datasets(&[]);
     let first = place.keys(&["create", "mine"]);
@@ -209,7 +209,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
 }
 
 #[test]
-fn closed_stdout_is_no_failure() {
+fn command_succeeds_if_the_reader_of_its_output_exits() {
     let place = Place::new();
     // The output exceeds the capacity of a pipe, so that the command still writes after the reader is
     // gone.
@@ -238,14 +238,14 @@ fn commands_do_not_create_a_missing_data_directory() {
 }
 
 #[test]
-fn empty_environment_variable_counts_as_unset() {
+fn empty_environment_variable_is_ignored() {
     let home = Home::new().with("XDG_DATA_HOME", "/nowhere").with("TRIPTYCH_DATA_DIR", "");
     let why = home.run_err(&["keys", "list"]);
     assert!(why.contains("/nowhere/triptych/services/accounts.db"), "{why}");
 }
 
 #[test]
-fn copied_accounts_have_the_same_keys_and_later_copies_fail_on_differences() {
+fn copied_accounts_have_the_same_keys_and_a_changed_copy_is_not_overwritten() {
     let (from, to) = (Place::new(), Place::new());
     from.keys(&["create", "first"]);
     let copied = from.keys(&["copy", &from.data_dir, &to.data_dir]);

@@ -22,14 +22,14 @@ fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
 }
 
 #[test]
-fn machine_without_configuration_is_ok() {
+fn doctor_finds_no_problem_without_configuration() {
     let output = Home::new().run(&["doctor"]);
     check(&output, 0, "ok", &["services", "starts its own"]);
     check(&output, 0, "ok", &["data directory", "the first service creates it"]);
 }
 
 #[test]
-fn unreachable_services_are_reported_with_a_hint() {
+fn doctor_reports_unreachable_services_with_a_hint() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let config = format!(
@@ -52,14 +52,14 @@ fn unreachable_services_are_reported_with_a_hint() {
 }
 
 #[test]
-fn invalid_configuration_is_reported_with_its_line() {
+fn doctor_reports_invalid_configuration_with_its_line() {
     let home = Home::new();
     home.write(CONFIG, b"[profiles.a]\nhed = \"x\"\n");
     check(&home.run(&["doctor"]), 1, "wrong", &["config.toml:2", "hed", "--print-config"]);
 }
 
 #[test]
-fn stores_are_opened_unless_a_service_uses_them() {
+fn doctor_opens_stores_unless_a_service_uses_them() {
     let home = Home::new();
     let folder = home.path("data");
     home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
@@ -75,7 +75,7 @@ fn stores_are_opened_unless_a_service_uses_them() {
 }
 
 #[test]
-fn address_in_use_is_reported() {
+fn doctor_reports_an_address_in_use() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let home = Home::new();
@@ -85,7 +85,7 @@ fn address_in_use_is_reported() {
 }
 
 #[test]
-fn unreachable_database_is_reported_without_its_password() {
+fn doctor_reports_an_unreachable_database_without_its_password() {
     let url = "postgres://me:secret@127.0.0.1:1/rows";
     let output = Home::new().run(&["doctor", "--store", url]);
     check(
@@ -98,7 +98,7 @@ fn unreachable_database_is_reported_without_its_password() {
 }
 
 #[test]
-fn addresses_of_collector_and_accounts_are_checked() {
+fn doctor_checks_the_addresses_of_collector_and_accounts() {
     let address = server::serve(|request| request.respond("200 OK", "text/plain", b""));
     let home = || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
     let run = |variable: &str, value: &str| home().with(variable, value).run(&["doctor"]);
@@ -113,7 +113,7 @@ fn addresses_of_collector_and_accounts_are_checked() {
 }
 
 #[test]
-fn json_output_has_one_line_per_check() {
+fn doctor_prints_one_json_line_per_check() {
     let out = Home::new().run_ok(&["doctor", "--json"]);
     let lines: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -121,7 +121,7 @@ fn json_output_has_one_line_per_check() {
 }
 
 #[test]
-fn data_directory_and_key_file_readable_by_others_cause_warnings() {
+fn doctor_warns_of_files_that_other_users_can_read() {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -141,7 +141,7 @@ fn data_directory_and_key_file_readable_by_others_cause_warnings() {
 }
 
 #[test]
-fn address_of_datasets_without_api_is_accepted() {
+fn doctor_accepts_a_dataset_address_without_the_api_path() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let address = up.text("datasets").trim_end_matches("/api").to_owned();
@@ -150,7 +150,7 @@ fn address_of_datasets_without_api_is_accepted() {
 }
 
 #[test]
-fn other_program_at_the_collector_address_is_reported() {
+fn doctor_reports_another_program_at_the_collector_address() {
     let up = Up::shared();
     let output = Home::new().run(&["doctor", "--otlp", up.text("head")]);
     check(&output, 1, "wrong", &["collector", "another program", "4318"]);

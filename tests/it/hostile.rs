@@ -218,24 +218,24 @@ fn check(reply: Reply) {
 }
 
 #[test]
-fn valid_responses_are_escaped() {
+fn commands_escape_valid_responses_of_hostile_services() {
     check(Reply::Valid);
 }
 
 #[test]
-fn unknown_responses_are_escaped() {
+fn commands_escape_malformed_responses_of_hostile_services() {
     check(Reply::Unknown);
 }
 
 #[test]
-fn errors_are_escaped() {
+fn commands_escape_error_responses_of_hostile_services() {
     for reply in [Reply::JsonError(400), Reply::JsonError(404), Reply::TextError(400)] {
         check(reply);
     }
 }
 
 #[test]
-fn terminal_receives_no_control_sequences() {
+fn terminal_gets_no_control_sequences_of_hostile_services() {
     for reply in [Reply::Valid, Reply::TextError(400)] {
         let address = serve(reply);
         let variables = environment(&address);
@@ -260,7 +260,7 @@ fn terminal_receives_no_control_sequences() {
 }
 
 #[test]
-fn long_running_commands_log_errors_escaped() {
+fn long_running_commands_escape_errors_in_their_log() {
     let address = serve(Reply::TextError(500));
     let home = environment(&address)
         .iter()

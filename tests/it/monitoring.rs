@@ -25,7 +25,7 @@ fn metric_names(text: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn dashboard_and_alerts_use_existing_metrics() {
+async fn dashboard_and_alert_rules_use_only_existing_metrics() {
     let up = Up::shared();
     let mut served = BTreeSet::new();
     for service in [up.head(), up.datasets(), up.inference()] {

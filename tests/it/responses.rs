@@ -80,7 +80,7 @@ async fn check(http: &Http, requests: &[(&str, &str, &str)], want: &[u16]) {
 }
 
 #[tokio::test]
-async fn responses_forbid_content_sniffing() {
+async fn http_responses_forbid_content_sniffing() {
     let up = Up::shared();
     check(&up.datasets(), &DATASETS, &[200, 400, 404, 405]).await;
     check(&up.inference(), &INFERENCE, &[200, 400, 404, 501]).await;

@@ -24,7 +24,7 @@ fn invalid_addresses(scheme: &str) -> [String; 4] {
 }
 
 #[test]
-fn flags_and_variables_do_not_leak_passwords() {
+fn errors_for_flags_and_variables_contain_no_password() {
     let serve = ["datasets", "serve", "--listen", "127.0.0.1:0"];
     let inference = ["inference", "serve", "--listen", "127.0.0.1:0", "--datasets", "http://h"];
     let cases: [(&str, &[&str], &str, &str); 8] = [
@@ -50,7 +50,7 @@ fn flags_and_variables_do_not_leak_passwords() {
 }
 
 #[test]
-fn positional_arguments_do_not_leak_passwords() {
+fn errors_for_positional_arguments_contain_no_password() {
     let home = Home::new();
     for address in invalid_addresses("postgres") {
         for command in [
@@ -67,7 +67,7 @@ fn positional_arguments_do_not_leak_passwords() {
 }
 
 #[test]
-fn configuration_files_do_not_leak_passwords() {
+fn errors_for_configuration_files_contain_no_password() {
     let home = Home::new();
     let node = format!("otlp: ftp://me:{SECRET}@host\n");
     for (name, text) in [

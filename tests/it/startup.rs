@@ -18,7 +18,7 @@ const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
 const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read only at the start";
 
 #[test]
-fn proxy_variables_do_not_apply_to_loopback() {
+fn proxy_variables_are_ignored_for_loopback_addresses() {
     let folder = TempDir::new().unwrap();
     let arguments = ["up", "--json", "--data-dir", &folder.path().display().to_string()];
     let proxy = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -96,7 +96,7 @@ fn inference_service_without_a_key_logs_a_hint() {
 }
 
 #[test]
-fn function_runs_in_a_limited_address_space() {
+fn function_is_executed_in_a_limited_address_space() {
     let shell = Home::new().with_program(PathBuf::from("sh"));
     let limited = format!("ulimit -v 3000000; exec {TRIPTYCH} function run {}", demo("hello.wasm"));
     let output = shell.run(&["-c", &limited]);

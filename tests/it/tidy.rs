@@ -110,7 +110,7 @@ fn is_bare_constant(lines: &[&str], index: usize) -> bool {
 }
 
 #[test]
-fn unsafe_code_is_in_one_file() {
+fn only_one_file_contains_unsafe_code() {
     // The lint `unsafe_code` is denied, so a file with unsafe code must contain its name.
     let names_it = |source: &Source| !source.is_tidy() && source.text.contains("unsafe_code");
     let files = sources::rust().into_iter().filter(names_it).map(|source| source.path);
@@ -173,7 +173,7 @@ fn names_machine(line: &str) -> bool {
 }
 
 #[test]
-fn rules_detect_violations() {
+fn source_rules_detect_violations() {
     for (want, lines) in [
         (true, &["const A: u8 = 1;"][..]),
         (true, &["/// Why.", "pub const A: u8 = 1;", "pub(crate) const B: u8 = 1;"]),

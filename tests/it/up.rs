@@ -15,7 +15,7 @@ use crate::support::wait;
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 #[test]
-fn output_is_addresses_and_one_key_followed_by_log_lines() {
+fn up_command_prints_addresses_and_one_key_and_then_log_lines() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--data-dir", &folder.path().display().to_string()]);
     let head = &up.wait_lines(1)[0];
@@ -40,7 +40,7 @@ fn output_is_addresses_and_one_key_followed_by_log_lines() {
 }
 
 #[tokio::test]
-async fn only_the_killed_process_is_restarted() {
+async fn up_command_restarts_only_the_killed_process() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
     let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();
@@ -65,7 +65,7 @@ async fn only_the_killed_process_is_restarted() {
 }
 
 #[tokio::test]
-async fn token_from_the_environment_protects_the_head_and_the_stack_uses_it() {
+async fn rest_token_from_the_environment_is_required_by_the_head_and_used_by_the_stack() {
     let (folder, token) = (TempDir::new().unwrap(), "correct-horse-battery");
     let data_dir = folder.path().display().to_string();
     let arguments = ["up", "--json", "--data-dir", &data_dir];

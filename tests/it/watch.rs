@@ -37,7 +37,7 @@ fn alert_of(line: &str) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn value_below_its_limit_is_printed_and_sent() {
+async fn alert_for_a_value_below_its_limit_is_printed_and_sent() {
     let service = Service::start();
     let dataset = create(&service).await;
     insert(&service, dataset, 0, 101.0).await;
@@ -122,7 +122,7 @@ async fn start_and_end_of_outage_and_silence_are_reported() {
 }
 
 #[test]
-fn rules_are_checked_without_services() {
+fn alert_rules_are_checked_without_services() {
     let home = Home::new();
     let rules = home.write("rules.toml", b"[[rules]]\nservice = 'head'\ndown_for = '10s'");
     assert_eq!(home.run_ok(&["watch", "--rules", &rules, "--check"]), "head down for 10s\n");

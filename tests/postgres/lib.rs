@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_databases_are_empty() {
+    fn each_new_test_database_is_empty() {
         let databases: Option<Vec<_>> = (0..2).map(|_| new_database()).collect();
         for url in databases.into_iter().flatten() {
             run(&url, "CREATE TABLE things (id bigint PRIMARY KEY)");

@@ -94,7 +94,7 @@ fn retention_is_set_shown_and_removed() {
 }
 
 #[test]
-fn keys_are_not_printed_and_a_missing_key_is_reported() {
+fn api_keys_are_not_printed_and_a_missing_key_is_reported() {
     let service = Service::start();
     let keyless = Home::new().with("TRIPTYCH_DATASETS", &service.address());
     let why = keyless.run_err(&["datasets", "list"]);

@@ -41,7 +41,7 @@ async fn export_writes_the_format_of_the_file_name() {
 }
 
 #[tokio::test]
-async fn commands_read_the_selected_columns() {
+async fn commands_print_only_the_selected_columns() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "out").await;
@@ -74,7 +74,7 @@ async fn commands_read_the_selected_columns() {
 }
 
 #[tokio::test]
-async fn coverage_lists_days_and_the_size_of_an_export() {
+async fn coverage_command_lists_days_and_the_size_of_an_export() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let dataset = create(&http, "out").await;
@@ -91,7 +91,7 @@ async fn coverage_lists_days_and_the_size_of_an_export() {
 }
 
 #[tokio::test]
-async fn export_does_not_count_line_ends_in_texts_as_rows() {
+async fn line_breaks_in_texts_are_not_counted_as_exported_rows() {
     let service = Service::start();
     let (http, home) = (service.http(), service.home());
     let body = json!({"name": "notes", "columns": [{"name": "note", "dtype": "string"}]});
@@ -107,7 +107,7 @@ async fn export_does_not_count_line_ends_in_texts_as_rows() {
 }
 
 #[tokio::test]
-async fn exported_file_appears_when_it_is_complete() {
+async fn exported_file_appears_only_when_it_is_complete() {
     let service = Service::start();
     let home = service.home();
     home.write("old.csv", b"as it was");

@@ -59,7 +59,7 @@ async fn check_refused_after(service: &Service, dataset: i64, harm: impl FnOnce(
 }
 
 #[tokio::test]
-async fn deleted_directory_accepts_no_more_rows() {
+async fn rows_are_rejected_after_the_data_directory_is_deleted() {
     let service = Service::start();
     let dataset = create(&service.http(), "gone").await;
     let folder = service.data_dir();
@@ -67,7 +67,7 @@ async fn deleted_directory_accepts_no_more_rows() {
 }
 
 #[tokio::test]
-async fn backup_moved_over_the_file_is_intact_at_the_next_start() {
+async fn backup_moved_over_a_store_in_use_is_served_after_a_restart() {
     let mut service = Service::start();
     let home = service.home().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let dataset = create(&service.http(), "kept").await;
@@ -87,7 +87,7 @@ async fn backup_moved_over_the_file_is_intact_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn directory_is_locked_by_one_service() {
+async fn data_directory_in_use_by_a_service_is_rejected() {
     let mut service = Service::start();
     let home = Home::new().with("TRIPTYCH_DATA_DIR", &service.data_dir());
     let datasets = ["datasets", "serve", "--listen", "127.0.0.1:0"].as_slice();

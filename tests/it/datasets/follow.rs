@@ -41,7 +41,7 @@ async fn follow_prints_each_row_once_across_a_restart() {
 }
 
 #[tokio::test]
-async fn follow_obeys_start_and_limit() {
+async fn follow_prints_rows_from_a_start_up_to_a_limit() {
     let service = Service::start();
     let home = service.home();
     let dataset = create(&service.http(), "live").await;

@@ -15,7 +15,7 @@ fn flat(minute: u32, close: f64) -> Value {
 }
 
 #[tokio::test]
-async fn csv_file_becomes_a_dataset() {
+async fn csv_file_is_imported_as_a_dataset_once() {
     let service = Service::start();
     let home = service.home();
     let text = "Open Time;px;note;ok\n1772323200000;1.5;\"a;b\";true\n1772323260000;2;;false\n";
@@ -65,7 +65,7 @@ async fn merged_rows_only_change_columns_with_a_value() {
 }
 
 #[tokio::test]
-async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
+async fn timestamps_are_read_from_two_fields_or_dates_in_another_order() {
     let service = Service::start();
     let home = service.home();
     home.write("stooq.csv", b"Date,Time,Close\n20260301,000000,1\n20260301,000100,2\n");
@@ -85,7 +85,7 @@ async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
 }
 
 #[tokio::test]
-async fn texts_of_numbers_become_numbers_with_a_type_or_null_option() {
+async fn texts_are_imported_as_numbers_with_options_for_type_and_null() {
     let service = Service::start();
     let home = service.home();
     let line = |minute, open| format!("{{\"t\":\"{}\",\"open\":\"{open}\"}}\n", timestamp(minute));
@@ -137,7 +137,7 @@ async fn replaced_skipped_or_truncated_rows_are_counted_with_examples() {
 }
 
 #[tokio::test]
-async fn capitalized_bars_become_bucket_columns() {
+async fn capitalized_price_columns_are_imported_in_lowercase() {
     let service = Service::start();
     let home = service.home();
     let row = format!("{},1,3,0.5,2,7,9\n", timestamp(0));
@@ -191,7 +191,7 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
 }
 
 #[tokio::test]
-async fn stopped_import_with_other_options_restarts() {
+async fn stopped_import_starts_over_if_its_options_change() {
     let service = Service::start();
     let home = service.home();
     let mut text = "time,bid,ask\n".to_owned();
@@ -239,7 +239,7 @@ async fn empty_file_of_a_directory_is_skipped_with_a_notice() {
 }
 
 #[tokio::test]
-async fn invalid_timestamp_is_reported_with_its_line() {
+async fn invalid_timestamp_of_a_file_is_reported_with_its_line() {
     let service = Service::start();
     let home = service.home();
     let (first, third) = (timestamp(0), timestamp(2));
@@ -253,7 +253,7 @@ async fn invalid_timestamp_is_reported_with_its_line() {
 }
 
 #[tokio::test]
-async fn file_named_like_a_number_becomes_a_dataset_of_that_name() {
+async fn file_named_like_a_number_is_imported_under_that_name() {
     let service = Service::start();
     let home = service.home();
     home.run_ok(&["datasets", "create", "first"]);
@@ -290,7 +290,7 @@ async fn check_rows(service: &Service, n_rows: u32) {
 }
 
 #[tokio::test]
-async fn killed_import_resumes_without_gaps_or_repeats() {
+async fn killed_import_resumes_without_missing_or_repeating_rows() {
     /// Number of rows. The service cannot store all of them before the kill, but a debug build can
     /// within the test.
     const ROWS: u32 = 40_000;
@@ -316,7 +316,7 @@ async fn killed_import_resumes_without_gaps_or_repeats() {
 }
 
 #[tokio::test]
-async fn report_has_the_time_column_its_span_and_replaced_rows() {
+async fn import_report_contains_time_column_time_range_and_replaced_rows() {
     let service = Service::start();
     let home = service.home();
     let seconds = |minute: u32| 1_772_323_200 + u64::from(minute) * 60;
@@ -427,7 +427,7 @@ async fn ambiguous_layouts_are_rejected_unless_an_option_decides() {
 }
 
 #[tokio::test]
-async fn table_of_many_columns_is_imported() {
+async fn table_with_the_maximum_number_of_columns_is_imported() {
     let service = Service::start();
     let home = service.home();
     let names: Vec<_> = (0..1_024).map(|idx| format!("c{idx}")).collect();
@@ -506,7 +506,7 @@ async fn json_arrays_and_times_in_several_columns_are_imported() {
 }
 
 #[tokio::test]
-async fn directories_of_parquet_become_a_dataset_for_each_symbol() {
+async fn directories_of_parquet_files_are_imported_as_a_dataset_for_each_symbol() {
     let service = Service::start();
     let home = service.home();
     let made = |name: &str| {

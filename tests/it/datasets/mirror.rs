@@ -107,7 +107,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
 }
 
 #[tokio::test]
-async fn repeated_mirror_adds_new_rows_and_on_request_earlier_rows() {
+async fn repeated_mirror_copies_new_rows_and_with_an_option_earlier_rows() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -135,7 +135,7 @@ async fn repeated_mirror_adds_new_rows_and_on_request_earlier_rows() {
 }
 
 #[tokio::test]
-async fn future_rows_are_copied_and_shown() {
+async fn rows_in_the_future_are_mirrored_and_shown() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -158,7 +158,7 @@ async fn future_rows_are_copied_and_shown() {
 
 /// The state of a killed mirror is written by hand, since it cannot be killed at an exact row.
 #[tokio::test]
-async fn killed_mirror_continues_its_download() {
+async fn killed_mirror_continues_its_download_when_restarted() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -183,7 +183,7 @@ async fn killed_mirror_continues_its_download() {
 }
 
 #[tokio::test]
-async fn new_target_gets_every_row_again() {
+async fn mirror_copies_every_row_again_to_an_emptied_target() {
     let mut pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;
@@ -208,7 +208,7 @@ fn mirror_rejects_the_same_source_and_target() {
 }
 
 #[tokio::test]
-async fn repeatedly_killed_mirror_has_every_row_once() {
+async fn every_row_is_mirrored_once_despite_repeated_kills() {
     /// Number of rows. Each run needs several downloads of some thousands of rows.
     const ROWS: u32 = 30_000;
     let mut pair = Pair::start();
@@ -256,7 +256,7 @@ async fn repeatedly_killed_mirror_has_every_row_once() {
 
 /// The rows are stored after the mirror has read the range of the dataset, and before its stream begins.
 #[tokio::test]
-async fn rows_stored_while_the_stream_opens_are_copied() {
+async fn rows_stored_while_a_mirror_opens_its_stream_are_copied() {
     let pair = Pair::start();
     let http = pair.source.http();
     let dataset = create(&http, "bars").await;
@@ -306,7 +306,7 @@ async fn mirror_copies_from_a_service_with_strict_limits() {
 }
 
 #[test]
-fn key_of_the_target_is_not_sent_to_the_source() {
+fn mirror_does_not_send_the_key_of_the_target_to_the_source() {
     let (source, target) = (Service::start(), Service::start());
     let why = target.home().run_err(&["datasets", "mirror", &source.address(), "--once"]);
     assert!(why.contains("TRIPTYCH_SOURCE_API_KEY"), "{why}");

@@ -30,7 +30,7 @@ async fn synthetic_market_has_months_of_history_and_is_labeled() {
 }
 
 #[tokio::test]
-async fn responses_have_the_revision_that_they_include() {
+async fn revision_header_is_the_commit_that_a_response_includes() {
     let up = Up::shared();
     let http = up.datasets();
     let dataset = create(&http, "it revisions").await;

@@ -119,12 +119,12 @@ fn golden() -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenarios_match_to_the_byte() {
+async fn dataset_responses_equal_the_recorded_scenarios_to_the_byte() {
     check_on(&[], &read_file("datasets")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenarios_on_a_database_match_to_the_byte() {
+async fn dataset_responses_with_postgresql_equal_the_recorded_scenarios_to_the_byte() {
     let Some(url) = test_postgres::new_database() else { return };
     let text = numbered_by_dataset(&read_file("datasets"));
     check_on(&[("TRIPTYCH_STORE", &url)], &text).await;

@@ -53,7 +53,7 @@ fn read(event: &str) -> Option<Event> {
 }
 
 #[tokio::test]
-async fn load_of_the_machine_is_sampled_each_second() {
+async fn demo_dataset_of_the_machine_load_gets_a_row_each_second() {
     let up = Up::shared();
     let path = "/api/rows/stream/?dataset_name=machine_cpu";
     let mut events = Events { response: up.datasets().open(path).await, text: String::new() };

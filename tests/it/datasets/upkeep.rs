@@ -92,7 +92,7 @@ async fn files_of_a_service_are_private_to_its_user() {
 }
 
 #[test]
-fn invalid_store_is_reported() {
+fn verify_command_rejects_a_file_that_is_no_store() {
     let home = Service::start().home();
     let junk = home.write("junk.db", &[7; 8192]);
     let why = home.run_err(&["datasets", "verify", "--file", &home.path("none.db")]);

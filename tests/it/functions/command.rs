@@ -37,7 +37,7 @@ fn content(seed: u32, n_bytes: usize) -> Vec<u8> {
 
 /// The ids were computed by `ipfs-unixfs-importer` (npm), with `cidVersion` 1 and `rawLeaves`.
 #[test]
-fn add_prints_the_id_that_ipfs_tools_compute_and_nothing_else() {
+fn add_command_prints_only_the_id_that_ipfs_tools_compute() {
     let module = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
     check_added("greeting.wasm", &[("greeting.wasm", MODULE)], module);
     let folder = "bafybeift75ow34lb4f5rxx4jrx2f3qyxxrkaw5ycepgji4ksikmqxii44i";
@@ -79,7 +79,7 @@ fn stored_functions_are_listed_shown_and_removed() {
 }
 
 #[test]
-fn simultaneous_commands_wait_for_each_other() {
+fn simultaneous_function_commands_wait_for_each_other() {
     let home = Home::new();
     let paths: Vec<String> = (0..6_u8)
         .map(|n| home.write(&format!("m{n}.wasm"), &[MODULE, &[0, 2, 1, n]].concat()))
@@ -93,7 +93,7 @@ fn simultaneous_commands_wait_for_each_other() {
 }
 
 #[test]
-fn invalid_function_is_rejected() {
+fn adding_an_invalid_function_is_rejected() {
     let home = Home::new();
     home.write("page.html", b"<html>");
     home.write("empty/page.html", b"<html>");
@@ -110,7 +110,7 @@ fn invalid_function_is_rejected() {
 }
 
 #[tokio::test]
-async fn function_is_added_to_a_cluster_run_on_it_and_removed() {
+async fn function_is_added_to_a_cluster_executed_and_removed() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     // A module that no other test runs, since an empty custom section is appended.

@@ -209,7 +209,7 @@ async fn installed_function_is_compiled_before_its_first_run() {
 }
 
 #[tokio::test]
-async fn import_that_is_not_offered_is_found_before_compiling() {
+async fn module_with_an_unsupported_import_is_refused_before_compiling() {
     // Compiling takes longer than the limit.
     let pair = Pair::start(1).await;
     let module = wat_bomb(150, 19).replacen("(module", r#"(module (import "env" "now" (func))"#, 1);
@@ -226,7 +226,7 @@ async fn import_that_is_not_offered_is_found_before_compiling() {
 }
 
 #[tokio::test]
-async fn costly_modules_are_refused_and_leave_nothing_in_memory() {
+async fn modules_too_costly_to_compile_are_refused_without_using_memory_afterwards() {
     let pair = Pair::start(COMPILE_LIMIT_S).await;
     let hello = pair.add(&demo("hello.wasm"), "hello.wasm");
     assert_eq!(pair.execute(&hello).await["code"], "200");

@@ -86,7 +86,7 @@ async fn different_results_are_separate_groups() {
 }
 
 #[tokio::test]
-async fn request_for_a_subgroup_runs_on_its_nodes_only() {
+async fn request_for_a_subgroup_is_executed_on_its_nodes_only() {
     let up = Up::shared();
     let gpu = up.workers(Some("gpu"));
     assert_eq!(gpu.len(), 2);

@@ -24,7 +24,7 @@ fn ends_with(home: &Home, code: u8) -> String {
 }
 
 #[test]
-fn module_runs_by_its_path() {
+fn run_command_executes_a_module_by_its_path() {
     let home = Home::new();
     let hello = demo("hello.wasm");
     let run = ["function", "run", &hello, "--param", "-1", "--env", "COLOR=blue", "--stdin", "-"];
@@ -45,7 +45,7 @@ fn module_runs_by_its_path() {
 }
 
 #[test]
-fn stored_function_runs_by_its_id() {
+fn run_command_executes_a_stored_function_by_its_id() {
     let home = Home::new();
     let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
     let run = ["function", "run", id.trim(), "--raw"];
@@ -63,7 +63,7 @@ fn stored_function_runs_by_its_id() {
 }
 
 #[test]
-fn reason_for_a_functions_end_is_printed_and_determines_the_exit_code() {
+fn run_command_prints_how_a_function_ended_and_exits_accordingly() {
     let home = Home::new();
     let output = home.run(&["function", "run", &ends_with(&home, 7)]);
     assert!(output.code == 3 && output.out.contains("exit code 7\n"), "{output:?}");
@@ -81,7 +81,7 @@ fn reason_for_a_functions_end_is_printed_and_determines_the_exit_code() {
 }
 
 #[test]
-fn compiled_code_is_stored_in_the_cache_of_the_user() {
+fn compiled_code_is_stored_in_the_cache_directory_of_the_user() {
     let home = Home::new();
     let cache = home.path("cache");
     let home = home.with("XDG_CACHE_HOME", &cache);
@@ -94,7 +94,7 @@ fn compiled_code_is_stored_in_the_cache_of_the_user() {
 }
 
 #[test]
-fn runtime_exits_as_bls_runtime_does() {
+fn runtime_command_has_the_exit_codes_of_bls_runtime() {
     let home = Home::new();
     let code = |arguments: &[&str]| home.run(&[&["runtime"], arguments].concat()).code;
     assert_eq!(code(&[&ends_with(&home, 0)]), 0);
@@ -111,7 +111,7 @@ fn runtime_exits_as_bls_runtime_does() {
 }
 
 #[test]
-fn runtime_accepts_the_command_line_of_bls_runtime() {
+fn runtime_command_accepts_the_command_line_of_bls_runtime() {
     let home = Home::new().with("BLS_LIST_VARS", "COLOR;SIZE").with("COLOR", "blue");
     let hello = demo("hello.wasm");
     let run = ["runtime", &hello, "--fs-root-path", ".", "--", "--help", "two", "--", "-x"];
@@ -124,7 +124,7 @@ fn runtime_accepts_the_command_line_of_bls_runtime() {
 }
 
 #[test]
-fn program_called_bls_runtime_behaves_as_one() {
+fn triptych_called_bls_runtime_behaves_like_it() {
     let home = Home::new();
     let link = PathBuf::from(home.path("bls-runtime"));
     std::os::unix::fs::symlink(TRIPTYCH, &link).unwrap();

@@ -6,7 +6,7 @@ use crate::support::cluster::Node;
 use crate::support::command::Home;
 
 #[test]
-fn key_is_written_once_and_used_by_a_node() {
+fn node_key_is_created_once_and_used_by_a_node() {
     let home = Home::new();
     let id = home.run_ok(&["keys", "node", "-o", "worker"]);
     let id = id.trim();
@@ -36,7 +36,7 @@ fn key_is_written_once_and_used_by_a_node() {
 }
 
 #[test]
-fn file_without_a_key_is_not_overwritten() {
+fn creating_a_node_key_does_not_overwrite_another_file() {
     let home = Home::new();
     home.write("worker/priv.bin", b"precious");
     let why = home.run_err(&["keys", "node", "-o", "worker"]);

@@ -37,7 +37,7 @@ fn run(home: &Home, head: &Node, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn output_up_to_the_limit_arrives_complete() {
+async fn function_output_up_to_the_limit_arrives_complete() {
     let home = Home::new();
     // The option also limits the response. An unoptimized program needs a second for some megabytes.
     let limit = ["--output-limit", "2"];

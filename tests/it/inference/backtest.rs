@@ -41,7 +41,7 @@ fn backtest(home: &Home, more: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn accurate_model_is_ranked_first() {
+async fn backtest_ranks_the_accurate_model_first() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;

@@ -75,7 +75,7 @@ fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn regression_has_one_label_and_a_value_of_each_model() {
+async fn bundle_of_a_regression_has_one_label_and_a_value_of_each_model() {
     let up = Up::shared();
     let http = up.inference();
     let n_inferers =
@@ -88,7 +88,7 @@ async fn regression_has_one_label_and_a_value_of_each_model() {
 }
 
 #[tokio::test]
-async fn classification_sums_to_one_and_changes_between_epochs() {
+async fn probabilities_of_a_classification_sum_to_one_and_change_between_epochs() {
     let up = Up::shared();
     let http = up.inference();
     let first = bundle(&http, 2, |_| true).await;
@@ -111,7 +111,7 @@ async fn classification_sums_to_one_and_changes_between_epochs() {
 }
 
 #[tokio::test]
-async fn forecaster_is_active_once_losses_are_known() {
+async fn forecaster_of_the_demo_is_active_once_losses_are_known() {
     let up = Up::shared();
     let body = bundle(&up.inference(), 1, |_| true).await;
     let bundle = &body["network_inferences"];

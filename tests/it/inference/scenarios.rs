@@ -18,14 +18,14 @@ const N_SCENARIOS_MIN: usize = 90;
 const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn responses_match_the_scenarios() {
+async fn inference_responses_equal_the_recorded_scenarios() {
     let up = Up::shared();
     check_on(up.inference(), up.text("api_key")).await;
 }
 
 /// The head and the dataset service are those of the shared stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn responses_with_a_database_match_the_scenarios() {
+async fn inference_responses_with_postgresql_equal_the_recorded_scenarios() {
     let Some(store) = test_postgres::new_database() else { return };
     let up = Up::shared();
     let home = Home::new();

@@ -13,7 +13,7 @@ use crate::support::up::Up;
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn submission_by_command_is_in_the_bundle() {
+async fn bundle_contains_a_value_submitted_by_command() {
     let up = Up::shared();
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))

@@ -11,7 +11,7 @@ fn members(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn recorded_epochs_have_the_expected_members() {
+fn synthesize_command_prints_all_members_for_the_recorded_epochs() {
     let path = format!("{ROOT}/tests/data/inference/generated.json");
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let told = Home::new().run_ok(&["inference", "synthesize", &path]);
@@ -32,7 +32,7 @@ fn recorded_epochs_have_the_expected_members() {
 }
 
 #[test]
-fn case_from_standard_input_is_explained() {
+fn synthesize_command_explains_a_case_from_standard_input() {
     let home = Home::new();
     let case = json!({"name": "by hand", "inferences": {"ann": ["1.50"], "ben": ["2.5"]},
         "regrets_after_previous_epoch": {"inferer": {"ann": "0.5", "ben": "0.5"}}});
@@ -47,7 +47,7 @@ fn case_from_standard_input_is_explained() {
 }
 
 #[test]
-fn invalid_case_is_rejected() {
+fn synthesize_command_rejects_an_invalid_case() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.run_err(&["inference", "synthesize", "bad.json"]);

@@ -41,7 +41,7 @@ fn lines(out: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn program_infers_in_each_epoch_and_is_in_the_bundle() {
+async fn program_of_the_work_command_submits_in_each_epoch() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let out = home.run_ok(&[work(&id, "newest", NEWEST), vec!["--limit", "2"]].concat());
@@ -64,7 +64,7 @@ async fn program_infers_in_each_epoch_and_is_in_the_bundle() {
 }
 
 #[test]
-fn failed_program_is_restarted() {
+fn program_of_the_work_command_is_restarted_after_a_failure() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     // A program that fails the first time, after it has written to standard error.
@@ -78,7 +78,7 @@ fn failed_program_is_restarted() {
 }
 
 #[test]
-fn running_program_responds_by_line_and_is_restarted() {
+fn persistent_program_gets_a_line_per_epoch_and_is_restarted_after_an_exit() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     // A program that counts its starts and exits after two responses.
@@ -98,7 +98,7 @@ fn running_program_responds_by_line_and_is_restarted() {
 }
 
 #[test]
-fn program_that_loads_for_longer_than_a_window_submits_in_a_later_window() {
+fn program_that_loads_longer_than_a_submission_window_submits_in_a_later_one() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     // Loading takes longer than the window, which is open for 7 of 12 seconds.
@@ -128,7 +128,7 @@ fn silent_or_verbose_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn invalid_arguments_are_rejected() {
+fn work_command_rejects_invalid_arguments() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let unknown = home.run_err(&work("4711", "any", NEWEST));

@@ -47,7 +47,7 @@ async fn worker_is_approved_cordoned_and_uncordoned() {
 }
 
 #[tokio::test]
-async fn drain_lists_running_requests_and_waits_for_them() {
+async fn drain_command_lists_running_requests_and_waits_for_them() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--run-limit", "3600", "--log-level", "debug"]);
     head.has_workers(1).await;
@@ -70,7 +70,7 @@ async fn drain_lists_running_requests_and_waits_for_them() {
 }
 
 #[tokio::test]
-async fn drain_cancels_executions_at_its_deadline_and_detects_an_uncordon() {
+async fn drain_command_cancels_executions_at_its_deadline_and_detects_an_uncordon() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--run-limit", "3600"]);
     head.has_workers(1).await;

@@ -21,7 +21,7 @@ head:
 ";
 
 #[test]
-fn options_come_from_the_command_line_a_file_and_the_environment() {
+fn node_options_are_read_from_command_line_file_and_environment() {
     let home = Home::new();
     let file = home.write("node.yaml", FILE.as_bytes());
     let environment = [("B7S_Topics", "eu"), ("B7S_Worker_RuntimePath", "")];
@@ -45,7 +45,7 @@ fn options_come_from_the_command_line_a_file_and_the_environment() {
 }
 
 #[test]
-fn invalid_options_are_refused_with_a_reason() {
+fn invalid_node_options_are_rejected_with_a_reason() {
     let home = Home::new();
     let file = home.write("node.yaml", b"connectivity:\n  prot: 1\n");
     let wrong = home.write("wrong.toml", b"port = \"high\"\n");

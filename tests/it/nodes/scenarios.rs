@@ -7,7 +7,7 @@ use crate::support::up::Up;
 const N_SCENARIOS_MIN: usize = 35;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn head_responses_equal_the_recorded_responses_to_the_byte() {
+async fn head_responses_equal_the_recorded_scenarios_to_the_byte() {
     let up = Up::shared();
     let (hello, method) = up.function("hello");
     let known = [("hello", hello), ("method", method)];

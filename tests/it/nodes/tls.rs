@@ -25,7 +25,7 @@ async fn rest_api_is_served_over_tls() {
 }
 
 #[test]
-fn commands_use_tls_and_explain_failures() {
+fn commands_connect_to_a_head_over_tls_and_explain_failures() {
     let at = |name: &str| format!("{ROOT}/tests/data/tls/{name}");
     let certificate = at("certificate.pem");
     let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
@@ -53,7 +53,7 @@ fn recipe() -> String {
 }
 
 #[test]
-fn certificate_by_the_command_in_the_help_is_accepted() {
+fn certificate_created_by_the_command_in_the_help_is_accepted() {
     let recipe = recipe();
     assert!(recipe.contains("CA:FALSE") && recipe.contains("subjectAltName"), "{recipe}");
     let home = Home::new();

@@ -73,7 +73,7 @@ async fn worker_applies_changes_of_its_file_of_heads() {
 }
 
 #[test]
-fn node_at_a_public_address_warns_about_its_exposure() {
+fn node_with_a_public_address_logs_a_warning_about_its_exposure() {
     let public = ["--dialback-address", "203.0.113.7", "--dialback-port", "9527"];
     let worker = Node::start_with(&public, &[]);
     let line = worker.wait_log(

@@ -10,7 +10,7 @@ const N_EVENTS: usize = 3;
 const RUNS_MAX: usize = 100;
 
 #[tokio::test]
-async fn nodes_and_events_are_printed_as_text_and_json() {
+async fn nodes_and_events_can_be_printed_as_text_or_json() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--topic", "gpu"]);
     head.has_workers(1).await;

@@ -74,7 +74,7 @@ fn wait_contiguous(session: &Session, minute: u32) {
 }
 
 #[tokio::test]
-async fn stream_resumes_after_restart_without_gaps_or_duplicates() {
+async fn screen_resumes_its_stream_after_a_restart_without_gaps_or_duplicates() {
     let mut service = Service::start();
     let dataset = create(&service.http()).await;
     insert(&service.http(), &dataset, 0..200).await;
@@ -116,7 +116,7 @@ async fn stream_resumes_after_restart_without_gaps_or_duplicates() {
 }
 
 #[tokio::test]
-async fn rate_limited_requests_are_retried_later() {
+async fn screen_retries_rate_limited_requests_later() {
     let mut service = Service::start();
     let dataset = create(&service.http()).await;
     insert(&service.http(), &dataset, 0..50).await;

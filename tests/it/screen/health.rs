@@ -61,7 +61,7 @@ fn halted_services_are_shown_on_every_screen_with_a_growing_age() {
 }
 
 #[test]
-fn refused_key_differs_from_a_service_that_is_down() {
+fn refused_key_is_shown_differently_from_a_service_that_is_down() {
     let service = Service::start();
     let address = service.address();
     let environment = [("TRIPTYCH_API_KEY", "UP-000000000000000000000000")];
@@ -109,7 +109,7 @@ fn check_other_format(name: &str) {
 }
 
 #[test]
-fn file_of_another_format_is_reported_and_the_screen_stays_usable() {
+fn store_file_of_another_format_is_reported_on_a_usable_screen() {
     check_other_format("accounts.db");
     check_other_format("datasets.db");
     check_other_format("inference.db");

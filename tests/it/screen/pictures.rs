@@ -227,7 +227,7 @@ fn shoot_overview(session: &Session) -> Screen {
 
 #[test]
 #[ignore = "writes screenshots/ and waits minutes for data in the charts"]
-fn screenshots() {
+fn screenshots_of_all_screens_are_written() {
     let session = open();
     // Wait on the Inference screen, while the history of epochs grows.
     session.press("4");

@@ -56,14 +56,14 @@ fn screen_without_services_rarely_wakes_up() {
 }
 
 #[test]
-fn retries_of_unavailable_services_write_nothing() {
+fn retries_of_unavailable_services_cause_no_output() {
     let arguments = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
     let screens = [("1", "head ✗ down"), ("3", "failed to list the datasets"), ("0", "╭─ Cluster")];
     check_still(&[], &arguments, &screens);
 }
 
 #[tokio::test]
-async fn services_without_changes_cause_no_output() {
+async fn unchanged_data_of_services_causes_no_output() {
     let service = Service::start();
     let columns = json!([{"name": "load", "dtype": "float"}]);
     let body = json!({"name": "still-load", "description": "a load", "columns": columns});

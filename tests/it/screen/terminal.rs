@@ -44,7 +44,7 @@ pub(super) fn wait_ground(session: &Session, wanted: Color) {
 }
 
 #[test]
-fn theme_matches_the_background_of_the_terminal() {
+fn theme_is_chosen_by_the_background_of_the_terminal() {
     wait_ground(&open(Place::default(), &[]), DARK_GROUND);
     let light = Place { background: Some(LIGHT), ..Place::default() };
     wait_ground(&open(light.clone(), &[]), LIGHT_GROUND);
@@ -54,7 +54,7 @@ fn theme_matches_the_background_of_the_terminal() {
 }
 
 #[test]
-fn late_reply_in_pieces_is_not_taken_for_keys() {
+fn late_terminal_reply_in_pieces_is_not_interpreted_as_keys() {
     // Between the letters. Around the escapes at both ends.
     for cuts in [&[9, 16][..], &[1], &[1, 12, LIGHT.len() - 1], &[LIGHT.len() - 1]] {
         let session = open(Place { background: None, ..Place::default() }, &[]);
@@ -82,7 +82,7 @@ fn late_reply_in_pieces_is_not_taken_for_keys() {
 }
 
 #[test]
-fn key_during_a_resize_is_not_lost() {
+fn key_pressed_during_a_resize_is_not_lost() {
     let session = open(Place::default(), &[]);
     for round in 0..60 {
         let (key, shown) =
@@ -128,12 +128,12 @@ fn check_stop(stop: impl Fn(&Session)) {
 }
 
 #[test]
-fn suspended_by_a_key_the_screen_returns_the_terminal_until_resumed() {
+fn terminal_is_restored_while_the_screen_is_suspended_by_a_key() {
     check_stop(|session| session.press("ctrl-z"));
 }
 
 #[test]
-fn suspended_by_a_signal_the_screen_returns_the_terminal_until_resumed() {
+fn terminal_is_restored_while_the_screen_is_suspended_by_a_signal() {
     check_stop(|session| {
         let job = process::descendants(session.pid);
         assert_eq!(job.len(), 1, "only the program: {job:?}");
@@ -175,7 +175,7 @@ fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
 }
 
 #[test]
-fn no_color_disables_all_colors() {
+fn no_color_variable_disables_all_colors() {
     let place = Place { environment: &[("NO_COLOR", "1")], ..Place::default() };
     let session = open(place, &["--theme", "dark"]);
     for (key, shown) in [("2", "POST /api"), ("3", "╭─ Data"), ("4", "╭─ Inf"), ("5", "╭─ Logs")]
@@ -223,7 +223,7 @@ fn terminal_modes(session: &Session) -> String {
 }
 
 #[test]
-fn copy_uses_clipboard_tool_or_else_the_terminal() {
+fn text_is_copied_with_a_clipboard_tool_or_else_by_the_terminal() {
     let place = Place::default();
     let tool = Home::new();
     let copied = tool.path("copied");

@@ -16,7 +16,7 @@ const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
 
 #[test]
-fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
+fn all_screens_show_live_data_without_configuration_and_quitting_stops_all_processes() {
     let place = Place { environment: &[("PAGER", PAGER)], ..Place::default() };
     let session = Session::start_in(&place, TUI, &[]);
     session.wait_text("1 Cluster", PAINT_WITHIN);

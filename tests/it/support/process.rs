@@ -115,7 +115,7 @@ fn stat(pid: u32) -> Option<Stat> {
 }
 
 #[test]
-fn process_is_running_until_it_is_killed() {
+fn test_process_is_running_until_it_is_killed() {
     let mut child = Command::new("sh").args(["-c", "exec sleep 60"]).spawn().unwrap();
     assert!(descendants(std::process::id()).contains(&child.id()) && is_running(child.id()));
     signal(child.id(), Signal::Kill);

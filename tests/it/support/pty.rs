@@ -490,7 +490,7 @@ fn last_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn terminal_replies_to_queries_and_shows_output() {
+fn emulated_terminal_replies_to_queries_and_shows_output() {
     let script = r"stty -echo -icanon min 1; printf '\033[6n\033[c'; head -c 15 | od -An -c; \
         printf '\033[?1049h\033[?25l%s' in; read -r rest; printf '\033[?25h\033[?1049l%s' out";
     let session = Session::start("sh", &["-c", script], (60, 10));

@@ -367,7 +367,7 @@ fn check(written: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn letters_of_one_style_are_one_element() {
+fn letters_of_one_style_are_drawn_as_one_svg_element() {
     check(
         "\x1b[1;38;2;1;2;3ma<b\x1b[m c",
         &[
@@ -379,7 +379,7 @@ fn letters_of_one_style_are_one_element() {
 }
 
 #[test]
-fn blocks_lines_and_braille_are_shapes() {
+fn blocks_lines_and_braille_are_drawn_as_svg_shapes() {
     check("▄", &["<rect x=\"0.0\" y=\"13.2\" width=\"12.0\" height=\"13.2\" fill=\"#d5d9e6\""]);
     check("▌", &["<rect x=\"0.0\" y=\"0.0\" width=\"6.0\" height=\"26.4\""]);
     check("\x1b[48;5;196m \x1b[m", &["height=\"26.4\" fill=\"#ff0000\""]);

@@ -140,7 +140,7 @@ fn derives_serde(line: &str) -> bool {
 }
 
 #[test]
-fn fenced_words_are_only_used_where_allowed() {
+fn fenced_words_are_used_only_in_the_allowed_files() {
     let all = sources::rust();
     for (within, word, only, reason) in FENCES {
         let sources = all.iter().filter(|it| it.path.starts_with(within) && !is_in(&it.path, only));
@@ -170,7 +170,7 @@ fn serde_is_derived_only_at_the_edge() {
 }
 
 #[test]
-fn words_and_parts_are_recognized() {
+fn words_and_screen_modules_are_recognized_in_sources() {
     assert!(contains("use libp2p::Swarm;", "libp2p"));
     assert!(!contains("let a = MyColor::Red;", "Color::"));
     assert!(derives_serde("#[derive(Debug, Serialize)]") && !derives_serde("#[derive(Debug)]"));

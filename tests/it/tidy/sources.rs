@@ -103,7 +103,7 @@ fn walk(folder: &Path, extensions: &[&str], found: &mut Vec<Source>) {
 }
 
 #[test]
-fn test_modules_are_found() {
+fn test_modules_are_found_in_sources() {
     for (path, text, want) in [
         ("src/a/b.rs", "mod x;\n#[cfg(test)]\nmod c;\n", &["src/a/b/c"][..]),
         ("src/a/lib.rs", "#[cfg(test)]\npub(crate) mod c;\n", &["src/a/c"]),
@@ -115,7 +115,7 @@ fn test_modules_are_found() {
 }
 
 #[test]
-fn comments_are_removed() {
+fn comments_are_removed_from_source_lines() {
     assert_eq!(without_comment("let a = 1; // one"), "let a = 1; ");
     assert_eq!(without_comment("let a = \"http://b\";"), "let a = \"http://b\";");
     assert_eq!(without_comment("/// A doc."), "");
