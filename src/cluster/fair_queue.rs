@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-/// Waiting requests, by client. Each waits for a grant of type `G`.
+/// Waiting requests, by client. Each request waits for a grant of type `G`.
 #[derive(Debug)]
 pub(crate) struct FairQueue<C, T, G> {
-    /// Non-empty lanes. The client that was served longest ago comes first.
+    /// Clients with waiting requests, beginning with the client that was served longest ago.
     lanes: VecDeque<Lane<C, T, G>>,
 }
 
@@ -20,7 +20,7 @@ struct Lane<C, T, G> {
 /// Outcome for a request that [`FairQueue::serve`] visits.
 #[derive(Debug)]
 pub(crate) enum Verdict<G> {
-    /// The request is served with this grant and removed. The next client has its turn.
+    /// The request is served with this grant and removed. Then it is the next client's turn.
     Served(G),
     /// The request is removed without being served.
     Dropped,
@@ -68,7 +68,8 @@ impl<C: PartialEq, T, G> FairQueue<C, T, G> {
         grant
     }
 
-    /// Visits requests in serving order until no further request can be served.
+    /// Calls `visit` for waiting requests, with the clients in turn, until no further request can be
+    /// served. Returns the grants.
     pub(crate) fn serve(&mut self, mut visit: impl FnMut(&C, &T) -> Verdict<G>) -> Grants<G> {
         let mut grants = Vec::new();
         let mut lane_idx = 0;

@@ -376,7 +376,8 @@ impl Head {
             SlotGrant::Now(leases) => return Ok(warm(leases)),
             SlotGrant::Later(mut queued) => match timeout_at(end, queued.granted()).await {
                 Ok(Some(leases)) => return Ok(warm(leases)),
-                // There are too few eligible workers for a queue, so the roll is called.
+                // While the request was queued, too few eligible workers remained, so the roll is
+                // called.
                 Ok(None) => {}
                 Err(_) => {
                     let roster = Roster::new(order.nodes).into();
@@ -415,7 +416,7 @@ impl HeadParts {
         self.context.peers.listening(rollcall::topic(order))
     }
 
-    /// Counts the connected nodes that are selected but get no work, by reason.
+    /// Counts the connected nodes that match the order but are not allowed to get work, by reason.
     fn withheld(&self, order: &Order) -> BTreeMap<Access, usize> {
         let mut withheld = BTreeMap::new();
         for peer in self.group_of(order).iter().filter(|peer| self.is_selected(peer, order)) {
@@ -426,7 +427,7 @@ impl HeadParts {
     }
 
     /// Returns true if `peer` is allowed to get `order`, even if it is not ready. Exact attributes are
-    /// not checked here: workers compare them with the roll call.
+    /// not checked here, since workers compare theirs with the roll call.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
         self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
     }
@@ -489,8 +490,8 @@ pub enum Client {
 /// An execution in progress, counted for its client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. A client can have half of the executions that remain of `n_max`
-/// after those of other clients.
+/// Counts an execution of `client`. The limit of a client is half of the difference between `n_max` and
+/// the number of other clients' executions.
 ///
 /// # Errors
 /// Returns [`Unavailable::ClientBusy`] if the client already has executions, else [`Unavailable::Busy`].

@@ -37,7 +37,7 @@ pub enum IdentityError {
     Other {
         /// Path of the key file.
         path: PathBuf,
-        /// Owner of the existing key.
+        /// Peer id of the existing key.
         peer: PeerId,
     },
 }

@@ -1,10 +1,10 @@
 //! Document 1: a cluster of nodes that execute functions.
 //!
 //! [`node::Node`] combines the parts: [`network`] (which hides libp2p), [`content`] (the store of
-//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. Both roles work with
-//! a [`NodeContext`]. [`function_call`] is the input of one run. [`message`] contains the messages
+//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. Both roles work with a
+//! [`NodeContext`]. [`function_call`] is the input of one run. [`message`] contains the messages
 //! between nodes, [`metrics`] the counters, [`peers`] the state of other nodes, and [`peer_db`] the
-//! part of it that outlasts a restart.
+//! part of this state that outlasts a restart.
 //!
 //! ```no_run
 //! # use cluster::node::{Node, NodeOptions};

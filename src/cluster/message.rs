@@ -95,31 +95,31 @@ pub enum Message {
     /// Sent by a head to find nodes that can run a function.
     #[serde(rename = "MsgRollCall")]
     RollCall(RollCall),
-    /// Response of a worker.
+    /// Response of a worker to a roll call.
     #[serde(rename = "MsgRollCallResponse")]
     RollCallResponse(RollCallResponse),
     /// Sent by a head to have a worker run a function.
     #[serde(rename = "MsgWorkOrder")]
     WorkOrder(WorkOrder),
-    /// Response of a worker.
+    /// Response of a worker to a work order.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
     /// Sent by a client to have a head execute a function. Also sent by b7s version 1 heads to workers.
     #[serde(rename = "MsgExecute")]
     Execute(Execute),
-    /// Response to it.
+    /// Response to [`Self::Execute`].
     #[serde(rename = "MsgExecuteResponse")]
     ExecuteResponse(ExecuteReply),
     /// Sent by a head to have the nodes of a topic install a function.
     #[serde(rename = "MsgInstallFunction")]
     InstallFunction(InstallFunction),
-    /// Response of a worker.
+    /// Response of a worker to an installation.
     #[serde(rename = "MsgInstallFunctionResponse")]
     InstallFunctionResponse(InstallFunctionResponse),
     /// Sent by a head to have a worker remove functions. Extension.
     #[serde(rename = "MsgEvictFunctions")]
     EvictFunctions(EvictFunctions),
-    /// Response of a worker. Extension.
+    /// Response of a worker to an eviction. Extension.
     #[serde(rename = "MsgEvictFunctionsResponse")]
     EvictFunctionsResponse(EvictFunctionsResponse),
     /// Any other message.
@@ -248,13 +248,13 @@ impl OrderState {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeResult {
-    /// As in the surrounding message.
+    /// The same code as in the surrounding message.
     pub code: Code,
     /// Output and exit code.
     pub result: Outcome,
     /// Resources used.
     pub usage: Usage,
-    /// Signature of the result, the call and the head by the node, in hexadecimal digits: see
+    /// Hexadecimal signature by which the node confirms the result, the call and the head: see
     /// [`signed_bytes`]. Extension.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub call_signature: String,
@@ -351,7 +351,7 @@ pub struct EvictFunctionsResponse {
     pub code: Code,
     /// Number of functions that were removed.
     pub functions: usize,
-    /// Size of their files, in bytes.
+    /// Size of the removed functions' files, in bytes.
     pub bytes: u64,
     /// Number of functions that the worker still has.
     pub left: usize,
@@ -417,8 +417,7 @@ impl Message {
     /// Parses a message.
     ///
     /// # Errors
-    /// Returns [`MessageError`] for an unknown type, a too long id, or anything else that is
-    /// invalid.
+    /// Returns [`MessageError`] if the type is unknown, an id is too long, or the message is malformed.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
         if message == Self::Unknown {
@@ -428,7 +427,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Returns the ids in the message, which its sender chose.
+    /// Returns the ids in the message. The sender can choose any text for them.
     fn ids(&self) -> [&str; 2] {
         match self {
             Self::RollCall(call) => [&call.function_id, &call.request_id],

@@ -104,9 +104,9 @@ pub enum Event {
     Identified {
         /// Sender.
         peer: PeerId,
-        /// Multiaddresses that it listens on, each ending in its id.
+        /// Multiaddresses that the peer listens on, each ending in its id.
         addresses: Vec<String>,
-        /// Protocols that it speaks.
+        /// Protocols that the peer speaks.
         protocols: Vec<String>,
     },
     /// A peer answered a ping.
@@ -163,7 +163,7 @@ pub enum Event {
         peer: PeerId,
         /// Unparsed request.
         bytes: Bytes,
-        /// Receives the response. Dropping it closes the stream without one.
+        /// Receives the response. Dropping this closes the stream without a response.
         answer: oneshot::Sender<Answer>,
     },
     /// A peer opened a line.
@@ -210,12 +210,12 @@ impl Network {
         options: NetworkOptions,
         allowances: Allowances,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
-        // When this queue is full, the swarm waits.
+        // Queue of events. When it is full, the swarm waits.
         let (events, happened) = mpsc::channel(1024);
-        // When this queue is full, callers wait.
+        // Queue of commands. When it is full, callers wait.
         let (commands, commanded) = mpsc::channel(1024);
-        // Fits the replies to one roll call of a large cluster. When this queue is full, further streams
-        // are dropped.
+        // Queue of accepted streams. It fits the replies to one roll call of a large cluster. When it
+        // is full, further streams are dropped.
         let (inbound, accepted) = mpsc::channel(1024);
         let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
@@ -405,8 +405,8 @@ impl Network {
             exchange::tell(&mut stream, bytes).await.map(|()| stream)
         };
         let stream = in_time(SEND_WITHIN * n_messages(bytes.len()), sending).await?;
-        // Outside the time limit: the message was already sent, and a failure here would make the caller
-        // send the order again.
+        // This is outside the time limit, since the message was already sent. A failure here would make
+        // the caller send the order again.
         exchange::linger(stream).await;
         Ok(())
     }
@@ -432,8 +432,8 @@ impl Network {
         in_time(within, asking).await
     }
 
-    /// Opens a line to a connected peer. Its writing task belongs to the network's group.
-    /// Cancel-safe.
+    /// Opens a line to a connected peer. The task that writes to the line belongs to the network's
+    /// group. Cancel-safe.
     ///
     /// # Errors
     /// Returns [`ExchangeError`] if the peer did not accept the stream within 5 s.
@@ -456,7 +456,7 @@ impl Network {
         let (opened, outcome) = oneshot::channel();
         let command = NetworkCommand::Open { peer, protocol, opened };
         self.commands.send(command).await.map_err(|_| ExchangeError::Stopped)?;
-        // The connection was closed before its handler saw the request.
+        // If the sender was dropped, the connection was closed before its handler saw the request.
         outcome.await.map_err(|_| gone())?.map_err(ExchangeError::Unopened)
     }
 

@@ -119,7 +119,7 @@ impl WorkOptions {
 pub enum RoleOptions {
     /// Serves the REST API and gives out work.
     Head {
-        /// Address of the REST API: `:8080`, `127.0.0.1:0`.
+        /// Address of the REST API, such as `:8080` or `127.0.0.1:0`.
         rest_api: String,
     },
     /// Runs functions.
@@ -142,7 +142,7 @@ impl NodeRole {
         }
     }
 
-    /// Returns the head, if it is one.
+    /// Returns the head, if this node is one.
     const fn head(&self) -> Option<&Head> {
         match self {
             Self::Head(head) => Some(head),
@@ -150,7 +150,7 @@ impl NodeRole {
         }
     }
 
-    /// Returns the worker, if it is one.
+    /// Returns the worker, if this node is one.
     const fn worker(&self) -> Option<&Worker> {
         match self {
             Self::Head(_) => None,
@@ -258,7 +258,7 @@ impl Node {
         }
     }
 
-    /// Returns the head, if it is one.
+    /// Returns the head, if this node is one.
     pub fn head(&self) -> Option<&Head> {
         self.role.head()
     }

@@ -58,7 +58,7 @@ struct AddressInfo {
     addresses: Vec<String>,
 }
 
-/// The peer store could not be opened.
+/// Error for a peer store that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step} the peer store {path}")]
 pub struct PeerDbError {
@@ -96,7 +96,7 @@ impl PeerDb {
         };
         fs::create_dir_all(dir).map_err(failed("create the directory of"))?;
         let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
-        // `PEERS_MAX` records need a fraction of this.
+        // `PEERS_MAX` records need a fraction of this limit.
         let by_peer = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
             Ok(by_peer) => by_peer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),

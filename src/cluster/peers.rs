@@ -37,7 +37,8 @@ pub struct Peers {
     /// If all are connected, a new peer is not added.
     n_max: usize,
     n_joins: Arc<AtomicU64>,
-    /// Time at which a peer last joined or left a topic or disconnected, or the node started.
+    /// Time of the latest change to the listeners of topics: a peer joined or left a topic or was
+    /// disconnected, or the node started.
     changed_at: Arc<Mutex<Instant>>,
     clock: Clock,
 }
@@ -53,7 +54,7 @@ pub enum WorkProtocol {
     B7sV1,
 }
 
-/// State of a node according to its offer, within limits.
+/// State of a node according to its offer. Long lists and large numbers are cut.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeOffer {
     /// Role; `None` if it is invalid.
@@ -68,14 +69,14 @@ pub struct NodeOffer {
     pub attributes: Attributes,
     /// Number of slots.
     pub n_slots: usize,
-    /// Number of slots that this node may use, including slots that run for it.
+    /// Number of slots that this node can use, including slots that run its orders.
     pub n_usable: usize,
 }
 
 impl NodeOffer {
     /// Reads an offer.
     pub fn read(offer: &Offer) -> Self {
-        // Larger numbers of slots are not believed. A head has no more executions in progress.
+        // The number of slots is limited, since a worker could claim any number.
         let n_slots = offer.slots.min(256);
         let subgroups = offer.subgroups.iter().take(NAMES_MAX);
         let ids =
@@ -118,7 +119,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns its topics except the general one.
+    /// Returns the peer's topics except the general topic.
     pub fn subgroups(&self) -> Vec<String> {
         self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
     }
@@ -342,7 +343,7 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     !lost.is_empty()
 }
 
-/// Peers that might have a function, and the network to request it from them.
+/// Peers that might have a function, and the network over which it is requested from them.
 pub(crate) struct FunctionPeers<'a> {
     pub(crate) network: &'a Network,
     pub(crate) peers: &'a [PeerId],

@@ -63,8 +63,8 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     fuel: None,
 };
 
-/// Maximum number of work orders that wait for a slot. It is enough for the orders that a head can have
-/// in progress.
+/// Maximum number of work orders that wait for a slot. It is enough for the orders that one client can
+/// have in progress at a head.
 const WAITING_MAX: u32 = 256;
 
 /// Maximum time for which a work order waits for a slot. Heads with a line are told that the order
@@ -253,7 +253,7 @@ impl Worker {
 
     /// Waits until this worker is in `phase` or a later one. Cancel-safe.
     async fn reached(&self, phase: Phase) {
-        // The sender exists as long as this worker.
+        // Cannot fail, since the sender exists as long as this worker.
         drop(self.0.phase.subscribe().wait_for(|current| *current >= phase).await);
     }
 
@@ -438,8 +438,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the party that compilations for an order are charged to: the order's client if `head` was
-    /// named to this node, else the head itself, which could invent any number of clients.
+    /// Returns the party that compilations for an order are charged to: the order's client if the
+    /// operator named `head`, else the head itself, since an unnamed head could invent any number of
+    /// clients.
     fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
         let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
         // Maximum length of a client tag, in characters: the digits of 64 bits.

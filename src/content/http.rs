@@ -243,7 +243,7 @@ impl HostRule {
         }
     }
 
-    /// Checks a URL. The addresses of its host name are checked later, by [`Resolver`].
+    /// Checks a URL. The IP addresses of its host name are checked later, by [`Self::resolve`].
     fn check(&self, url: &Url) -> Result<(), WebError> {
         let wrong = || WebError::Address { text: url.as_str().chars().take(200).collect() };
         let host = url.host_str().ok_or_else(wrong)?;

@@ -101,7 +101,7 @@ pub(super) struct Custody {
     pub(super) has_run: bool,
 }
 
-/// Steps of eviction, first to last. Pinned functions are never evicted.
+/// Groups of functions in the order of their eviction. Pinned functions are never evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Unused,

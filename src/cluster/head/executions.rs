@@ -58,7 +58,7 @@ struct ExecutionProgress {
     body: ExecutionBody,
     /// Reason for ending the execution early. Only meaningful after `canceled` was notified.
     cause: Cause,
-    /// `None` while in progress.
+    /// Outcome; `None` while the execution is in progress.
     result: Option<Arc<Execution>>,
 }
 
@@ -334,7 +334,7 @@ impl Track {
         self.update(peer, |part| "canceled".clone_into(&mut part.state));
     }
 
-    /// Records that the execution completed, and returns it.
+    /// Records that the execution completed, and returns its outcome.
     pub(super) fn end(self, execution: Execution) -> Arc<Execution> {
         let elapsed_ms = millis(self.elapsed());
         self.emit(|request_id| ClusterEventKind::Done {
@@ -444,7 +444,7 @@ impl Events {
     /// Sends an event to the readers. `kind` is called only if there are readers.
     pub(super) fn emit(&self, kind: impl FnOnce() -> ClusterEventKind) {
         if self.events.receiver_count() > 0 {
-            // The last reader might just have left.
+            // Fails if the last reader has just left.
             drop(self.events.send(self.timestamped(kind())));
         }
     }
@@ -454,7 +454,7 @@ impl Events {
         ClusterEvent { time: self.clock.now().to_string(), kind }
     }
 
-    /// Subscribes to future events. Returns `None` if [`READERS_MAX`] readers already do.
+    /// Subscribes to future events. Returns `None` if there are already [`READERS_MAX`] readers.
     pub(super) fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
         (self.events.receiver_count() < READERS_MAX).then(|| self.events.subscribe())
     }

@@ -397,7 +397,7 @@ impl Work<'_> {
         let request = self.track.request_id();
         info!(request, %peer, reason = failure.public_text(), "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
-            // A spare already runs the order.
+            // No replacement is needed, since a spare already runs the order.
             self.track.note_failure(peer, &failure.public_text(), true);
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
@@ -468,7 +468,7 @@ impl Work<'_> {
             && let Some(peer) = self.roster.ready.remove(idx)
         {
             let lease = slots.take_of(&peer, self.order.function);
-            // The peer might have been cordoned since it reported.
+            // The lease is used only if the peer was not cordoned since it reported.
             if self.head.0.may_run(&peer, self.order) {
                 return Some(lease);
             }

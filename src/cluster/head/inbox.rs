@@ -65,7 +65,7 @@ struct OpenInbox {
     replies: mpsc::Sender<Reply>,
 }
 
-/// Replies for one execution. Dropping it closes the inbox.
+/// Inbox of one execution. It is closed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Inbox {
     request_id: String,

@@ -69,7 +69,7 @@ impl Head {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
-        // Version 1 of b7s allows 10 s for sending the message.
+        // The time limit is that of b7s version 1 for sending the message.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
@@ -119,7 +119,7 @@ impl Head {
 
     /// Handles a worker's response to an installation.
     pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
-        // There might be no receiver.
+        // Fails if no request waits for it.
         drop(self.0.installs.answers.send((peer, answer)));
     }
 
@@ -238,7 +238,7 @@ impl Head {
 
     /// Handles a worker's report about evicted functions.
     pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
-        // There might be no receiver.
+        // Fails if no request waits for it.
         drop(self.0.installs.reports.send((peer, report)));
     }
 }

@@ -233,7 +233,7 @@ impl Decisions {
 
 /// Reads the file. A missing file contains no decisions.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
-    // `DECISIONS_MAX` records need a fraction of this.
+    // `DECISIONS_MAX` records need a fraction of this limit.
     let bytes = match read_at_most(path, 32 * 1024 * 1024) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -275,7 +275,7 @@ impl Head {
             || self.0.context.peers.list().iter().any(|(known, _)| known == peer)
     }
 
-    /// Changes the decision about `peer`. The change completes even if the caller leaves.
+    /// Changes the decision about `peer`. The change completes even if the future is dropped.
     ///
     /// # Errors
     /// Returns [`ChangeError`]. The decision is then unchanged.
@@ -295,7 +295,7 @@ impl Head {
         let (done, outcome) = oneshot::channel();
         let head = Arc::clone(&self.0);
         self.0.context.group.spawn("node change", async move {
-            // The caller might have left.
+            // Fails if the caller no longer waits.
             drop(done.send(head.decide(peer, change).await));
         });
         outcome.await.unwrap_or(Err(ChangeError::Stopping))

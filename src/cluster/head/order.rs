@@ -26,7 +26,7 @@ pub struct Order {
     pub function: FunctionId,
     /// Work order for each worker. Its request id, time, client and span are set when it is sent.
     pub work: WorkOrder,
-    /// Number of nodes to run it.
+    /// Number of nodes to run the function.
     pub nodes: NodeCount,
     /// Group that the nodes must belong to; `None` for the whole cluster.
     pub subgroup: Option<Subgroup>,
@@ -70,7 +70,7 @@ impl Order {
     /// under which they installed functions.
     ///
     /// # Errors
-    /// Returns all errors in the request, each as a text for its sender.
+    /// Returns all errors in the request, each as a text for the client.
     pub fn read(request: &ExecuteRequest) -> Result<Self, Vec<String>> {
         let mut errors = Vec::new();
         let function = FunctionId::parse_any(&request.function_id)

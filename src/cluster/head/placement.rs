@@ -10,8 +10,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Completion times up to this multiple of the best one count as similar. A worker with a single free
-/// slot is expected to need twice as long as an idle worker.
+/// Completion times up to this multiple of the best one count as similar. Thus a worker with a single
+/// free slot, which is expected to need twice as long as an idle worker, is not excluded.
 const NEAR_FACTOR: u32 = 2;
 
 /// Lower bound for completion times. Smaller differences are network jitter.
@@ -76,7 +76,7 @@ pub(super) struct Candidate {
     pub(super) is_free: bool,
     /// Relative probability of being drawn.
     pub(super) weight: u64,
-    /// Number of the worker's latest lease. Lower if it was chosen longer ago.
+    /// Number of the worker's latest lease. It is lower if the worker was chosen longer ago.
     pub(super) last_turn: u64,
 }
 

@@ -15,8 +15,8 @@ use crate::message::Code;
 /// Maximum number of peers named in one message. Of the rest, only the number is given.
 const NAMED_MAX: usize = 8;
 
-/// Describes why a roll call found too few of the `listening` workers. `is_late` is true if its
-/// time has passed.
+/// Describes why a roll call found too few of the `listening` workers. `is_late` is true if the time of
+/// the roll call has passed.
 pub(super) fn too_few(
     order: &Order,
     roster: &Roster,

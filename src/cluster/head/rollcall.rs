@@ -95,7 +95,7 @@ impl Roster {
         self.replies.values().filter(is_coming).count()
     }
 
-    /// Returns true if all of `listening` refused for other reasons than being busy.
+    /// Returns true if all `listening` workers refused, and none of them because it is busy.
     fn is_refused_by_all(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         self.refusals().next().is_some()
             && self.n_coming() == 0
@@ -133,7 +133,7 @@ impl Roster {
 }
 
 impl Readiness {
-    /// Returns the reason of a worker that refused or is busy.
+    /// Returns the reason if the worker refused or is busy.
     fn reason(&self) -> Option<&str> {
         match self {
             Self::Refused(reason) | Self::Busy(reason) => Some(reason),
@@ -263,7 +263,7 @@ pub(super) struct Calls {
     n_joins: u64,
     /// Time until the next publication.
     again_after: Duration,
-    /// Time to check again if the next publication is due.
+    /// Time of the next check if a publication is due.
     pub(super) look_at: Instant,
 }
 
@@ -292,8 +292,8 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &HeadParts, track: &Track, order: &Order) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (track.request_id(), topic(order));
-        // Checks often if a worker has joined the topic. It missed the call, since gossip does not
-        // repeat messages.
+        // Checks often whether a worker has joined the topic. Such a worker has missed the call, since
+        // gossip does not repeat messages.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at

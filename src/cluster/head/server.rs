@@ -46,7 +46,7 @@ const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// worker.
 const RESPONSE_RESERVE: Duration = Duration::from_secs(10);
 
-/// Options of the REST API. By default there is no token, and the host name may be any IP address or
+/// Options of the REST API. By default there is no token, and the host name can be any IP address or
 /// `localhost`.
 #[derive(Debug, Clone, Default)]
 pub struct RestOptions {
@@ -113,7 +113,8 @@ fn api() -> OpenApiRouter<Rest> {
         .routes(routes!(openapi))
 }
 
-/// Returns the only route of a node that is not a head: its metrics, which are returned by `text`.
+/// Returns the router of a node that is not a head. Its only route responds with the metrics that
+/// `text` returns.
 pub fn metrics_router(
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     hosts: &HostNames,
@@ -175,7 +176,7 @@ fn document() -> Value {
         examples: include_str!("../../../assets/examples/cluster.json"),
     };
     let mut document = describe::<HeadError, HeadError>(api().into_openapi(), &about);
-    // A request to install needs at least one of the two fields.
+    // A request to install needs a `cid` or a `uri`.
     document["components"]["schemas"]["InstallRequest"]["anyOf"] =
         json!([{"required": ["cid"]}, {"required": ["uri"]}]);
     document

@@ -70,7 +70,7 @@ fn keyforge_directory_is_written_as_keyforge_does_and_read_again() {
     assert_eq!(identity.peer_id().as_str(), SPECIFIED_PEER_ID);
     let written = |name: &str| fs::read(folder.join(name)).unwrap();
     let public = written("pub.bin");
-    // The public key is the second half of the private one. `08 01 12 20` is its type and length.
+    // The public key is the second half of the private key. `08 01 12 20` is its type and length.
     assert_eq!(public, [&[8, 1, 18, 32], &specified_key()[36..]].concat());
     assert_eq!(written("pubkey.txt"), b"CAESIB7R6PrixKFEuL6P1LR789OzS4ccPKz2AQ8OQtR0/OJ+");
     for name in ["identity", "peerid.txt"] {

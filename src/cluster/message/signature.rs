@@ -7,7 +7,8 @@ use sha2::{Digest as _, Sha256};
 use super::{NodeResult, WorkOrder};
 use crate::identity::{Identity, is_signed_by};
 
-/// SHA-256 of a call and its head: method, arguments, environment and standard input.
+/// SHA-256 of a call (method, arguments, environment and standard input) and of the id of the head that
+/// requests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
@@ -41,7 +42,7 @@ impl CallDigest {
 pub struct SignedCall<'a> {
     /// Id of the request.
     pub request_id: &'a str,
-    /// Id of the function, as the work order names it.
+    /// Id of the function, as in the work order.
     pub function_id: &'a str,
     /// Digest of the call and its head.
     pub call: CallDigest,
@@ -86,7 +87,7 @@ impl NodeResult {
         self
     }
 
-    /// Checks if `peer` signed this as its result of a call. b7s workers do not sign.
+    /// Checks whether `peer` signed this as its result of a call. b7s workers do not sign.
     pub fn signed_by(&self, peer: &PeerId, of: SignedCall<'_>) -> Signed {
         if self.call_signature.is_empty() {
             return Signed::No;

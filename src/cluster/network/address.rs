@@ -1,4 +1,4 @@
-//! Addresses of nodes: if they can be dialed or announced, and their scope. No I/O.
+//! Addresses of nodes: whether they can be dialed or announced, and their scope. No I/O.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub struct BootNode {
     pub(super) address: Multiaddr,
 }
 
-/// The text is not a boot node.
+/// Error for a text that is not the address of a boot node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid boot node `{text}`; expected /ip4/<address>/tcp/<port>/p2p/<peer id>")]
 pub struct BootNodeError {
@@ -38,7 +38,7 @@ impl FromStr for BootNode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || BootNodeError { text: text.chars().take(160).collect() };
-        // A DNS name has at most 253 bytes, a peer id 52.
+        // Valid texts are shorter: a DNS name has at most 253 bytes, a peer id 52.
         if text.len() > 512 {
             return Err(wrong());
         }
@@ -53,7 +53,7 @@ impl FromStr for BootNode {
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 pub struct Advertised(pub(super) Multiaddr);
 
-/// The text is not a host at which a node can be reached.
+/// Error for a host or port that cannot be advertised.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{host}` with port {port} cannot be advertised; expected an IP address or host name, and a port"

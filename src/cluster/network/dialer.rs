@@ -14,7 +14,7 @@ use web::rate_limit::{Bucket, Rate};
 
 use super::BootNode;
 
-/// Delay before the second attempt. Short, since a head can restart within a second.
+/// Delay before the second attempt. It is short, since a head can restart within a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// Maximum delay between attempts for a boot node or a recently lost peer: workers should be back within
@@ -80,19 +80,19 @@ struct KnownPeer {
 /// Reason to dial a peer, from the strongest to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum DialReason {
-    /// It is a boot node.
+    /// The peer is a boot node.
     Boot,
-    /// This node reached it in this run.
+    /// This node has reached the peer since it was started.
     Reached,
-    /// The peer store remembers it.
+    /// The peer store contains the peer.
     Remembered,
-    /// It connected to this node.
+    /// The peer connected to this node.
     Inbound,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum DialState {
-    /// Dial at this time.
+    /// The peer is to be dialed at this time.
     Due(Instant),
     Dialing,
     Connected,

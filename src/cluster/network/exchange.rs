@@ -107,7 +107,7 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    // The capacity of the queue of accepted streams.
+    // The limit equals the capacity of the queue of accepted streams.
     let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
@@ -118,7 +118,7 @@ pub(super) async fn read_all(
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
             let peer = model_peer_id(peer);
-            // Without a receiver, the node is stopping.
+            // Fails only if the node is stopping.
             drop(events.send(Event::LineOpened { peer, line, frames }).await);
             continue;
         }
@@ -164,7 +164,7 @@ async fn read_one(
     let bytes = Bytes::from(read);
     if told_bytes_max.is_none() {
         let (answer, answered) = oneshot::channel();
-        // Without a receiver, the node is stopping and does not respond.
+        // Fails only if the node is stopping, which then does not respond.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
         if let Ok(answer) = timeout(RESPONSE_WITHIN, answered).await.map_err(late)? {
             write_paced(&mut stream, &answer.head, &answer.content).await?;

@@ -107,9 +107,9 @@ pub(super) enum Offense {
 /// use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The peer was named to this node, as a boot node or as an allowed peer.
+    /// The operator named the peer, as a boot node or as an allowed peer.
     Named,
-    /// The peer was not named but others were.
+    /// The operator named other peers, but not this one.
     Stranger,
     /// No peer was named.
     Unknown,
@@ -118,11 +118,11 @@ pub enum Standing {
 /// Decision about a gossip message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GossipVerdict {
-    /// Read and forward it.
+    /// The message is read and forwarded.
     Forward,
-    /// Read it only.
+    /// The message is read, but not forwarded.
     Keep,
-    /// Drop it.
+    /// The message is dropped.
     Ignore,
 }
 
@@ -203,7 +203,7 @@ impl Guard {
         self.allowed.read().as_ref().is_some_and(|peers| peers.contains(&peer))
     }
 
-    /// Returns true if `peer` was named to this node, as a boot node or as an allowed peer.
+    /// Returns true if the operator named `peer`, as a boot node or as an allowed peer.
     pub(super) fn is_named(&self, peer: PeerId) -> bool {
         self.boot_nodes.contains(&peer) || self.allows_by_name(peer)
     }
@@ -219,7 +219,7 @@ impl Guard {
         }
     }
 
-    /// Returns the peers that were named to this node.
+    /// Returns the peers that the operator named.
     pub(super) fn named_peers(&self) -> Vec<PeerId> {
         self.boot_nodes.iter().chain(self.allowed.read().iter().flatten()).copied().collect()
     }
@@ -234,7 +234,7 @@ impl Guard {
         self.state.lock().useful.insert(peer);
     }
 
-    /// Returns true if `peer` has sent a valid message, or was named to this node.
+    /// Returns true if `peer` has sent a valid message, or was named by the operator.
     pub(super) fn is_useful(&self, peer: PeerId) -> bool {
         self.state.lock().useful.contains(&peer) || self.is_named(peer)
     }
@@ -324,7 +324,7 @@ impl Guard {
     }
 }
 
-/// Returns the ids as libp2p knows them.
+/// Converts the ids to those of libp2p.
 fn ids(allowed: AllowedPeers) -> Option<HashSet<PeerId>> {
     allowed.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
 }

@@ -22,8 +22,7 @@ use tracing::debug;
 use super::guard::Share;
 use super::n_messages;
 
-/// Maximum number of frames that wait to be written. It fits the orders of all executions of a head.
-/// Further senders wait.
+/// Maximum number of frames that wait to be written. Further senders wait.
 const FRAMES_CAPACITY: usize = 256;
 
 /// Time limit for writing the waiting frames or reading the rest of a frame, for each

@@ -51,7 +51,7 @@ const SYN: u16 = 1;
 /// Flag of a frame that resets its stream.
 const RST: u16 = 8;
 
-/// Upgrade of the connection of a peer.
+/// Upgrade of a peer's connection to yamux.
 #[derive(Debug, Clone)]
 pub(super) struct Multiplex {
     pub(super) budget: Budget,
@@ -233,7 +233,7 @@ impl<C: AsyncRead + Unpin> AsyncRead for CountedSocket<C> {
             if this.buffered.lock().grow_share().is_ok() {
                 break;
             }
-            // The peer's part of the budget is used up.
+            // The socket is not read for a while, since the peer's part of the budget is used up.
             this.pause = Some(Box::pin(sleep(Duration::from_millis(100))));
         }
         let n_read = ready!(Pin::new(&mut this.socket).poll_read(context, bytes))?;
@@ -335,7 +335,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
                 waker.wake();
             }
         }
-        // There might be more frames.
+        // Polls again soon, since there might be more frames.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -72,7 +72,7 @@ pub const WANTED_PEERS: usize = 16;
 /// Number of peers that a head looks for.
 pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 
-/// Default number of connections. Fits a head of a thousand workers. b7s allows 192, which throttles
+/// Default number of connections. It fits a head of a thousand workers. b7s allows 192, which throttles
 /// heads.
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 

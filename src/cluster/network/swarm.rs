@@ -131,7 +131,8 @@ fn behaviour(
     let n_established_max = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
         .with_max_established(n_established_max)
-        // Both peers might have dialed at the same time, while an earlier connection is closing.
+        // Several connections are allowed, since both peers might have dialed at the same time while an
+        // earlier connection is closing.
         .with_max_established_per_peer(Some(4));
     // Protocol family that the identify protocol sends, as in go-libp2p.
     let identify = identify::Config::new("ipfs/0.1.0".to_owned(), keypair.public())
@@ -254,8 +255,8 @@ pub(super) async fn listen(
     Ok(found)
 }
 
-/// A connection that is idle for this time is probed by the kernel. Longer than the ping interval of a
-/// head, so that connections with pings are not probed.
+/// A connection that is idle for this time is probed by the kernel. The time is longer than the ping
+/// interval of a head, so that connections with pings are not probed.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
 /// Interval between unanswered probes.
@@ -280,7 +281,7 @@ pub(super) fn watch(stream: TcpStream) -> TcpStream {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let watched = watched.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_FOR)));
     if let Err(error) = watched {
-        // Without the option, pings notice the loss later.
+        // Without the option, a lost connection is noticed later, by pings.
         debug!(%error, "failed to have a connection watched by the kernel");
     }
     stream

@@ -79,7 +79,7 @@ impl ProviderTable {
             self.resting.retain(|_, until| *until > now);
         }
         if self.resting.len() < RESTING_MAX {
-            // The same as the interval between lookups of a node with enough peers.
+            // The time is the same as the interval between lookups of a node with enough peers.
             self.resting.insert(peer, now + Duration::from_mins(15));
         }
     }
@@ -264,7 +264,8 @@ mod tests {
                 }
                 Poll::Pending
             });
-            // Kademlia waits for half a second of the system's clock.
+            // The test waits in real time, since Kademlia waits for half a second of the system's
+            // clock.
             assert!(timeout(Duration::from_millis(700), dialed).await.is_err());
         }
     }

@@ -133,7 +133,8 @@ impl Dispatch {
                 self.start("roll call", &self.calls, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
-            // b7s nodes would accept work orders by gossip, but never send them that way.
+            // Work orders by gossip are ignored. b7s nodes would accept them, but never send them that
+            // way.
             _ => {}
         }
     }
@@ -148,8 +149,8 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    // Under pressure, peers that wait for approval are disconnected first, so no valid
-                    // message is recorded for them.
+                    // If there are too many connections, peers that wait for approval are disconnected
+                    // first, so their messages do not count as valid.
                     if self.context.network.allows(&peer) {
                         self.context.network.vouch(&peer);
                     }
@@ -319,7 +320,7 @@ impl Dispatch {
         self.context.group.spawn("send a function", async move {
             let Ok(_permit) = permits.acquire().await else { return };
             let found = functions.answer(&question).await;
-            // The peer might be disconnected.
+            // Fails if the peer was disconnected.
             drop(answer.send(found));
             drop(place);
         });

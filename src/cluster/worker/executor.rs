@@ -110,7 +110,7 @@ pub(super) struct Executor {
     functions: Functions,
     host: Host,
     limits: Limits,
-    /// `None` without a workspace.
+    /// Directories with the files of functions; `None` without a workspace.
     function_dirs: Option<FunctionDirs>,
 }
 

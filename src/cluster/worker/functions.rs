@@ -135,7 +135,7 @@ impl Worker {
     /// failure. Cancel-safe.
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
         let mut peers = self.0.context.peers.speaking(FUNCTION_PROTOCOL);
-        // The author most likely has the function.
+        // The author is asked first, since it most likely has the function.
         peers.sort_by_key(|peer| *peer != author);
         let peers = FunctionPeers { network: &self.0.context.network, peers: &peers };
         let (cid, address) = (&install.cid, &install.manifest_url);
@@ -162,7 +162,8 @@ impl Worker {
         self.tell(&author, &Message::InstallFunctionResponse(response)).await;
     }
 
-    /// Removes functions for a head that was named to this worker, and sends the head their number.
+    /// Removes functions for a head that the operator of this worker named, and sends the head their
+    /// number. Refuses other heads.
     pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
         let request_id = request.request_id.clone();
         let is_named = self.standing(&head) == Standing::Named;
@@ -221,7 +222,7 @@ impl Worker {
 
     /// Has the stored functions compiled in the background.
     pub(super) fn compile_kept(&self) {
-        // The maximum number of functions in an offer.
+        // Only as many functions as fit in an offer.
         for id in self.0.context.functions.foremost(256) {
             self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
         }

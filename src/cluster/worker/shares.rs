@@ -1,8 +1,8 @@
 //! Distribution of a worker's places among heads. A place is a slot or an admitted order.
 //!
-//! A head that was named to the worker, as one to obey or as a boot node, can hold all places. Other
-//! heads can hold only a part, each of them and all together, so that their endless runs leave places
-//! free. If no head was named, each can hold all but a quarter.
+//! A head that the worker's operator named, as a head to obey or as a boot node, can hold all places.
+//! The number of places is limited for each other head and for all other heads together, so that their
+//! endless runs leave places free. If no head was named, each head can hold all but a quarter.
 //!
 //! If heads want more places than exist, they get equal shares. For a head that held a place recently,
 //! one place of its share stays reserved, so that its next order starts immediately. An order beyond a
@@ -273,7 +273,7 @@ mod tests {
         // Peer ids contain no digit 0, so these numbers are skipped.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
         let strangers: Vec<PeerId> = strangers.collect();
-        // Each of them used a slot recently.
+        // Each stranger used a slot recently.
         for stranger in &strangers {
             assert!(shares.try_take(stranger, Standing::Stranger).is_some());
         }

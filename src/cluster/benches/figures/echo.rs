@@ -24,7 +24,7 @@ const WORDS: &[u8] = b"hello";
 /// Maximum length of a message.
 const BYTES_MAX: u64 = 1024;
 
-/// Codec of messages, each of which ends with its stream.
+/// Codec of messages that end at the end of their stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plain;
 

@@ -1,4 +1,4 @@
-//! Parts of other processes: a head, a worker, an external runtime.
+//! Parts that run in other processes: a head, a worker, an external runtime.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -99,7 +99,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
     let kind = if role == RoleOptions::Worker { Role::Worker } else { Role::Head };
     Ok(NodeOptions {
         role,
-        // A restarted worker is the same node.
+        // The key is stored, so that a restarted worker is the same node.
         identity: Identity::load_or_create(&folder.join(KEY))?,
         address: Ipv4Addr::LOCALHOST.into(),
         port: env::var(PORT).map_or(Ok(0), |port| port.parse())?,

@@ -25,8 +25,8 @@ const N_FAST: usize = 3;
 const PERIOD: Duration = Duration::from_secs(8);
 /// Duration of the load before each measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Minimum rate with a slow worker, as a fraction of the rate without it. The inverse limits the
-/// median duration.
+/// Minimum rate with a slow worker, as a fraction of the rate without it. Its inverse is the maximum
+/// ratio of the median durations.
 const SLOW_RATIO_MIN: f64 = 0.9;
 
 /// Number of workers of the cluster in which a worker is stopped.

@@ -31,7 +31,7 @@ pub(crate) const PORT: &str = "FIGURES_PORT";
 /// Maximum time until a part writes a line. Fifty parts start simultaneously on two cores.
 const LINE_WITHIN: Duration = Duration::from_mins(1);
 
-/// A process. Dropping it kills it.
+/// A process that is killed when this handle is dropped.
 pub(crate) struct Process {
     child: Child,
     /// Input and output of a part of this program; `None` for another program.

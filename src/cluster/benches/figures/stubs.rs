@@ -136,7 +136,7 @@ async fn offer(network: Network, mut events: mpsc::Receiver<Event>, counts: Arc<
     }
 }
 
-/// A head and processes of stubs.
+/// A head, and processes that each contain many stub workers.
 struct Crowd {
     head: Process,
     stubs: Vec<Process>,
@@ -153,7 +153,8 @@ impl Crowd {
         Ok(Self { head, stubs: Vec::new(), n_stubs: 0, boot, folder })
     }
 
-    /// Starts `n_stubs` and waits until all of them have offered slots. Returns the elapsed time.
+    /// Starts `n_stubs` stub workers and waits until all of them have offered slots. Returns the
+    /// elapsed time.
     async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
         let began = Instant::now();
         self.n_stubs = n_stubs;

@@ -47,7 +47,7 @@ fn peers_named_at_start_are_approved_until_they_are_refused() {
         registry.decide(&id(3), approve).unwrap();
         assert_eq!(registry.access(&id(1)), Access::Open);
         assert_eq!(registry.access(&id(2)), Access::Refused);
-        // Without required approval, only the command line matters.
+        // If no approval is required, only the command line determines the allowed peers.
         let allowed = if requires_approval { Some([id(1), id(3)].into()) } else { named };
         assert_eq!(registry.allowed_peers(), allowed);
     }

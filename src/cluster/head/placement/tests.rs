@@ -105,8 +105,8 @@ fn spare_runs_order_after_a_multiple_of_the_usual_time() {
     assert_eq!(fast.hedge_after(), HEDGE_AFTER_MIN);
 }
 
-/// Simulates `n_clients` in a closed loop over workers of `(slots, run_ms)` for one second. Returns
-/// the number of completed orders.
+/// Simulates one second with workers of `(slots, run_ms)` and `n_clients`, each of which sends its next
+/// order after the previous one has completed. Returns the number of completed orders.
 fn simulate(workers: &[(usize, u64)], n_clients: usize) -> usize {
     let mut draw = numbers(11);
     let mut taken = vec![0_usize; workers.len()];

@@ -79,7 +79,7 @@ impl RestError {
 
     /// The body exceeds `bytes_max`, a number of whole MiB.
     pub(super) fn too_large(bytes_max: usize) -> Self {
-        // Existing heads send the same beginning.
+        // The message begins like that of existing heads.
         let limit = bytes_max >> 20;
         let message = format!("Request Entity Too Large: the body exceeds {limit} MiB");
         Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
@@ -167,7 +167,7 @@ pub(super) fn accepted(body: &impl Serialize) -> Response {
     (StatusCode::ACCEPTED, super::respond(body)).into_response()
 }
 
-/// Returns the refusal of a layer around the handlers.
+/// Returns the response to a request that a layer around the handlers refuses.
 pub(super) fn refuse(status: StatusCode, message: &'static str) -> Response {
     RestError::new(status, message).into_response()
 }

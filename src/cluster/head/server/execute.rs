@@ -18,13 +18,13 @@ use super::error::{RestError, accepted};
 use super::{Rest, respond};
 use crate::message::Code;
 
-/// Header with which a client asks not to wait (RFC 7240).
+/// Header with which a client requests an immediate response (RFC 7240).
 const PREFER: &str = "prefer";
 
 /// Runs a function on nodes of the cluster.
 ///
-/// The status is 200 for any outcome: see `code`. With `Prefer: respond-async` or `config.async`,
-/// it is 202 immediately.
+/// The status is 200 for any outcome, which is described by `code`. With `Prefer: respond-async` or
+/// `config.async`, the response is sent immediately with status 202.
 #[utoipa::path(post, path = paths::FUNCTIONS_EXECUTE, tag = "functions",
     params(("Prefer" = Option<String>, Header,
         description = "`respond-async` for an immediate response.")), request_body = ExecuteRequest,

@@ -51,7 +51,7 @@ pub(super) async fn execution(
     head.executions().get(&id).map(|body| respond(&body)).ok_or(RestError::UNKNOWN_EXECUTION)
 }
 
-/// Cancels an execution, also on its workers. A completed one stays unchanged.
+/// Cancels an execution, also on its workers. Has no effect on a completed execution.
 #[utoipa::path(delete, path = paths::EXECUTION, tag = "executions",
     params(("id" = String, Path, description = "The id of the request.")),
     responses((status = 200, description = "The execution", body = ExecutionBody)))]
@@ -73,11 +73,11 @@ pub(super) async fn cancel(
     execution(State(head), Path(id)).await
 }
 
-/// Follows the cluster.
+/// Streams the events of the cluster.
 ///
-/// The name of an event is its kind, and its data a JSON object. The first one is `connected`. If
-/// nothing happens for 15 s, a `heartbeat` is sent. A reader that lags too far behind is
-/// disconnected, and may follow again.
+/// The name of an event is its kind, and its data is a JSON object. The first event is `connected`. If
+/// there is no event for 15 s, a `heartbeat` is sent. A reader that lags too far behind is disconnected
+/// and can reconnect.
 #[utoipa::path(get, path = paths::EVENTS, tag = "cluster",
     responses((status = 200, description = "The data of each event", body = ClusterEvent,
         content_type = "text/event-stream")))]

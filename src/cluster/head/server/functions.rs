@@ -34,7 +34,7 @@ const WASM: &str = "application/wasm";
 #[derive(Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Label {
-    /// Name of the function; that of its method by default.
+    /// Name of the function. By default, the name of its method.
     #[serde(default)]
     name: String,
     /// File name of the module. Required for a module.
@@ -64,7 +64,7 @@ pub(super) async fn upload(
     let method = method.map_err(|error| invalid(format!("method: {error}")))?;
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(RestError::TOO_MANY_UPLOADS)?;
-    // Enough for 260 MiB at 10 Mbit/s.
+    // The time is enough for 260 MiB at 10 Mbit/s.
     let bytes = timeout(Duration::from_mins(4), extract::bytes(request)).await;
     let bytes = match bytes.unwrap_or(Err(BodyError::Broken)) {
         Err(BodyError::TooLarge) => return Err(RestError::too_large(CAR_BYTES_MAX)),
@@ -92,7 +92,7 @@ pub(super) async fn function(
     Ok(respond(&detail.ok_or(RestError::UNKNOWN_FUNCTION)?))
 }
 
-/// Removes a function from the head. Workers that hold it keep it.
+/// Removes a function from the head. It remains on workers that hold it.
 #[utoipa::path(delete, path = paths::FUNCTION, tag = "functions",
     params(("id" = String, Path, description = "The id of its content.")),
     responses((status = 200, description = "What was removed", body = FunctionBody)))]
@@ -107,7 +107,7 @@ pub(super) async fn remove(
 
 /// Has the nodes of a group install a function.
 ///
-/// The status is 200 for any outcome: see `code`.
+/// The status is 200 for any outcome, which is described by `code`.
 #[utoipa::path(post, path = paths::FUNCTIONS_INSTALL, tag = "functions",
     request_body = InstallRequest,
     responses((status = 200, description = "The outcome", body = InstallResponse)))]
@@ -122,9 +122,10 @@ pub(super) async fn install(
     Ok(respond(&rest.head.install(function, subgroup.as_ref()).await?))
 }
 
-/// Has all workers remove a function, or all functions that no operator added or installed.
+/// Removes a function from all workers, or all functions that no operator added or installed.
 ///
-/// Workers do so for heads that they obey or have as boot nodes. The head keeps its own functions.
+/// Only workers that obey this head, or have it as a boot node, remove functions. The functions of the
+/// head itself remain.
 #[utoipa::path(post, path = paths::FUNCTIONS_EVICT, tag = "functions",
     request_body = EvictRequest,
     responses((status = 200, description = "What each worker removed", body = EvictResponse)))]

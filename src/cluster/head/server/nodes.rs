@@ -94,8 +94,8 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
     }
 }
 
-/// Maximum wait for the orders of a node, in seconds: as long as for a roll call. A client can ask
-/// again.
+/// Maximum time to wait for the orders of a node, in seconds. It is the same as for a roll call. A
+/// client can repeat the request.
 const WAIT_SECONDS_MAX: u64 = 60;
 
 /// Query of a change.
@@ -122,10 +122,10 @@ pub(super) async fn node(
 
 /// Cordons, drains, approves or refuses a node, for this head only.
 ///
-/// Omitted fields stay unchanged. A cordoned node gets no new work, and completes what it runs.
-/// `wait` waits for that, and the response lists what is still running. Each other head of the
-/// cluster decides for itself. Decisions outlast a restart. A node that is not known yet can be
-/// approved or refused by its full id.
+/// Omitted fields remain unchanged. A cordoned node gets no new work but completes its work orders.
+/// With `wait`, the response is sent after they are complete or the time has passed. It lists the work
+/// orders that are still running. Other heads of the cluster are not affected. Decisions outlast a
+/// restart. A node that is not known yet can be approved or refused by its full id.
 #[utoipa::path(patch, path = paths::NODE, tag = "cluster",
     params(("id" = String, Path, description = "The id of the node."), Query),
     request_body = NodePatch,

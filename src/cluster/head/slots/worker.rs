@@ -11,15 +11,15 @@ use super::super::placement::{Load, RunTime};
 use super::SlotRequest;
 use crate::peers::NodeOffer;
 
-/// Validity of an offer. Workers repeat their offer every 30 s, so one can be lost.
+/// Validity of an offer. Workers repeat their offer every 30 s, so one offer can be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
 /// Duration of the pause after a worker reported that it is full: about the time until its next offer.
-/// Doubled for each such report in a row.
+/// It is doubled for each consecutive report.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// Duration of the pause after a worker did not respond, doubled for each failure in a row. After the
-/// pause, one order tests the worker.
+/// Duration of the pause after a worker did not respond, doubled for each consecutive failure. After
+/// the pause, one order tests the worker.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
 /// Maximum number of functions remembered per worker. It applies separately to run times and to
@@ -90,8 +90,8 @@ impl WorkerState {
         offered.saturating_sub(self.running.len())
     }
 
-    /// Returns the number of additional orders for a worker that is a newcomer while there are trusted
-    /// workers.
+    /// Returns the number of additional orders that this worker can get as a newcomer, while there are
+    /// trusted workers.
     pub(super) fn n_free_of_newcomer(&self) -> usize {
         let n_answers = usize::try_from(self.n_answers).unwrap_or(usize::MAX);
         // A newcomer can have two orders before its first result, and two more for each result.

@@ -108,7 +108,7 @@ impl Actor {
         }
         for connection in closed {
             if let Some(peer) = self.close(connection) {
-                // Prevents that the peer is dialed again immediately.
+                // Otherwise the peer would be dialed again immediately.
                 self.dialer.forget(peer, Instant::now());
             }
         }

@@ -14,7 +14,7 @@ use super::{Actor, LOOK_EVERY, LOOK_SOON};
 use crate::identity::model_peer_id;
 
 impl Actor {
-    /// Checks all tables: applies changes of bans, dials peers that are due, and provides and looks for
+    /// Checks all tables: applies changes of bans, dials peers that are due, and provides and looks up
     /// topics.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
@@ -78,7 +78,7 @@ impl Actor {
         let now = Instant::now();
         self.dialer.note_failed(peer, now);
         if matches!(error, DialError::DialPeerConditionFalse(_)) {
-            // Another dial is in progress.
+            // Nothing is logged, since another dial is in progress.
             return;
         }
         if let Some(address) = self.dialer.take_report(peer, now) {
@@ -95,7 +95,8 @@ impl Actor {
             return false;
         }
         match self.dial(peer, None) {
-            // Another dial of the peer might be in progress.
+            // In the second case, another dial of the peer might be in progress, and its outcome will
+            // be reported.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(_) => false,
         }

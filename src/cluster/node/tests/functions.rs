@@ -105,7 +105,7 @@ async fn function_is_uploaded_shown_run_and_removed() {
     write_folder(&path);
     let upload = Functions::pack_path(&path).await.unwrap();
     let id = upload.function.id.to_string();
-    // Much longer than the maximum body of a request to execute.
+    // The upload is much longer than the maximum body of a request to execute.
     let car = "application/vnd.ipld.car";
     let line = "POST /api/v1/functions?name=greetings&method=hello.wasm";
     let (status, added) = send_bytes(address, line, car, &upload.car).await;

@@ -74,7 +74,7 @@ async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
     let function = hello.id.to_string();
     let stalled = add_faltering(&cluster, &function, Arc::clone(&is_stalled)).await;
     for _ in 0..3 {
-        // Repeated, so that the new worker is as trusted as the others.
+        // The request is repeated, so that the new worker is as trusted as the others.
         assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
     }
     // The three remaining workers have to run the order until there are spares.
