@@ -104,7 +104,7 @@ struct Walk<'a> {
     visits_left: usize,
     bytes_left: usize,
     reached: BTreeSet<ContentId>,
-    /// Visited blocks in order.
+    /// Ids of the visited blocks, each once, in the order of the first visit.
     order: Vec<ContentId>,
     files: Vec<File>,
 }

@@ -306,8 +306,8 @@ impl Functions {
         }
         drop(transfer);
         // Turns for a gateway must be acquired before turns in `LARGE`. If this fetch held a turn in
-        // `LARGE` while it waits for a gateway, it could deadlock with a fetch that waits for the
-        // opposite.
+        // `LARGE` while it waits for a gateway, it could deadlock with a fetch that holds the turn for
+        // the gateway and waits for a turn in `LARGE`.
         drop(large);
         if !self.0.gateways.is_empty() {
             let turn = self.0.turns.gateways.take(claim.clone());

@@ -41,7 +41,7 @@ struct FunctionRecord {
     /// Party that caused the function to be stored. Missing in records of earlier versions.
     #[serde(default)]
     kept_for: KeptFor,
-    /// Id of that party, if it is a peer.
+    /// Id of the party in `kept_for`, if it is a peer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     peer: String,
     /// True after the function ran on this node.

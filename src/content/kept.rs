@@ -126,7 +126,7 @@ impl Rank {
 pub struct Usage {
     /// Number of functions.
     pub functions: usize,
-    /// Size of their files, in bytes.
+    /// Total size of the functions' files, in bytes.
     pub bytes: u64,
 }
 
@@ -172,7 +172,7 @@ impl Kept {
     }
 }
 
-/// Functions of an unnamed peer.
+/// Usage and order of eviction of the functions of an unnamed peer.
 #[derive(Debug, Default)]
 struct Quota {
     usage: Usage,
@@ -245,8 +245,8 @@ impl Index {
         kept.addresses.iter().find(|address| address.id == id)
     }
 
-    /// Returns the ids other than CIDs under which function `id` was installed from a manifest. They do
-    /// not verify its content.
+    /// Returns the ids other than CIDs under which function `id` was installed from a manifest. Such
+    /// ids do not verify the content.
     pub(super) fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
         let kept = self.kept.get(&id).into_iter();
         kept.flat_map(|kept| kept.addresses.iter().map(|address| address.id)).collect()

@@ -82,12 +82,12 @@ pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// the nodes above them.
 pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
-/// Default maximum number of stored functions. Each needs a record in memory. Further functions evict
-/// others.
+/// Default maximum number of stored functions. Each needs a record in memory. If there are more,
+/// functions are evicted.
 pub const FUNCTIONS_MAX: usize = 10_000;
 
-/// Default maximum size of all stored functions in bytes. Any peer can make a worker fetch functions.
-/// Further content evicts other content.
+/// Default maximum size of all stored functions in bytes. If the size is exceeded, functions are
+/// evicted, since any peer can make a worker fetch functions.
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
 /// Limits of the verified functions that are cached in memory, so that a run need not verify them again.
@@ -467,7 +467,7 @@ impl Functions {
         Ok(Some(contents))
     }
 
-    /// Reads a function from disk. Removes a damaged one.
+    /// Reads a function from disk. Removes the function if it is damaged.
     async fn read(&self, id: FunctionId) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let Some(function) = self.get(id) else { return Ok(None) };
         let (files, reading) = (self.0.files.clone(), function.clone());

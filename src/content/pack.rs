@@ -19,7 +19,7 @@ const DIRECTORY_BYTES_MAX: usize = 256 * 1024;
 /// Parameters for splitting a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    /// Size of all parts except the last.
+    /// Size of each part except the last.
     pub(super) piece_bytes: usize,
     /// Maximum number of links of a node.
     pub(super) links_max: usize,
