@@ -1,4 +1,4 @@
-//! Bodies for accounts, sessions and API keys. The upstream services have no such API.
+//! Bodies of the accounts API: accounts, sessions and API keys. An extension of the documented APIs.
 
 use model::key::ApiKey;
 use serde::{Deserialize, Serialize};
@@ -8,32 +8,32 @@ use utoipa::ToSchema;
 pub mod paths {
     /// Signs up: creates an account and logs it in.
     pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
-    /// Logs in: starts a session. All other paths except signing up and verifying keys require its
-    /// cookie.
+    /// Logs in: starts a session. Except for signing up and verifying keys, all other paths of this API
+    /// require the session's cookie.
     pub const ACCOUNTS_LOG_IN: &str = "/api/accounts/log_in";
     /// Logs out: ends the session.
     pub const ACCOUNTS_LOG_OUT: &str = "/api/accounts/log_out";
-    /// The account that is logged in. Deleting it revokes its keys.
+    /// The account that is logged in. Deleting the account revokes its keys.
     pub const ACCOUNTS_ME: &str = "/api/accounts/me";
     /// Changes the password and ends all other sessions.
     pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
-    /// Lists the account's sessions. Deleting ends all of them except the current one.
+    /// Lists the account's sessions. A `DELETE` ends all sessions except the current one.
     pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
-    /// One session. Deleting ends it.
+    /// One session. A `DELETE` ends it.
     pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
     /// Lists the account's keys and creates keys.
     pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
-    /// One key. Patching renames it, deleting revokes it.
+    /// One key. A `PATCH` renames it, a `DELETE` revokes it.
     pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";
     /// Replaces the secret of a key.
     pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
     /// Verifies a key on behalf of a service on another machine. Requires the operator's token.
     pub const ACCOUNTS_VERIFY: &str = "/api/accounts/verify";
-    /// `OpenAPI` description of these paths.
+    /// `OpenAPI` description of the accounts API.
     pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
-    /// The same description as a page. Needs no session.
+    /// The same description as an HTML page. No session is required.
     pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
-    /// The portal: page on which people manage accounts and keys.
+    /// The portal: the page on which people manage their accounts and keys.
     pub const PORTAL: &str = "/portal";
     /// Style sheet of the portal.
     pub const PORTAL_STYLE: &str = "/portal/style.css";
@@ -41,7 +41,7 @@ pub mod paths {
     pub const PORTAL_SCRIPT: &str = "/portal/script.js";
 }
 
-/// Text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
+/// Secret text, such as a password or a new key. `Debug` prints only `…`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[debug("…")]
 #[serde(transparent)]
@@ -50,13 +50,14 @@ pub struct Secret(pub String);
 /// Body of `POST /api/accounts/sign_up` and `POST /api/accounts/log_in`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Credentials {
-    /// Name of the account: a user name or an e-mail address, in any case.
+    /// Name of the account: a user name or an e-mail address. Upper and lower case are not
+    /// distinguished.
     pub name: String,
     /// Password of the account, 8 to 256 characters.
     pub password: Secret,
 }
 
-/// An account. Response to signing up and logging in.
+/// An account. The response to signing up and logging in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountBody {
     /// Id of the account. Ids of deleted accounts are not reused.
@@ -77,16 +78,16 @@ pub struct AccountsBody {
 /// Response to `GET /api/accounts/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MeBody {
-    /// The logged-in account; null if there is none.
+    /// The account that is logged in; null if there is none.
     pub account: Option<AccountBody>,
-    /// Setting for sign-up: `open` or `closed`.
+    /// `open` if anyone can sign up, otherwise `closed`.
     pub sign_up: String,
 }
 
 /// Body of `DELETE /api/accounts/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removal {
-    /// Current password, as confirmation.
+    /// Current password, which confirms the deletion.
     pub password: Secret,
 }
 
@@ -115,18 +116,19 @@ pub struct KeyBody {
     pub account_id: Option<i64>,
     /// Name chosen by the owner.
     pub name: String,
-    /// First characters of the key; null for keys created before they were stored.
+    /// First characters of the key; null for a key that was created before these characters were
+    /// stored.
     pub prefix: Option<String>,
     /// `valid` or `revoked`.
     pub state: String,
     /// Creation time.
     pub created_at: String,
-    /// Time of the last use, to the minute; null if never used.
+    /// Time of the last use, to the minute; null if the key was never used.
     pub last_used_at: Option<String>,
-    /// Time of revocation.
+    /// Time of revocation; null for a valid key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
-    /// Own limits.
+    /// Limits of this key.
     #[serde(default)]
     pub limits: KeyLimits,
 }
@@ -134,21 +136,21 @@ pub struct KeyBody {
 /// Keys, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeysBody {
-    /// At most 1000 keys. Valid keys take precedence over revoked keys.
+    /// Keys of the account, at most 1000. If there are more, revoked keys are omitted first.
     pub keys: Vec<KeyBody>,
 }
 
-/// A key with its secret, which is returned only once. Response to creating and renewing.
+/// A key with its secret, which is returned only once. The response to creating and renewing a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyWithSecret {
-    /// Record of the key, with its fields inline.
+    /// Description of the key. Its fields are inline.
     #[serde(flatten)]
     pub key: KeyBody,
-    /// Secret, to be sent as `X-API-Key`.
+    /// Secret, which clients send in the header `X-API-Key`.
     pub api_key: Secret,
 }
 
-/// Limits of one key. The service's limits apply where a field is omitted. 0 means unlimited.
+/// Limits of one key. For an omitted field, the service's limit applies. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct KeyLimits {
     /// Sustained requests per second.
@@ -165,7 +167,7 @@ pub struct KeyLimits {
     pub bytes_per_day: Option<u64>,
 }
 
-/// A session: a browser that is logged in.
+/// A session: a browser in which the account is logged in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionBody {
     /// Id of the session.
@@ -187,14 +189,14 @@ pub struct SessionsBody {
     pub sessions: Vec<SessionBody>,
 }
 
-/// Number of affected items.
+/// Response to a request that ends sessions or revokes keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneBody {
-    /// Number of sessions ended, or of keys revoked.
+    /// Number of ended sessions or revoked keys.
     pub n_done: u64,
 }
 
-/// Body of `POST /api/accounts/verify`, with one of the two fields.
+/// Body of `POST /api/accounts/verify`. Exactly one of the two fields must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerifyRequest {
     /// SHA-256 of the key's text, as 64 hexadecimal digits. The key itself is not sent.
@@ -208,7 +210,7 @@ pub struct VerifyRequest {
 /// Response to `POST /api/accounts/verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
-    /// The key, if it exists and is not revoked.
+    /// The key; null if it does not exist or is revoked.
     pub key: Option<VerifiedBody>,
 }
 
@@ -219,7 +221,7 @@ pub struct VerifiedBody {
     pub id: i64,
     /// Id of the owner; null for an operator's key.
     pub account_id: Option<i64>,
-    /// Own limits.
+    /// Limits of this key.
     pub limits: KeyLimits,
 }
 

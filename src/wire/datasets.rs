@@ -16,27 +16,27 @@ pub mod paths {
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
-    /// Lists the keys that hold a tag owned by the caller. Also grants the tag to a key.
+    /// Lists the keys that hold a tag, which the caller must own. A `POST` grants the tag to a key.
     pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
-    /// One key that holds a tag. Deleting revokes the tag from the key.
+    /// One key that holds a tag. A `DELETE` revokes the tag from the key.
     pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
     /// Lists the visible datasets and creates datasets.
     pub const DATASETS: &str = "/api/datasets/";
-    /// One dataset. Can be read, changed or deleted.
+    /// One dataset, which can be read, changed or deleted.
     pub const DATASET: &str = "/api/datasets/{id}/";
-    /// Lists the visible datasets that have a given value of a metadata field.
+    /// Lists the visible datasets with a given value in a metadata field.
     pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
     /// Counts the rows of a dataset by day.
     pub const DATASET_COVERAGE: &str = "/api/datasets/{id}/coverage/";
-    /// Lists a dataset's tags. Also adds a tag.
+    /// Lists a dataset's tags. A `POST` adds a tag.
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
-    /// One tag of a dataset. Deleting removes it from the dataset.
+    /// One tag of a dataset. A `DELETE` removes the tag from the dataset.
     pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
-    /// Lists a dataset's columns. Also adds a column.
+    /// Lists a dataset's columns. A `POST` adds a column, and a `PATCH` renames one.
     pub const COLUMNS: &str = "/api/columns/";
-    /// Reads rows or buckets page by page. Also deletes rows.
+    /// Reads rows or buckets page by page. A `DELETE` deletes rows.
     pub const ROWS: &str = "/api/rows/";
-    /// Appends rows. Rows at existing timestamps are replaced.
+    /// Inserts rows. A row with the timestamp of a stored row replaces it.
     pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
     /// Reads a whole range in one response.
     pub const ROWS_BULK_DOWNLOAD: &str = "/api/rows/bulk_download/";
@@ -48,13 +48,14 @@ pub mod paths {
     pub const ACCESS_CHECK: &str = "/api/access/check/";
 }
 
-/// Envelope of a list.
+/// Envelope of a page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]
 pub struct Envelope<T> {
-    /// Total number of items; −1 or 0 if not counted. Not an indication of the end of the data.
+    /// Total number of items; −1 or 0 if they were not counted. Only `next` tells whether there are
+    /// more items.
     pub count: i64,
-    /// URL of the next page; null at the end of the data.
+    /// URL of the next page; null on the last page.
     pub next: Option<String>,
     /// URL of the previous page.
     pub previous: Option<String>,
@@ -62,7 +63,7 @@ pub struct Envelope<T> {
     pub results: Vec<T>,
 }
 
-/// A dataset as listed.
+/// A dataset in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetBody {
     /// Id of the dataset, unique in the service and never reused.
@@ -109,7 +110,7 @@ pub struct UpdateDataset {
     /// New description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Metadata fields to set, or to remove if null.
+    /// Metadata fields to set. A field with the value null is removed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Option<String>>,
 }
@@ -127,13 +128,13 @@ pub struct ReplaceDataset {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Body of `POST /api/columns/`, with the id or the name of the dataset.
+/// Body of `POST /api/columns/`. Either the id or the name of the dataset must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddColumn {
-    /// Id of the dataset, unless its name is given.
+    /// Id of the dataset. It can be omitted if the name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
-    /// Name of the dataset, if its id is not given.
+    /// Name of the dataset. It can be omitted if the id is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset_name: Option<String>,
     /// Name of the column.
@@ -142,13 +143,13 @@ pub struct AddColumn {
     pub dtype: String,
 }
 
-/// Body of `PATCH /api/columns/`, with the id or the name of the dataset.
+/// Body of `PATCH /api/columns/`. Either the id or the name of the dataset must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenameColumn {
-    /// Id of the dataset, unless its name is given.
+    /// Id of the dataset. It can be omitted if the name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
-    /// Name of the dataset, if its id is not given.
+    /// Name of the dataset. It can be omitted if the id is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset_name: Option<String>,
     /// Current name of the column.
@@ -171,17 +172,17 @@ pub struct CreateColumn {
 pub struct ColumnBody {
     /// Id of the column, unique in the service.
     pub id: i64,
-    /// Id of its dataset.
+    /// Id of the dataset.
     pub dataset_id: i64,
     /// Name of the column, unique in its dataset.
     pub name: String,
-    /// Type of its values.
+    /// Type of the column's values.
     pub dtype: String,
     /// Creation time, RFC 3339 in UTC.
     pub created_at: String,
 }
 
-/// A value of a row. Missing values are omitted, never null.
+/// A value in a row. A missing value is omitted instead of null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
@@ -200,7 +201,7 @@ pub enum ValueBody {
 pub struct RawRowBody {
     /// Id of the row, unique in the service.
     pub id: i64,
-    /// Id of its dataset.
+    /// Id of the dataset.
     pub dataset_id: i64,
     /// Timestamp of the row, RFC 3339 in UTC.
     pub timestamp: String,
@@ -210,11 +211,11 @@ pub struct RawRowBody {
     pub values: BTreeMap<String, ValueBody>,
 }
 
-/// A bucket of a page. Fields that the request does not select are omitted. The prices of a bucket
-/// inserted by `fill=null` are null.
+/// A bucket on a page. Fields that the request does not select are omitted. If the request has
+/// `fill=null`, the prices of a bucket without rows are null.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct BucketBody {
-    /// Id of its dataset.
+    /// Id of the dataset.
     pub dataset_id: i64,
     /// Start of the bucket, RFC 3339.
     pub timestamp: String,
@@ -238,13 +239,13 @@ pub struct BucketBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub count: Option<u64>,
-    /// True if the bucket has ended, for a request with `complete=true`.
+    /// True if the bucket has ended. Only in the response to a request with `complete=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub complete: Option<bool>,
 }
 
-/// A flat row: a timestamp, and a field for each column with a value.
+/// A flat row: an object with the timestamp and a field for each column that has a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlatRow {
     /// Timestamp of the row, RFC 3339 in UTC.
@@ -254,7 +255,7 @@ pub struct FlatRow {
     pub values: BTreeMap<String, ValueBody>,
 }
 
-/// Response to `GET /api/datasets/{id}/coverage/`: the rows of a range.
+/// Response to `GET /api/datasets/{id}/coverage/`: the numbers of rows in a range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CoverageBody {
     /// Id of the dataset.
@@ -263,7 +264,7 @@ pub struct CoverageBody {
     pub rows: u64,
     /// Timestamp of the first row, RFC 3339 in UTC; null if there are no rows.
     pub first: Option<String>,
-    /// Timestamp of the last row.
+    /// Timestamp of the last row, RFC 3339 in UTC; null if there are no rows.
     pub last: Option<String>,
     /// Estimated size of a download of the rows, in bytes.
     pub download_bytes: u64,
@@ -273,7 +274,7 @@ pub struct CoverageBody {
     pub next: Option<String>,
 }
 
-/// Rows of a day.
+/// Number of rows on a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DayBody {
     /// Day in UTC, such as `2026-07-30`.
@@ -287,14 +288,14 @@ pub struct DayBody {
 pub struct BulkInsert {
     /// Id of the dataset to append to.
     pub dataset: i64,
-    /// Rows in any order. A row at an existing timestamp replaces the stored row.
+    /// Rows in any order. A row with the timestamp of a stored row replaces it.
     pub rows: Vec<InsertRow>,
 }
 
 /// Body of `POST /api/rows/bulk_insert/` before its rows are parsed.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct BulkInsertText<'a> {
-    /// Id of the dataset, unless the query contains it.
+    /// Id of the dataset. It can be omitted if the query contains it.
     pub dataset: Option<i64>,
     /// Rows as JSON text.
     #[serde(borrow)]
@@ -304,7 +305,7 @@ pub struct BulkInsertText<'a> {
 /// A row to insert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InsertRow {
-    /// Timestamp of the row, RFC 3339 with an offset.
+    /// Timestamp of the row, RFC 3339 with a time zone offset.
     pub timestamp: String,
     /// Values by column name.
     pub values: BTreeMap<String, ValueBody>,
@@ -313,7 +314,7 @@ pub struct InsertRow {
 /// Response to `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkInserted {
-    /// Number of rows stored, including rows that replaced others.
+    /// Number of stored rows, including those that replaced others.
     pub inserted: u64,
     /// Revision of the commit, if the request had an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -325,15 +326,15 @@ pub struct BulkInserted {
 pub struct RowsDeleted {
     /// Number of deleted rows.
     pub deleted: u64,
-    /// Number of deleted five-minute buckets, including buckets of expired rows.
+    /// Number of deleted five-minute buckets, including those of rows that had already expired.
     #[serde(default)]
     pub buckets: u64,
 }
 
-/// A key that holds a tag. Also the body of `POST /api/tags/{tag_name}/holders/`.
+/// A key that holds a tag. It is also the body of `POST /api/tags/{tag_name}/holders/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderBody {
-    /// Id of the key, which is not secret.
+    /// Id of the key. Unlike the key itself, it is not secret.
     pub key: i64,
 }
 
@@ -342,7 +343,7 @@ pub struct HolderBody {
 pub struct TagBody {
     /// Name of the tag, unique among its owner's tags.
     pub name: String,
-    /// True if any key can acquire it.
+    /// True if any key can acquire the tag.
     #[serde(default)]
     pub is_public: bool,
 }
@@ -354,7 +355,7 @@ pub struct TagName {
     pub tag_name: String,
 }
 
-/// Response with a message only, such as that of `POST /api/tags/acquire/`.
+/// Response that contains only a message, such as to `POST /api/tags/acquire/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MessageBody {
     /// Description of the result.
@@ -366,7 +367,7 @@ pub struct MessageBody {
 pub struct AccessCheck {
     /// Id of the dataset.
     pub dataset_id: i64,
-    /// True to check for write access, too.
+    /// True to check for write access in addition to read access.
     #[serde(default)]
     pub require_write: bool,
 }
@@ -389,36 +390,35 @@ pub struct HealthBody {
     pub status: String,
     /// Current time of the service, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`, or `read-only` for a service started with `--read-only`. Otherwise
-    /// `disconnected`, `full` (the disk has no space, reads continue), or `replaced` (the file was
-    /// removed or replaced while in use, restart the service), with the prefix `accounts: ` if the
-    /// accounts are affected.
+    /// `connected`, or `read-only` if the service was started with `--read-only`. In case of a failure:
+    /// `disconnected`, `full` (the disk is full, reads still work) or `replaced` (the file was removed
+    /// or replaced while in use, restart the service). The prefix `accounts: ` means that the store of
+    /// the accounts failed.
     pub database: String,
 }
 
-/// The `details` of a rejected insert. None of its rows is stored.
+/// The `details` of the error for a rejected insert. None of the rows was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusals {
     /// Number of invalid rows.
     pub total: usize,
-    /// Problems of the first rejected rows.
+    /// The first invalid rows, each with its problem.
     pub rows: Vec<RowRefusal>,
 }
 
-/// Problem of one row of an insert.
+/// Problem of one row in an insert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusal {
     /// Index of the row in the request, from 0.
     pub row: usize,
-    /// Column with the invalid value, if it is a single value.
+    /// Column with the invalid value; omitted if the problem is not a single value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
     /// Reason for the rejection.
     pub reason: String,
 }
 
-/// Text that stands for a comma within a name of the parameter `columns`, which separates names by
-/// commas.
+/// Replacement for a comma within a name in the parameter `columns`, since commas separate the names.
 pub const COMMA_IN_NAME: &str = "%2C";
 
 /// Name of the first event of a stream.
@@ -428,11 +428,11 @@ pub const EVENT_DATA: &str = "data";
 /// Name of the event that keeps a stream alive.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
-/// Name of the event that reports a possible gap, since the stream could not resume after the client's
-/// last event.
+/// Name of the event that reports a possible gap: the stream could not resume after the client's last
+/// event.
 pub const EVENT_RESET: &str = "reset";
 
-/// Name of the last event of a stream, with the reason for its end.
+/// Name of the last event of a stream. Its data contains the reason why the stream ends.
 pub const EVENT_END: &str = "end";
 
 /// Data of an `end` event.
@@ -440,7 +440,7 @@ pub const EVENT_END: &str = "end";
 pub struct End {
     /// Id of the dataset.
     pub dataset_id: i64,
-    /// Human-readable reason and advice.
+    /// Human-readable reason why the stream ends, and advice.
     pub reason: String,
 }
 

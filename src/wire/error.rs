@@ -1,4 +1,4 @@
-//! Error bodies in the forms of the three APIs.
+//! Error bodies of the three APIs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,21 +8,21 @@ use crate::datasets::RowRefusals;
 /// Error of a head: `{"message":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeadError {
-    /// Problem, reason, and what to do.
+    /// Description of the problem, its reason, and advice.
     pub message: String,
 }
 
 /// Error of the dataset service: `{"details":null,"error":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetsError {
-    /// Reasons for each rejected row of an insert. Always null upstream.
+    /// Problems of the rejected rows of an insert, as an extension. Null for all other errors.
     #[schema(value_type = Option<RowRefusals>)]
     pub details: Option<serde_json::Value>,
-    /// Problem, ending in its kind: `…: bad request`.
+    /// Description of the problem. It ends with the kind of the error, such as `…: bad request`.
     pub error: String,
 }
 
-/// Error of the dataset service for a missing key: `{"error":"Missing API key"}`.
+/// Error of the dataset service for a missing API key: `{"error":"Missing API key"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyError {
     /// Problem.

@@ -1,4 +1,4 @@
-//! Bodies for executions and for the events of a cluster. An extension of b7s's API.
+//! Bodies about executions and the events of a cluster. An extension of b7s's API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,9 +7,9 @@ use crate::functions::{ResultGroupBody, is_default};
 
 /// Paths of executions and events. `{…}` marks a path parameter.
 pub mod paths {
-    /// Lists the latest `?limit=` executions that a head remembers, newest first.
+    /// Lists the executions that a head remembers, latest first, at most `?limit=`.
     pub const EXECUTIONS: &str = "/api/v1/executions";
-    /// One execution. Deleting it cancels the execution.
+    /// One execution. A `DELETE` cancels it.
     pub const EXECUTION: &str = "/api/v1/executions/{id}";
     /// Streams the events of a cluster as server-sent events.
     pub const EVENTS: &str = "/api/v1/events";
@@ -22,7 +22,7 @@ pub struct ExecutionsResponse {
     pub executions: Vec<ExecutionBody>,
 }
 
-/// One execution, in progress or finished. Response to `GET /api/v1/executions/{id}`.
+/// An execution in progress or finished. The response to `GET /api/v1/executions/{id}`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionBody {
     /// Id of the request.
@@ -34,25 +34,25 @@ pub struct ExecutionBody {
     pub function_id: String,
     /// File to run inside the function.
     pub method: String,
-    /// Requested subgroup, if any.
+    /// Requested subgroup; omitted if any worker could be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
     /// Requested number of nodes, or −1 for all.
     pub number_of_nodes: i64,
-    /// True if no roll call was needed, since offers of workers were fresh.
+    /// True if no roll call was needed, since recent offers of workers covered the request.
     #[serde(default)]
     pub warm: bool,
     /// Time of the request, RFC 3339.
     pub started_at: String,
-    /// Duration until now or until the end, in milliseconds.
+    /// Duration until the end, or until now if the execution is in progress, in milliseconds.
     pub elapsed_ms: f64,
-    /// Result code, once finished.
+    /// Result code; omitted while the execution is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Reason for a failure.
+    /// Reason for a failure; empty on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Workers with a work order, in order of dispatch.
+    /// Workers that received a work order, in order of dispatch.
     #[serde(default)]
     pub peers: Vec<ExecutionPeerBody>,
     /// Distinct results, most frequent first. Omitted from lists.
@@ -60,14 +60,15 @@ pub struct ExecutionBody {
     pub results: Vec<ResultGroupBody>,
 }
 
-/// One worker's part in an execution.
+/// State of one worker's work order in an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionPeerBody {
     /// Id of the worker's node.
     pub peer_id: String,
-    /// `compiling`, `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
+    /// State of the work order: `compiling`, `running`, `answered`, `failed`, `replaced` (by a spare),
+    /// or `canceled`.
     pub state: String,
-    /// Time of dispatch, in milliseconds after the request.
+    /// Time at which the work order was dispatched, in milliseconds after the request.
     pub dispatched_ms: f64,
     /// Time at which compilation started, in milliseconds after the request. Omitted if the
     /// function was already compiled.
@@ -76,7 +77,7 @@ pub struct ExecutionPeerBody {
     /// Time at which compilation finished, in milliseconds after the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled_ms: Option<f64>,
-    /// Time of the result or failure, in milliseconds after the request.
+    /// Time at which the worker returned a result or failed, in milliseconds after the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ms: Option<f64>,
     /// Exit code of the run.
@@ -85,10 +86,10 @@ pub struct ExecutionPeerBody {
     /// Resource usage of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// True if the result has a valid signature of this node.
+    /// True if the worker's result has a valid signature of its node.
     #[serde(default)]
     pub signed: bool,
-    /// Reason for a missing result.
+    /// Reason why the worker returned no result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -118,23 +119,23 @@ pub struct Usage {
     pub memory_max_kib: u64,
 }
 
-/// One event of `GET /api/v1/events`: the `data` of a server-sent event named after its kind.
+/// Data of a server-sent event of `GET /api/v1/events`. The name of the server-sent event is the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterEvent {
     /// Time of the event, RFC 3339.
     pub time: String,
-    /// Kind of the event, with its details inline.
+    /// Kind of the event. Its fields are inline.
     #[serde(flatten)]
     pub kind: ClusterEventKind,
 }
 
-/// Kind of an event in a cluster.
+/// Kind of an event in a cluster, with its details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ClusterEventKind {
-    /// First event of a stream. Later events follow.
+    /// First event of a stream.
     Connected,
-    /// Sent if there was no event for a while.
+    /// Event that keeps the connection alive while nothing happens.
     Heartbeat,
     /// A roll call was sent.
     RollCall {
@@ -194,7 +195,7 @@ pub enum ClusterEventKind {
         peer_id: String,
         /// Human-readable reason.
         reason: String,
-        /// True if a spare replaces it.
+        /// True if a spare replaces the worker.
         replaced: bool,
     },
     /// The execution finished.
@@ -203,7 +204,7 @@ pub enum ClusterEventKind {
         request_id: String,
         /// Result code.
         code: String,
-        /// Reason for a failure.
+        /// Reason for a failure; empty on success.
         message: String,
         /// Duration, in milliseconds.
         elapsed_ms: f64,
@@ -218,7 +219,7 @@ pub enum ClusterEventKind {
         /// Id of the worker's node.
         peer_id: String,
     },
-    /// The last connection of a peer closed.
+    /// The last connection to a peer closed.
     PeerLeft {
         /// Id of the worker's node.
         peer_id: String,
@@ -226,7 +227,7 @@ pub enum ClusterEventKind {
 }
 
 impl ClusterEventKind {
-    /// Returns the id of the execution, if the event belongs to one.
+    /// Returns the id of the execution to which the event belongs, or `None` if it belongs to none.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,5 @@
-//! Bodies of a head's REST API, as in b7s: executing functions on a cluster and inspecting the cluster.
+//! Bodies of a head's REST API, as in b7s: requests to execute functions on a cluster and to inspect
+//! the cluster.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ pub mod paths {
     pub const FUNCTIONS_RESULT: &str = "/api/v1/functions/requests/result";
     /// `OpenAPI` description of a head's REST API.
     pub const HEAD_OPENAPI: &str = "/api/v1/openapi.json";
-    /// Lists the nodes that a head knows, starting with itself.
+    /// Lists the nodes that a head knows. The first is the head itself.
     pub const NODES: &str = "/api/v1/nodes";
-    /// Lists the functions that a head has. Also adds a function.
+    /// Lists the functions that a head has. A `POST` adds a function.
     pub const FUNCTIONS: &str = "/api/v1/functions";
-    /// One function of a head. Deleting removes it from the head, but not from workers.
+    /// One function of a head. A `DELETE` removes it from the head, but not from workers.
     pub const FUNCTION: &str = "/api/v1/functions/{id}";
     /// Health of a head.
     pub const HEAD_HEALTH: &str = "/api/v1/health";
@@ -38,7 +39,7 @@ pub struct ExecuteRequest {
     #[serde(default)]
     #[schema(required = true, min_length = 1)]
     pub method: String,
-    /// Arguments. Existing clients may send null.
+    /// Arguments of the function. Null is accepted, since existing clients send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
     /// Options of the execution.
@@ -47,7 +48,8 @@ pub struct ExecuteRequest {
     /// Group whose nodes execute the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
-    /// Name of `subgroup` in later b7s clients. `subgroup` takes precedence.
+    /// Alternative name of `subgroup`, which later b7s clients use. If both are set, `subgroup` is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
 }
@@ -55,20 +57,20 @@ pub struct ExecuteRequest {
 /// Response to `GET /api/v1/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeadHealth {
-    /// Always 200, as a number.
+    /// Always the number 200.
     pub code: u16,
     /// `MsgHealthCheck`, as in existing heads.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// An argument. Only the value is passed on, if it is not empty.
+/// An argument of a function. Only its value is passed to the function, unless it is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Text passed to the function.
+    /// Text that is passed to the function.
     #[serde(default)]
     pub value: String,
 }
@@ -76,16 +78,16 @@ pub struct Parameter {
 /// Options of an execution. All fields can be omitted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteConfig {
-    /// Number of nodes: 1 if omitted or 0, all that report if −1.
+    /// Number of nodes. 1 if omitted or 0. −1 means all nodes that report.
     #[serde(default)]
     pub number_of_nodes: i64,
-    /// Time to wait for nodes to report, in seconds; 0 for the head's default.
+    /// Maximum time to wait for nodes to report, in seconds; 0 for the head's default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout: u64,
     /// Standard input of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Environment of the function.
+    /// Environment variables of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<Vec<EnvVar>>,
     /// Consensus algorithm. `raft` and `pbft` are refused.
@@ -98,8 +100,9 @@ pub struct ExecuteConfig {
     /// Attributes that a node must declare to be eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
-    /// Extension: selector for eligible nodes by declared attributes, in the syntax of `kubectl`:
-    /// `zone=a,gpu!=none`, `zone in (a,b)`, `zone notin (a,b)`, `zone`, `!zone`. Empty means none.
+    /// Extension: selector that limits eligible nodes by their declared attributes, in the syntax of
+    /// `kubectl`: `zone=a,gpu!=none`, `zone in (a,b)`, `zone notin (a,b)`, `zone`, `!zone`. An empty
+    /// selector does not limit the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// Permissions beyond the function's own directory: `file://…`, `http://…`.
@@ -108,7 +111,7 @@ pub struct ExecuteConfig {
     /// Limits and options of the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeConfig>,
-    /// Accepted by b7s, which does not use it. Results are always grouped.
+    /// Accepted but ignored, as in b7s. Results are always grouped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_aggregation: Option<serde_json::Value>,
     /// Extension: number of equal results after which the response is sent. Remaining runs are
@@ -121,14 +124,14 @@ pub struct ExecuteConfig {
     pub is_async: Option<bool>,
 }
 
-/// Limits and options of the runtime, with the names of b7s. Omitted or 0 selects the worker's own
-/// limit, which no value can exceed.
+/// Limits and options of the runtime, with the names of b7s. If a limit is omitted or 0, the worker's
+/// own limit applies. No value can exceed the worker's limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeConfig {
-    /// Exported function to start with.
+    /// Name of the exported function that is called first.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entry: String,
-    /// Maximum duration, in milliseconds.
+    /// Maximum duration of the run, in milliseconds.
     #[serde(default, rename = "run_time", skip_serializing_if = "is_default")]
     pub run_time_ms: u64,
     /// True to keep debug information.
@@ -140,10 +143,11 @@ pub struct RuntimeConfig {
     /// Maximum memory, in pages of 64 KiB.
     #[serde(default, rename = "limited_memory", skip_serializing_if = "is_default")]
     pub limited_memory_pages: u64,
-    /// Log file of the runtime. Not passed on, since it would be a path on the worker's machine.
+    /// Log file of the runtime. Not passed to workers, since it would be a path on the worker's
+    /// machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub runtime_logger: String,
-    /// Not passed on, since workers have their own.
+    /// Directory of drivers. Not passed to workers, since each worker has its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub drivers_root_path: String,
 }
@@ -180,7 +184,7 @@ pub struct EnvVar {
 /// Response to `POST /api/v1/functions/execute`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteResponse {
-    /// `"200"` on success; otherwise an HTTP-like code of the failure.
+    /// `"200"` on success; otherwise the code of the failure, similar to an HTTP status.
     #[serde(default)]
     pub code: String,
     /// UUID of the request.
@@ -197,14 +201,14 @@ pub struct ExecuteResponse {
     pub cluster: ClusterBody,
 }
 
-/// A distinct result and the peers that returned it.
+/// A result group: a result and the peers that returned it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResultGroupBody {
-    /// Result shared by these peers.
+    /// Result that these peers returned.
     pub result: Outcome,
-    /// Ids of the peers that returned it.
+    /// Ids of the peers that returned this result.
     pub peers: Vec<String>,
-    /// Share of these peers in all results, 0 to 100.
+    /// Share of these peers among all that returned a result, 0 to 100.
     pub frequency: f64,
 }
 
@@ -224,7 +228,7 @@ pub struct Outcome {
     pub exit_code: i32,
 }
 
-/// Peers that responded in an execution.
+/// Peers that executed a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ClusterBody {
     /// Ids of the workers' nodes.
@@ -235,11 +239,11 @@ pub struct ClusterBody {
 /// Response to `GET /api/v1/nodes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodesResponse {
-    /// The head itself, then its peers by id.
+    /// The head itself, then its peers sorted by id.
     pub nodes: Vec<NodeBody>,
 }
 
-/// A node as known to a head.
+/// A node that a head knows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeBody {
     /// Id of the node.
@@ -250,49 +254,50 @@ pub struct NodeBody {
     /// Subgroups of the node, without the general group.
     #[serde(default)]
     pub subgroups: Vec<String>,
-    /// Multiaddresses, each ending in the peer id.
+    /// Multiaddresses of the node. Each ends with the peer id.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// True if a connection exists.
+    /// True if the head has a connection to the node.
     pub connected: bool,
-    /// Round-trip time of the last ping, in milliseconds; omitted without a ping.
+    /// Round-trip time of the last ping, in milliseconds; omitted before the first ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
-    /// Time of the last message, RFC 3339; omitted for the head itself.
+    /// Time of the last message from the node, RFC 3339; omitted for the head itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// Number of work orders to which it responded.
+    /// Number of work orders to which the node responded.
     #[serde(default)]
     pub runs: u64,
-    /// Number of these work orders whose result was in the largest result group, or in a group of
-    /// equal size.
+    /// Number of these work orders with a result in the largest result group, or in a group of equal
+    /// size.
     #[serde(default)]
     pub agreed: u64,
-    /// Share of its runs that agreed, 0 to 100; omitted before its first run.
+    /// Share of `agreed` in `runs`, 0 to 100; omitted before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement_percent: Option<f64>,
-    /// Number of slots; omitted if unknown.
+    /// Number of slots of the node; omitted if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<usize>,
     /// Number of free slots, as estimated by the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_free: Option<usize>,
-    /// True if it is cordoned at this head, so that it gets no new work.
+    /// True if the node is cordoned at this head, so that it gets no new work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cordoned: bool,
-    /// Permission to work for this head; omitted if no decision is needed.
+    /// Permission of the node to work for this head; omitted if the head requires no approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<NodeApproval>,
-    /// Number of work orders of this head that it runs.
+    /// Number of work orders of this head that the node is running.
     #[serde(default, skip_serializing_if = "is_default")]
     pub running: usize,
-    /// Declared attributes by name, not attested.
+    /// Attributes that the node declares, by name. They are not attested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Content ids of the functions that it reports as installed.
+    /// Content ids of the functions that the node reports as installed.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// Functions among these that it reports as compiled, so that a run starts immediately.
+    /// Content ids of those functions that the node reports as compiled. A run of such a function
+    /// starts immediately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
 }
@@ -301,9 +306,9 @@ pub struct NodeBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeApproval {
-    /// Allowed to work, like the nodes of `--accept`.
+    /// The node can work, like the nodes listed with `--accept`.
     Approved,
-    /// Not allowed to work.
+    /// The node cannot work.
     Refused,
     /// No decision yet. The node waits if the head requires approval.
     #[default]
@@ -324,12 +329,12 @@ pub struct FunctionBody {
     pub name: String,
     /// Content id of the function.
     pub function_id: String,
-    /// File to run.
+    /// File to run inside the function.
     pub method: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Ids under which manifests installed it. Unlike content ids, they do not identify the
-    /// content.
+    /// Ids of the manifests from which the function was installed. Unlike content ids, they do not
+    /// identify the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_manifest: Vec<String>,
 }
@@ -349,13 +354,14 @@ pub struct InstallRequest {
     /// Content id of the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
-    /// Address of its manifest.
+    /// Address of the function's manifest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uri: String,
-    /// Group whose nodes install it.
+    /// Group whose nodes install the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
-    /// Name of `subgroup` in later b7s clients. `subgroup` takes precedence.
+    /// Alternative name of `subgroup`, which later b7s clients use. If both are set, `subgroup` is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
 }
@@ -363,7 +369,8 @@ pub struct InstallRequest {
 /// Response to `POST /api/v1/functions/install`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct InstallResponse {
-    /// `"200"` once a node has the function; otherwise an HTTP-like code of the failure.
+    /// `"200"` once a node has the function; otherwise the code of the failure, similar to an HTTP
+    /// status.
     #[serde(default)]
     pub code: String,
     /// Reason for a failure. Omitted on success.
@@ -371,13 +378,13 @@ pub struct InstallResponse {
     pub message: String,
 }
 
-/// Body of `POST /api/v1/functions/evict`: `cid` or `all`.
+/// Body of `POST /api/v1/functions/evict`. Either `cid` or `all` must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EvictRequest {
-    /// Function to remove, even if an operator added or installed it.
+    /// Content id of the function to remove, even if an operator added or installed the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
-    /// True to remove all functions that no operator added or installed.
+    /// True to remove all functions except those that an operator added or installed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
 }
@@ -385,7 +392,7 @@ pub struct EvictRequest {
 /// The response to `POST /api/v1/functions/evict`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EvictResponse {
-    /// Outcome for each worker, by id.
+    /// Outcome at each worker, sorted by the worker's id.
     pub nodes: Vec<EvictedBody>,
 }
 
@@ -394,16 +401,16 @@ pub struct EvictResponse {
 pub struct EvictedBody {
     /// Id of the worker.
     pub peer_id: String,
-    /// Number of functions that it removed.
+    /// Number of functions that the worker removed.
     #[serde(default)]
     pub functions: usize,
-    /// Size of their files, in bytes.
+    /// Total size of the removed files, in bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// Number of functions that it still has.
+    /// Number of functions that the worker still has.
     #[serde(default)]
     pub left: usize,
-    /// Reason why it removed nothing, as a sentence about the worker. Empty on success.
+    /// Reason why the worker removed nothing, as a sentence about the worker. Empty on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -434,7 +441,7 @@ pub struct FileBody {
     pub path: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// True if it can be run.
+    /// True if the file can be run.
     pub runs: bool,
 }
 
@@ -455,7 +462,7 @@ impl ExecuteRequest {
         group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
-    /// Returns the values of the arguments, without empty values.
+    /// Returns the values of the arguments. Omits empty values.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.as_deref().unwrap_or_default();

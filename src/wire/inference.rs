@@ -1,5 +1,6 @@
-//! Bodies of the inference service's API, as in the chain's API: topics and their latest bundles. The
-//! history of a topic, and the list of topics with their schedule and actors, are extensions.
+//! Bodies of the inference service's API. Those of topics and their latest bundles are as in the
+//! chain's API. The history of a topic, and the list of topics with their schedule and actors, are
+//! extensions.
 
 pub mod cases;
 pub mod chain;
@@ -24,24 +25,25 @@ pub mod paths {
         "/emissions/{version}/latest_network_inferences_outlier_resistant/{topic_id}";
     /// Settings of a topic.
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
-    /// Id that the next topic will have: one more than the highest so far.
+    /// Id that the next created topic will get.
     pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
-    /// Past bundles of a topic: `?from=&to=&limit=`. An extension of the chain's API.
+    /// Past bundles of a topic, with the parameters `?from=&to=&limit=`. An extension of the chain's
+    /// API.
     pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
-    /// Lists topics with their schedule and actors. Also creates topics. An extension, like all paths
-    /// below.
+    /// Lists topics with their schedule and actors. A `POST` creates a topic. This path and all below
+    /// are extensions, except the consumer API.
     pub const TOPICS: &str = "/api/v1/topics";
-    /// Settings of a topic. Can be replaced.
+    /// Settings of a topic. They can be read and replaced, and a `DELETE` deletes the topic.
     pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
-    /// Setting of a topic that decides whether its epochs open.
+    /// Resumes or pauses a topic.
     pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
     /// The account that signs values for contracts.
     pub const SIGNER: &str = "/api/v1/signer";
-    /// Health of a topic, and retention of its epochs.
+    /// Health of a topic and retention of its epochs.
     pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
-    /// Reads the ground truth of a topic's past epochs again and repeats the learning from them.
+    /// Learns again from a topic's past epochs, after reading their ground truth again.
     pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
-    /// One worker on a topic's whitelist. Can be added or removed.
+    /// One worker on a topic's whitelist, which can be added or removed.
     pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
     /// Accepts a worker's payload for an epoch.
     pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
@@ -49,17 +51,18 @@ pub mod paths {
     pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
     /// Streams the new bundles of a topic as server-sent events.
     pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
-    /// A past epoch of a topic with its inputs and results.
+    /// A past epoch of a topic with its values and results.
     pub const TOPIC_EPOCH: &str = "/api/v1/topics/{topic_id}/epochs/{nonce}";
-    /// Latest value of a topic, signed for the contract on chain `chain_id`: `?allora_topic_id=`.
+    /// Latest value of the topic `?allora_topic_id=`, signed for the contract on chain `chain_id`.
     pub const CONSUMER: &str = "/v2/allora/consumer/{chain_id}";
     /// Latest price of an asset, signed for the contract on chain `chain_id`.
     pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
-    /// Lists topics page by page: `?continuation_token=`.
+    /// Lists topics page by page, starting after the position `?continuation_token=`.
     pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
-    /// Past epochs of a topic as a file with one row for each actor: `?from=&to=&actor=&limit=&output=`.
+    /// Past epochs of a topic as a file with a row for each epoch, actor and label, with the parameters
+    /// `?from=&to=&actor=&limit=&output=`.
     pub const TOPIC_EPOCHS: &str = "/api/v1/topics/{topic_id}/epochs/";
-    /// The latest `?limit=` epochs of a topic, oldest first.
+    /// The latest epochs of a topic, at most `?limit=`, oldest first.
     pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
     /// Actors of a topic ranked by mean loss, and the losses of the topic's values, over the latest
     /// `?epochs=`.
@@ -69,11 +72,11 @@ pub mod paths {
 /// A labeled value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabeledValue {
-    /// Id of the label within its nonce, from 1.
+    /// Id of the label within the epoch, from 1.
     pub label_id: u32,
-    /// Name of the label, `y` on a topic with a single output.
+    /// Name of the label: `y` for a topic with a single output.
     pub label_name: String,
-    /// Decimal number as text; not a number if unknown.
+    /// Value as a decimal text; `NaN` if unknown.
     #[serde(with = "decimal")]
     #[schema(value_type = String)]
     pub value: f64,
@@ -95,11 +98,11 @@ pub struct WorkerValues {
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct WithheldInferer {
-    /// Address of the inferer left out.
+    /// Address of the inferer that is left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
-    /// Combined values of the others.
+    /// Values combined from all other actors.
     pub combined_inference: Vec<LabeledValue>,
 }
 
@@ -107,15 +110,15 @@ pub struct WithheldInferer {
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct WithheldForecaster {
-    /// Address of the forecaster left out.
+    /// Address of the forecaster that is left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_forecaster: Address,
-    /// Combined values of the others.
+    /// Values combined from all other actors.
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// Values combined from the inferers with a single forecaster.
+/// Values combined from the inferers and only one forecaster.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct OneInForecaster {
@@ -134,7 +137,7 @@ pub struct OneOutInfererForecaster {
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub forecaster: Address,
-    /// Address of the inferer left out.
+    /// Address of the inferer that is left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
@@ -142,8 +145,7 @@ pub struct OneOutInfererForecaster {
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// All inferences of a network for a topic at a nonce. Fields are in the order of the chain's
-/// message.
+/// A bundle: all values of a topic's epoch. The fields are in the order of the chain's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Bundle {
     /// Id of the topic, as text.
@@ -165,10 +167,11 @@ pub struct Bundle {
     /// Combined values without each inferer.
     #[serde(default)]
     pub one_out_inferer_values: Vec<WithheldInferer>,
-    /// Combined values without each forecaster; empty with fewer than two.
+    /// Combined values without each forecaster; empty with fewer than two forecasters.
     #[serde(default)]
     pub one_out_forecaster_values: Vec<WithheldForecaster>,
-    /// Combined values with each single forecaster; empty with fewer than two.
+    /// Values combined from the inferers and only one forecaster, for each forecaster; empty with fewer
+    /// than two forecasters.
     #[serde(default)]
     pub one_in_forecaster_values: Vec<OneInForecaster>,
     /// Values implied by each forecaster without each inferer.
@@ -176,14 +179,14 @@ pub struct Bundle {
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }
 
-/// Latest bundle of a topic. Response to `GET
+/// Latest bundle of a topic. The response to `GET
 /// /emissions/{version}/latest_network_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBundle {
     /// All values of the epoch.
     #[serde(rename = "network_inferences")]
     pub bundle: Bundle,
-    /// Block of the bundle, as text.
+    /// Block at which the epoch opened, as text.
     #[serde(rename = "inference_block_height", with = "text")]
     #[schema(value_type = String)]
     pub block_height: BlockHeight,
@@ -194,48 +197,48 @@ pub struct LatestBundle {
 pub struct TopicResponse {
     /// The topic and its settings.
     pub topic: TopicBody,
-    /// Weight among topics: 1 if epochs open, else 0.
+    /// Weight of the topic among all topics: 1 if it is active, 0 if it is paused.
     #[serde(default)]
     pub weight: String,
-    /// Always 0: there are no rewards.
+    /// Always 0, since there are no rewards.
     #[serde(default)]
     pub effective_revenue: String,
-    /// Always 0: there are no stakes.
+    /// Always 0, since there are no stakes.
     #[serde(default)]
     pub topic_stake: String,
 }
 
-/// A topic. 64-bit integers and decimals are texts, as in the chain's gateway.
+/// A topic and its settings. 64-bit integers and decimals are texts, as in the chain's gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicBody {
     /// Id of the topic, from 1.
     pub id: String,
-    /// Address of the key that created it; empty for a built-in topic.
+    /// Address of the key that created the topic; empty for a built-in topic.
     #[serde(default)]
     pub creator: String,
     /// Human-readable description of the prediction.
     pub metadata: String,
     /// Loss function, such as `mse`.
     pub loss_method: String,
-    /// Block at which the last epoch ended.
+    /// Nonce of the latest epoch, as text.
     pub epoch_last_ended: String,
     /// Blocks per epoch.
     pub epoch_length: String,
-    /// Blocks from the start of an epoch until its ground truth is known.
+    /// Blocks from the opening of an epoch until its ground truth is read.
     pub ground_truth_lag: String,
-    /// Exponent of the weights' potential.
+    /// Exponent with which the preference for the best actors increases.
     pub p_norm: String,
-    /// Center of the weights' potential.
+    /// Regret, in units of the scale, from which weights increase strongly.
     pub c_norm: String,
     /// Weight of the latest loss in a regret.
     pub alpha_regret: String,
     /// True if losses can be negative.
     pub allow_negative: bool,
-    /// Minimum divisor.
+    /// Number added to the scale of regrets.
     pub epsilon: String,
-    /// Regret of an actor without one.
+    /// Regret of newcomers.
     pub initial_regret: String,
-    /// Blocks in which workers can submit.
+    /// Blocks after the opening of an epoch in which workers can submit.
     pub worker_submission_window: String,
     /// Weight of the latest score in its moving average.
     #[serde(default)]
@@ -250,7 +253,7 @@ pub struct TopicBody {
     /// Quantile of active reputers' scores, toward which the scores of inactive reputers move.
     #[serde(default)]
     pub active_reputer_quantile: String,
-    /// Settings of labels; omitted up to v9.
+    /// Settings of labels; omitted in versions up to v9.
     #[serde(flatten)]
     pub labeling: Option<TopicLabeling>,
 }
@@ -266,7 +269,7 @@ pub struct TopicLabeling {
     pub require_unity: bool,
     /// Accepted labels; empty to accept all.
     pub label_whitelist: Vec<String>,
-    /// Maximum distance of the sum from 1.
+    /// Maximum difference between the sum of the values and 1.
     pub unity_tolerance: String,
     /// Maximum number of labels per payload.
     pub max_labels_per_submission: String,
@@ -294,7 +297,7 @@ pub struct TopicList {
     pub topics: Vec<TopicSummary>,
 }
 
-/// Summary of a topic: prediction, schedule and actors.
+/// Summary of a topic: its prediction, its schedule and its actors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicSummary {
     /// Id of the topic, from 1.
@@ -307,34 +310,34 @@ pub struct TopicSummary {
     pub labels: Vec<String>,
     /// Name of the dataset with the topic's inputs and ground truth.
     pub dataset: String,
-    /// Id of that dataset; null until it is found by its name.
+    /// Id of the dataset; null until the dataset has been found by its name.
     pub dataset_id: Option<i64>,
     /// Predicted column.
     pub column: String,
-    /// Subgroup whose workers infer.
+    /// Subgroup of the workers that run the predictor; null for any worker.
     pub subgroup: Option<String>,
-    /// True if the topic is paused, so that no epoch opens.
+    /// True if the topic is paused, so that no new epoch opens.
     #[serde(default)]
     pub is_paused: bool,
-    /// Current problem; null if there is none.
+    /// Description of the topic's current problems; null if there are none.
     pub problem: Option<String>,
     /// Blocks per epoch.
     pub epoch_length: u64,
-    /// Blocks in which workers can submit.
+    /// Blocks after the opening of an epoch in which workers can submit.
     pub worker_submission_window: u64,
-    /// Blocks from the start of an epoch until its ground truth is known.
+    /// Blocks from the opening of an epoch until its ground truth is read.
     pub ground_truth_lag: u64,
-    /// Height at which the next epoch opens, or the current one if none has opened yet.
+    /// Height at which the next epoch opens. If no epoch has opened yet, the current height.
     pub next_epoch_height: u64,
-    /// Nonce that accepts submissions now; null if there is none.
+    /// Nonce of the open epoch; null if there is none.
     pub open_nonce: Option<u64>,
     /// Height at which the open epoch closes; null if there is none.
     pub close_height: Option<u64>,
-    /// Nonce of the latest bundle, if any.
+    /// Nonce of the latest bundle; null if there is none.
     pub last_nonce: Option<u64>,
-    /// Number of epochs learned from.
+    /// Number of epochs from which the network learned.
     pub n_learned: u64,
-    /// Actors of the latest bundle: inferers first, each by address.
+    /// Actors of the latest bundle: inferers sorted by address, then forecasters sorted by address.
     pub actors: Vec<ActorSummary>,
 }
 
@@ -345,15 +348,15 @@ pub struct ActorSummary {
     pub worker: String,
     /// `inferer` or `forecaster`.
     pub role: String,
-    /// Known name of the actor: a peer id, or the name of a built-in forecaster.
+    /// Name of the actor, such as a peer id or the name of a built-in forecaster; null if unknown.
     pub name: Option<String>,
-    /// Weight in the latest combined value, 0 to 1; null without weights.
+    /// Weight of the actor in the latest combined value, 0 to 1; null if it has none.
     pub weight: Option<f64>,
-    /// Regret: by how much the network's loss exceeds the actor's. Null until it is learned.
+    /// Regret: average of the network's loss minus the actor's loss. Null until it has been learned.
     pub regret: Option<f64>,
-    /// Latest loss: a base-10 logarithm, unless the topic allows negative losses.
+    /// Latest loss of the actor. It is a base-10 logarithm unless the topic allows negative losses.
     pub loss: Option<f64>,
-    /// Moving average of its scores.
+    /// Moving average of the actor's scores.
     pub score: Option<f64>,
 }
 
@@ -377,11 +380,12 @@ pub struct HistoryEpoch {
     pub combined_value: Vec<LabeledValue>,
     /// Values combined from inferers only.
     pub naive_value: Vec<LabeledValue>,
-    /// Ground truth: for a classification, 1 at one label and 0 at the others. Empty until known.
+    /// Ground truth. For a classification, 1 for the true label and 0 for the others. Empty until it is
+    /// known.
     pub truth: Vec<LabeledValue>,
-    /// Loss of the combined value, once known.
+    /// Loss of the combined value; null until it is known.
     pub combined_loss: Option<f64>,
-    /// Loss of the naive value, once known.
+    /// Loss of the naive value; null until it is known.
     pub naive_loss: Option<f64>,
     /// Number of inferers.
     pub n_inferers: u64,
@@ -409,7 +413,7 @@ mod text {
     }
 }
 
-/// Serializes numbers as their shortest decimal texts.
+/// Serializes each number as the shortest decimal text that parses to the same number.
 mod decimal {
     use super::{Deserializer, Serializer};
 

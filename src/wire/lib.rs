@@ -1,7 +1,7 @@
 //! JSON bodies of the three services' APIs, shared by servers and clients.
 //!
-//! Each module has the paths, the bodies and the conversions to and from `model` of one API.
-//! [`paths`] has the shared paths and reexports all others.
+//! Each module contains the paths and bodies of one API, and their conversions to and from `model`.
+//! [`paths`] contains the shared paths and reexports all others.
 //!
 //! ```
 //! use wire::error::HeadError;

@@ -1,4 +1,4 @@
-//! Bodies for a single node and for operators' decisions about it. An extension of b7s's API.
+//! Bodies about a single node, including operators' decisions about it. An extension of b7s's API.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,7 +7,7 @@ use crate::functions::{NodeApproval, NodeBody};
 
 /// Path of a single node. `{…}` marks a path parameter.
 pub mod paths {
-    /// A node that a head knows. Patching it cordons, drains, approves or refuses the node.
+    /// A node that a head knows. A `PATCH` cordons, drains, approves or refuses the node.
     pub const NODE: &str = "/api/v1/nodes/{id}";
 }
 
@@ -17,7 +17,7 @@ pub struct NodePatch {
     /// True to give the node no new work. Its running executions continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned: Option<bool>,
-    /// Permission to work for the head.
+    /// Permission of the node to work for the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<NodeApproval>,
 }
@@ -28,25 +28,25 @@ pub struct NodeDetail {
     /// Description and state of the node.
     #[serde(flatten)]
     pub node: NodeBody,
-    /// Work orders of this head that the node runs, oldest first.
+    /// Work orders of this head that the node is running, oldest first.
     #[serde(default)]
     pub orders: Vec<NodeOrderBody>,
 }
 
-/// A work order that a node runs.
+/// A work order that a node is running.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeOrderBody {
     /// Id of the execution.
     pub request_id: String,
     /// Content id of the function.
     pub function_id: String,
-    /// Time since dispatch, in milliseconds.
+    /// Time since the work order was dispatched, in milliseconds.
     pub elapsed_ms: f64,
 }
 
 impl NodeBody {
-    /// Returns the reason why the node gets no new work, or `None` if it gets work. `draining` means
-    /// that the node is cordoned, but still executes work orders.
+    /// Returns the reason why the node gets no new work, or `None` if it gets work. The reason
+    /// `draining` means that the node is cordoned but still running work orders.
     #[must_use]
     pub fn withheld_by(&self) -> Option<&'static str> {
         match self.approval {

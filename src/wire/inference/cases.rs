@@ -1,4 +1,4 @@
-//! Cases: files with single epochs, whose results are computed by a command instead of the service.
+//! Cases: files that describe single epochs. A command computes their results without a service.
 //!
 //! A file contains one case, or several as `{"cases":[…]}`. Numbers are decimal texts, or JSON numbers
 //! whose digits are preserved. Unknown fields are ignored, so a case can contain notes and tolerances.
@@ -19,7 +19,7 @@ pub struct Decimal(pub String);
 /// A decimal for each actor.
 pub type Decimals = BTreeMap<String, Decimal>;
 
-/// Object of which only the names of its fields are used, not their values.
+/// Object of which only the field names are used.
 pub type Names = BTreeMap<String, serde_json::Value>;
 
 /// For each actor, one decimal for each label.
@@ -50,19 +50,19 @@ impl<'de> Deserialize<'de> for Decimal {
 /// Settings with which a case computes weights.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct CaseParams {
-    /// Minimum scale of regrets.
+    /// Number added to the scale of regrets.
     pub epsilon_topic: Option<Decimal>,
-    /// Minimum sum of weights.
+    /// Minimum divisor of a weighted mean.
     pub epsilon_safe_div: Option<Decimal>,
     /// Preference for the best actors.
     pub p_norm: Option<Decimal>,
-    /// Center of the potential from which weights are computed.
+    /// Regret, in units of the scale, from which weights increase strongly.
     pub c_norm: Option<Decimal>,
     /// Scale that was stored with the regrets, if any.
     pub regret_scale: Option<Decimal>,
 }
 
-/// Regrets of actors, grouped by the value to which they are compared.
+/// Regrets of actors, grouped by the value against which they are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaseRegrets {
@@ -98,7 +98,7 @@ pub struct SynthesisCase {
     pub forecasters: Vec<String>,
     /// Loss of the combined value in the previous epoch, if any, as a logarithm to base 10.
     pub previous_network_loss_log10: Option<Decimal>,
-    /// Regret that is used for an actor without one.
+    /// Regret of an actor that has none.
     pub default_regret: Option<Decimal>,
     /// True if no actor has a regret yet.
     pub all_inferers_new: bool,
@@ -106,9 +106,9 @@ pub struct SynthesisCase {
     pub regrets_after_previous_epoch: CaseRegrets,
     /// Inference of each inferer.
     pub inferences: Lists,
-    /// Keyed by forecaster: the loss that it expects of each inferer, as a logarithm to base 10.
+    /// Keyed by forecaster: the loss that it predicts for each inferer, as a logarithm to base 10.
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
-    /// Results that were computed elsewhere. Only results with a field here are returned.
+    /// Expected results. If present, only results that have a field here are returned.
     pub expected: Option<Names>,
 }
 
@@ -130,14 +130,14 @@ pub struct SynthesisResult {
     pub one_in_forecaster: Lists,
     /// For each forecaster and inferer, the value that the forecast implies without the inferer.
     pub one_out_inferer_forecaster: BTreeMap<String, Lists>,
-    /// Percentiles of the first label's values. Empty if there are no weights.
+    /// Values of the first label at the percentiles. Empty if there are no weights.
     pub confidence_interval_values: Vec<Decimal>,
 }
 
 /// Parses the cases in `text`: one, or several as `{"cases":[…]}`.
 ///
 /// # Errors
-/// If the text is not JSON, or a case is not a `T`.
+/// The error of serde if the text is not JSON or a case cannot be parsed as `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Several {

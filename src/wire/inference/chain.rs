@@ -1,6 +1,6 @@
-//! The chain's messages other than the bundle: submissions, losses, regrets, windows and scores.
+//! Messages of the chain other than the bundle: submissions, losses, regrets, windows and scores.
 //!
-//! As in the chain's gateway, 64-bit integers and decimals are texts. A missing message is null.
+//! As in the chain's gateway, 64-bit integers and decimals are texts, and a missing message is null.
 
 use model::topic::{Address, decimal};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue};
 
-/// Declares messages with a single field: documentation of the message, its name, and the field with its
-/// documentation.
+/// Declares messages with a single field. Each has its documentation, its name, the field, and the
+/// documentation of the field.
 macro_rules! messages {
     ($($(#[$about:meta])+ $message:ident { $member:ident: $kind:ty } $says:tt;)+) => {$(
         $(#[$about])+
@@ -22,7 +22,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// Inferences of a nonce.
+    /// Inferences of an epoch.
     Inferences { inferences: Vec<InferenceBody> } "One inference per worker, sorted by address.";
 
     /// Response to `inferences/{topic_id}/{block_height}`.
@@ -31,25 +31,25 @@ messages! {
     /// Response to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
     LatestInputInference { latest_input_inference: InputInferenceBody } "The latest inference.";
 
-    /// Response to `latest_inference`, up to v9.
+    /// Response to `latest_inference` in versions up to v9.
     LatestInference { latest_inference: InferenceBody } "The latest inference.";
 
-    /// Forecasts of a nonce.
+    /// Forecasts of an epoch.
     Forecasts { forecasts: Vec<ForecastBody> } "One forecast per worker, sorted by address.";
 
     /// Response to `forecasts/{topic_id}/{block_height}`.
     ForecastsAtBlock { forecasts: Forecasts } "The forecasts.";
 
-    /// A nonce, as wrapped by the chain's API.
+    /// A nonce in the envelope of the chain's API.
     Nonce { block_height: String } "Block at which the epoch opened.";
 
-    /// A nonce for which reputers report losses.
+    /// A nonce for which a reputer reports losses.
     ReputerNonce { reputer_nonce: Nonce } "Nonce of the losses.";
 
     /// Response to `network_loss/{topic_id}/{block_height}`.
     NetworkLoss { loss_bundle: ValueBundle } "Losses of all values.";
 
-    /// Losses reported by reputers, up to v9.
+    /// Losses reported by reputers, in versions up to v9.
     ReputerValueBundles { reputer_value_bundles: Vec<ReputerValueBundle> } "One bundle per reputer.";
 
     /// Response to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
@@ -70,7 +70,7 @@ messages! {
     /// Response to the queries for one score.
     ScoreResponse { score: ScoreBody } "Latest score of the actor.";
 
-    /// A list of scores, as wrapped by the chain's API.
+    /// A list of scores in the envelope of the chain's API.
     Scores { scores: Vec<ScoreBody> } "Scores by actor, or newest first.";
 
     /// Response to the queries for scores at a block.
@@ -141,7 +141,7 @@ messages! {
     Pagination { next_key: Option<String> } "Null: there is one page.";
 }
 
-/// An inference as accepted.
+/// An inference that was accepted for an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceBody {
     /// Id of the topic, from 1.
@@ -150,15 +150,15 @@ pub struct InferenceBody {
     pub block_height: String,
     /// Address of the inferer.
     pub inferer: String,
-    /// Inferred value, only up to v9.
+    /// Inferred value. Only in versions up to v9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// One value per label of the epoch, since v10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub extra_data: Option<String>,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub proof: String,
 }
 
@@ -171,20 +171,20 @@ pub struct InputInferenceBody {
     pub block_height: String,
     /// Address of the inferer.
     pub inferer: String,
-    /// Value on a topic with a single output; 0 on others.
+    /// Inferred value for a topic with a single output; 0 for other topics.
     pub value: String,
     /// One value per label.
     pub values: Vec<InputLabeledValueBody>,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub extra_data: Option<String>,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub proof: String,
 }
 
-/// A value as submitted by a worker.
+/// A value of an inference as submitted by a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputLabeledValueBody {
-    /// Name of the label, `y` on a topic with a single output.
+    /// Name of the label: `y` for a topic with a single output.
     pub label: String,
     /// Decimal number.
     pub value: String,
@@ -199,16 +199,16 @@ pub struct LatestInferences {
     pub block_height: String,
 }
 
-/// Loss that a forecaster expects of one inferer.
+/// Loss that a forecaster predicts for one inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastElement {
     /// Address of the inferer.
     pub inferer: String,
-    /// Expected loss.
+    /// Predicted loss.
     pub value: String,
 }
 
-/// Losses that one forecaster expects for an epoch.
+/// Losses that one forecaster predicts for an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastBody {
     /// Id of the topic, from 1.
@@ -217,13 +217,13 @@ pub struct ForecastBody {
     pub block_height: String,
     /// Address of the forecaster.
     pub forecaster: String,
-    /// Expected losses.
+    /// Predicted losses.
     pub forecast_elements: Vec<ForecastElement>,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub extra_data: Option<String>,
 }
 
-/// A list of nonces, as wrapped by the chain's API.
+/// A list of nonces in the envelope of the chain's API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NonceList<N> {
     /// Nonces, oldest first.
@@ -246,25 +246,26 @@ pub struct WorkerValue {
     pub value: String,
 }
 
-/// Values of a forecaster without each inferer.
+/// Values that one forecaster implies without each inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecasterValues {
     /// Address of the forecaster.
     pub forecaster: String,
-    /// Values by inferer left out.
+    /// Value for each inferer that is left out.
     pub one_out_inferer_values: Vec<WorkerValue>,
 }
 
-/// A single number for each value of a bundle: losses, or the values up to v9.
+/// A single number for each value of a bundle: the value's loss, or in versions up to v9 the value
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ValueBundle {
     /// Id of the topic, from 1.
     pub topic_id: String,
-    /// Nonce of the losses.
+    /// Nonce of the epoch.
     pub reputer_request_nonce: ReputerNonce,
-    /// Address of the reputer; empty for the network itself.
+    /// Address of the reputer that reports losses; empty if the numbers are values.
     pub reputer: String,
-    /// Always empty, since it is not accepted.
+    /// Always empty, since submissions cannot contain it.
     pub extra_data: Option<String>,
     /// Number of the combined value.
     pub combined_value: String,
@@ -278,7 +279,7 @@ pub struct ValueBundle {
     pub one_out_inferer_values: Vec<WorkerValue>,
     /// Numbers of the values without each forecaster.
     pub one_out_forecaster_values: Vec<WorkerValue>,
-    /// Numbers of the values with each single forecaster.
+    /// Numbers of the values combined from the inferers and only one forecaster.
     pub one_in_forecaster_values: Vec<WorkerValue>,
     /// Numbers of the values implied by each forecaster without each inferer.
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues>,
@@ -289,7 +290,7 @@ pub struct ValueBundle {
 pub struct LatestNetworkInferencesV9 {
     /// Bundle with a single number for each value.
     pub network_inferences: ValueBundle,
-    /// Block of the bundle.
+    /// Nonce: the block at which the epoch opened.
     pub inference_block_height: String,
 }
 
@@ -300,7 +301,7 @@ pub struct NetworkInferencesAtBlock<B> {
     pub network_inferences: B,
 }
 
-/// Losses reported by a reputer, up to v9.
+/// Losses reported by a reputer, in versions up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerValueBundle {
     /// Losses of the reputer.
@@ -314,13 +315,13 @@ pub struct ReputerValueBundle {
 /// A node that an actor runs off the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OffchainNode {
-    /// Address of its owner.
+    /// Address of the node's owner.
     pub owner: String,
     /// Address of the node.
     pub node_address: String,
 }
 
-/// A number and its nonce.
+/// A number and the nonce of its epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimestampedValue {
     /// Nonce: the block at which the epoch opened.
@@ -329,7 +330,7 @@ pub struct TimestampedValue {
     pub value: String,
 }
 
-/// Score of an actor at a nonce.
+/// Score of an actor in an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScoreBody {
     /// Id of the topic, from 1.
@@ -346,9 +347,9 @@ pub struct ScoreBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct WindowStatus {
-    /// True if a window is open.
+    /// True if a submission window is open.
     pub is_open: bool,
-    /// Nonce of the open window, else of the latest.
+    /// Nonce of the open window, or of the latest window if none is open.
     pub current_nonce_block_height: String,
     /// First block of this window.
     pub window_start_block: String,
@@ -358,40 +359,40 @@ pub struct WindowStatus {
     pub next_window_start_block: String,
     /// Last block of the next window.
     pub next_window_end_block: String,
-    /// True if the queried address ever took part.
+    /// True if the address in the query was active in an epoch.
     pub is_registered: bool,
-    /// True if submissions of the address are accepted: it is on the whitelist, or the whitelist is
-    /// disabled.
+    /// True if submissions of the address are accepted: the address is on the whitelist, or the
+    /// whitelist is disabled.
     pub is_whitelisted: bool,
-    /// True if epochs open.
+    /// True if the topic is active, so that epochs open.
     pub is_topic_active: bool,
 }
 
-/// Last accepted work of actors.
+/// Latest accepted submissions or losses of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Commit {
-    /// Height of the commit.
+    /// Block at which they were accepted.
     pub block_height: String,
-    /// Nonce of the commit.
+    /// Nonce of their epoch.
     pub nonce: Nonce,
 }
 
 /// Response to `active_topics_at_block/{block_height}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveTopics {
-    /// Topics whose epochs open.
+    /// Active topics.
     pub topics: Vec<super::TopicBody>,
     /// Position of the next page.
     pub pagination: Pagination,
 }
 
-/// Error for a bundle with several labels. Its values cannot be expressed as single numbers.
+/// Error for a bundle with several labels, which cannot be converted to single numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("bundle has several labels, expected one")]
 pub struct LabelsError;
 
 impl Nonce {
-    /// Returns the nonce at `height`.
+    /// Creates the nonce of the epoch that opened at `height`.
     #[must_use]
     pub fn new(height: u64) -> Self {
         Self { block_height: height.to_string() }
@@ -399,7 +400,7 @@ impl Nonce {
 }
 
 impl ReputerNonce {
-    /// Returns the nonce at `height`.
+    /// Creates the nonce of the epoch that opened at `height`.
     #[must_use]
     pub fn new(height: u64) -> Self {
         Self { reputer_nonce: Nonce::new(height) }
@@ -434,7 +435,7 @@ impl TryFrom<Bundle> for ValueBundle {
     }
 }
 
-/// Returns the value in `values`, which must have exactly one.
+/// Returns the only element of `values` as text, or an error if there is not exactly one.
 fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     match values.pop() {
         Some(value) if values.is_empty() => Ok(decimal(value.value)),
@@ -442,7 +443,8 @@ fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     }
 }
 
-/// Returns each actor with the value of its entry, which must have exactly one.
+/// Converts each actor's entry to a single number. Returns an error if an entry does not have exactly
+/// one value.
 fn each(
     entries: Vec<impl Into<(Address, Vec<LabeledValue>)>>,
 ) -> Result<Vec<WorkerValue>, LabelsError> {

@@ -1,9 +1,9 @@
-//! Bodies of the consumer API: signed inferences for a contract, and the list of topics.
+//! Bodies of the consumer API: signed inferences for contracts, and lists of topics.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Envelope of all responses.
+/// Envelope of all responses of the consumer API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Answer)]
 pub struct Envelope<T> {
@@ -22,15 +22,15 @@ pub struct Envelope<T> {
 /// An inference and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignedInference {
-    /// `0x` and 65 bytes.
+    /// Signature: `0x` and 65 bytes as hexadecimal digits.
     pub signature: String,
-    /// Number of decimals of the amounts.
+    /// Number of decimals in an amount.
     pub token_decimals: u32,
-    /// Signed data.
+    /// Data that was signed.
     pub inference_data: InferenceData,
 }
 
-/// Signed data, also in human-readable form.
+/// Data of a signed inference, both as signed integers and as plain decimals.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceData {
     /// Combined value times 10^18, as an integer. This is the number that is signed.
@@ -49,7 +49,7 @@ pub struct InferenceData {
     pub topic_id: String,
     /// Time of the inference, in seconds since 1970.
     pub timestamp: u64,
-    /// `0x`: no extra data.
+    /// Always `0x`, since there is no extra data.
     pub extra_data: String,
 }
 
@@ -58,12 +58,12 @@ pub struct InferenceData {
 pub struct ConsumerTopics {
     /// Topics of this page, sorted by id.
     pub topics: Vec<ConsumerTopic>,
-    /// Token for the next page; omitted on the last.
+    /// Token for the next page; omitted on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation_token: Option<String>,
 }
 
-/// A topic as shown to consumers.
+/// A topic in the form of the consumer API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerTopic {
     /// Id of the topic, from 1.
@@ -82,14 +82,14 @@ pub struct ConsumerTopic {
     pub worker_submission_window: u64,
     /// Number of workers in the latest bundle.
     pub worker_count: u64,
-    /// Number of reputers: the dataset.
+    /// Number of reputers. Always 1, since the dataset is the only reputer.
     pub reputer_count: u64,
-    /// Always 0: there are no stakes.
+    /// Always 0, since there are no stakes.
     pub total_staked_allo: u64,
-    /// Always 0: there are no emissions.
+    /// Always 0, since there are no emissions.
     pub total_emissions_allo: u64,
-    /// True if epochs open.
+    /// True if the topic is active, so that epochs open.
     pub is_active: bool,
-    /// Time of the latest bundle, in RFC 3339, or the current time without a bundle.
+    /// Time of the latest bundle, or the current time if there is no bundle, in RFC 3339.
     pub updated_at: String,
 }
