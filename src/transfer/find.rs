@@ -74,6 +74,9 @@ pub(crate) async fn look_up_dataset(
 }
 
 /// Returns the first `limit` matching datasets, and the number of further matches.
+///
+/// # Errors
+/// An error if the service cannot be reached or refuses.
 pub async fn list_datasets(
     service: &Datasets,
     wanted: &DatasetFilter,
@@ -107,6 +110,9 @@ pub async fn list_datasets(
 }
 
 /// Reads all rows of a dataset in `span`, in ascending order. Error messages call the dataset `name`.
+///
+/// # Errors
+/// An error if the service cannot be reached or refuses.
 pub async fn read_rows(
     service: &Datasets,
     dataset: DatasetId,
