@@ -140,7 +140,7 @@ impl Hub {
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Publishes commit `revision` to the readers of a dataset. `render` is only called if there are
+    /// Publishes commit `revision` to the readers of a dataset. Calls `render` only if the dataset has
     /// readers.
     pub(crate) fn publish(
         &self,
@@ -168,15 +168,16 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers of a dataset that they may have lost access.
+    /// Notifies the readers of a dataset that they can have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // Having no receivers is not an error.
+            // Fails only if the last reader has just left.
             drop(followed.sender.send(HubEvent::Access(None)));
         }
     }
 
-    /// Notifies the readers of `key` that they may have lost access. Other readers ignore the event.
+    /// Notifies the readers with the key `key` that they can have lost access. Other readers ignore the
+    /// event.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(Some(key))));
@@ -189,10 +190,10 @@ impl Hub {
     }
 }
 
-/// Sends frames to the remaining readers.
+/// Sends frames to the readers of a channel.
 fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item = Frame>) {
     for frame in frames {
-        // The last reader may have left.
+        // Fails only if the last reader has left.
         if sender.send(HubEvent::Frame(frame)).is_err() {
             return;
         }
@@ -200,7 +201,7 @@ fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item
 }
 
 impl Subscription {
-    /// Discards earlier events. Called by a reader that is about to read the store.
+    /// Discards earlier events. A reader must call this before it reads the store.
     pub(crate) fn restart(&mut self) {
         self.messages = self.messages.resubscribe();
     }

@@ -1,9 +1,9 @@
-//! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed directly into
+//! Inserts rows from request bodies of JSON, NDJSON, CSV or Parquet, which are parsed directly into
 //! columns.
 //!
-//! A batch is stored as a whole or not at all. Sending it again, for example because the response was
-//! lost, is harmless, since each row replaces itself. With an idempotency key there is no second commit:
-//! the response repeats that of the first request.
+//! A batch is stored as a whole or not at all. A client can send a batch again, for example because the
+//! response was lost, since each row then replaces itself. With an idempotency key, the second request
+//! makes no commit and gets the response of the first.
 //!
 //! Accepted values by the type of the column:
 //! - float: any number that is finite with 64 bits
@@ -12,9 +12,9 @@
 //! - string: a text of at most 10 000 bytes
 //! - boolean: true or false
 //!
-//! A null is a missing value, and so is an empty CSV field. A row with an unknown column is rejected. As
-//! an exception, the first rows of a dataset without columns create them in the order of their names in
-//! the body. Numbers become floats, unless Parquet declares them as integers.
+//! A null or an empty CSV field is a missing value. A row with an unknown column is rejected. As an
+//! exception, the first rows of a dataset without columns create columns, in the order in which they
+//! occur in the body. Columns of numbers become floats, unless Parquet declares them as integers.
 
 mod column_builder;
 mod csv;
@@ -45,10 +45,10 @@ use crate::{Datasets, run_blocking};
 /// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// Maximum number of attempts to insert a batch while another request is inserting the same batch.
+/// Maximum number of attempts to insert a batch while another request is inserting it.
 const REPEATS_MAX: usize = 4;
 
-/// Format of a body.
+/// Format of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the id of the dataset and a list of rows.
@@ -57,14 +57,14 @@ pub(crate) enum Format {
     Ndjson,
     /// A header, followed by one row per line.
     Csv,
-    /// Typed columns. Recognized by the first bytes of the body, whatever the content type.
+    /// Typed columns. Recognized by the first bytes of the body, regardless of the content type.
     Parquet,
 }
 
-/// A body of rows.
+/// Rows of a request, not yet parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertBatch {
-    /// Dataset that the query names. A JSON body can name another dataset.
+    /// Dataset that the query names. A JSON body can name a different one, which takes precedence.
     pub(crate) dataset: Option<DatasetRef>,
     /// Effect of a row on the stored row with the same timestamp.
     pub(crate) mode: AppendMode,
@@ -78,7 +78,7 @@ pub(crate) struct InsertBatch {
 }
 
 impl InsertBatch {
-    /// Returns a hash that distinguishes the batch from other batches with the same key. Blocks.
+    /// Returns a hash of the batch, which reveals a different batch with the same key. Blocks.
     fn digest(&self) -> Digest {
         let Self { dataset, mode, format, coding, body, .. } = self;
         let meaning = format!("{dataset:?} {mode:?} {format:?} {coding:?}\n");
@@ -92,19 +92,20 @@ struct ParsedBatch {
     /// Columns of the dataset.
     columns: Vec<Column>,
     block: Block,
-    /// Columns that the rows create, if the dataset has no columns.
+    /// Columns that the rows create, in a dataset without columns.
     new_columns: Vec<(String, Dtype)>,
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row replaces the stored row with its timestamp, or
-    /// is merged with it. A batch with an idempotency key is stored only once.
+    /// Appends rows to a dataset that `key` owns. A row replaces the stored row with the same timestamp,
+    /// or is merged with it. A batch with an idempotency key is stored only once.
     ///
-    /// On return the rows and their buckets are durable, and followers of the dataset have received
-    /// them. Dropping the future does not undo an append in progress.
+    /// On return, the rows and their buckets are durable, and followers of the dataset have received the
+    /// rows. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]. No rows are stored in this case, unless the store became unreachable.
+    /// [`OperationError`]. No rows are stored in this case, except possibly if the store became
+    /// unreachable.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
             let parsed = self.parse_batch(key, batch.clone()).await?;
@@ -114,16 +115,16 @@ impl Datasets {
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            // The batch is parsed and looked up in the store concurrently, since a database needs a
-            // round trip for each. If the batch is already stored, it does not matter that its rows
-            // would no longer be accepted.
+            // Parses the batch and looks it up in the store concurrently, since a database needs a round
+            // trip for each. If the batch is already stored, it does not matter whether its rows would
+            // still be accepted.
             let (parsed, stored) =
                 tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
             if let Some(appended) = stored? {
                 return Ok(appended);
             }
             match self.insert_parsed(key, batch.clone(), parsed?, Some(id.clone())).await {
-                // Another request was inserting the same batch, which is now stored or has failed.
+                // Another request was inserting the same batch, so the next attempt looks it up again.
                 Err(OperationError::InProgress) => {}
                 inserted => return inserted,
             }
@@ -164,12 +165,12 @@ impl Datasets {
         if is_as_read {
             return self.append(dataset, mode, &columns, block, id).await;
         }
-        // A concurrent insert created columns that these rows have to match.
+        // A concurrent insert has created other columns, so the rows must be checked against these.
         let parsed = self.parse_batch(key, batch).await?;
         self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
-    /// Parses a batch on a blocking thread, since the longest batch needs half a second.
+    /// Parses a batch on a blocking thread, since the longest batch takes half a second.
     async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
@@ -179,8 +180,7 @@ impl Datasets {
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
     let body = decompress(batch.coding, &batch.body, batch.bytes_max)?;
     if body.len() > batch.bytes_max {
-        // A header that cannot match any dataset is rejected before more memory is allocated for the
-        // body.
+        // A CSV header that is too long for any dataset gets a more specific error.
         if batch.format == Format::Csv {
             csv::check_header_length(&body)?;
         }
@@ -228,7 +228,7 @@ fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
 ) -> Result<(Option<DatasetRef>, &'a str)> {
-    // The parser would also accept a list that contains the members of the object in order.
+    // The parser would also accept a list with the members of the object in order.
     if text.trim_ascii_start().starts_with('[') {
         let reason = "invalid JSON: expected an object".to_owned();
         return Err(OperationError::Malformed { reason });
@@ -245,11 +245,11 @@ fn parse_json_body<'a>(
     Ok((named, body.rows.get()))
 }
 
-/// Reads the rows of a Parquet file. It must have a column `timestamp`, and its other columns must be
+/// Reads the rows of a Parquet file, which must have a column `timestamp`. All other columns must be
 /// columns of the dataset.
 ///
-/// Timestamps without a time zone are in UTC. Decompressed pages and texts are limited to `bytes_max` in
-/// total.
+/// Timestamps without a time zone are in UTC. The decompressed pages and the texts are each limited to
+/// `bytes_max` in total.
 fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> Result<()> {
     let unreadable =
         |what: String| OperationError::Malformed { reason: format!("invalid Parquet: {what}") };
@@ -271,7 +271,7 @@ fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> R
     Ok(())
 }
 
-/// Decompresses a body. Stops one byte after `bytes_max`.
+/// Decompresses a body, at most one byte beyond `bytes_max`.
 fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     let read = match coding {
         Coding::Identity => return Ok(body.clone()),
@@ -285,7 +285,7 @@ fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     Ok(plain.into())
 }
 
-/// Reads to the end, but at most one byte more than `bytes_max`. A few bytes can decompress to
+/// Reads to the end, but at most one byte beyond `bytes_max`, since a few bytes can decompress to
 /// terabytes.
 fn read_all(reader: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);

@@ -1,4 +1,4 @@
-//! Permits that API keys share, with a limit for all keys together and a limit for each key.
+//! Permits with a limit for each API key and a limit for all keys together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The permits. Cheap to clone: all clones share them.
+/// Limits of permits. All clones share the same permits.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyLimit {
     all: Arc<Semaphore>,
@@ -16,13 +16,13 @@ pub(crate) struct KeyLimit {
     keys: Arc<Mutex<HashMap<KeyId, Arc<Semaphore>>>>,
 }
 
-/// Permits that a key holds. They are released when this is dropped.
+/// Permits that a key holds until they are dropped.
 #[derive(Debug)]
 pub(crate) struct KeyPermit {
     limit: KeyLimit,
     key: KeyId,
     own: Arc<Semaphore>,
-    /// Permits of the key's limit and of the limit for all keys.
+    /// Permits from the limit of the key and from the limit for all keys; `None` if no permits are held.
     held: Option<[OwnedSemaphorePermit; 2]>,
 }
 
@@ -32,14 +32,14 @@ impl KeyLimit {
         Self { all: Arc::new(Semaphore::new(n_all)), n_all, n_own, keys: Arc::default() }
     }
 
-    /// Returns a holder of permits for `key`. It holds none at first.
+    /// Returns a holder for permits of `key`, which holds none yet.
     pub(crate) fn empty_permit(&self, key: KeyId) -> KeyPermit {
         let new = || Arc::new(Semaphore::new(self.n_own));
         let own = Arc::clone(self.keys.lock().entry(key).or_insert_with(new));
         KeyPermit { limit: self.clone(), key, own, held: None }
     }
 
-    /// Acquires one permit for `key`. Returns `None` if no permit is available now.
+    /// Acquires one permit for `key`. Returns `None` if a limit is reached.
     pub(crate) fn try_acquire(&self, key: KeyId) -> Option<KeyPermit> {
         let mut permit = self.empty_permit(key);
         let own = Arc::clone(&permit.own).try_acquire_owned().ok()?;
@@ -55,13 +55,14 @@ impl KeyLimit {
 }
 
 impl KeyPermit {
-    /// Waits until `n_permits` more are acquired, first come first served. Cancel-safe.
+    /// Waits until `n_permits` more permits are acquired. Waiting holders are served in order.
+    /// Cancel-safe.
     ///
-    /// Two holders that both wait for more permits may deadlock, so callers should set a time limit.
+    /// Two holders can deadlock if both wait for more permits, so callers should set a time limit.
     pub(crate) async fn acquire(&mut self, n_permits: u32) {
         let own = Arc::clone(&self.own).acquire_many_owned(n_permits).await;
         let all = Arc::clone(&self.limit.all).acquire_many_owned(n_permits).await;
-        // The semaphores are never closed.
+        // Always matches, since the semaphores are never closed.
         let (Ok(own), Ok(all)) = (own, all) else { return };
         match &mut self.held {
             Some([held_own, held_all]) => {
@@ -77,7 +78,7 @@ impl Drop for KeyPermit {
     fn drop(&mut self) {
         self.held = None;
         let mut keys = self.limit.keys.lock();
-        // Only this holder and the map have references, so this is the key's last holder.
+        // Removes the key with its last holder: only this holder and the map have references then.
         if Arc::strong_count(&self.own) <= 2 {
             keys.remove(&self.key);
         }

@@ -1,11 +1,10 @@
-//! The dataset service: time series behind tags, read by page, by range or live.
+//! The dataset service: time series with access by tags, read by page, by range or live.
 //!
 //! [`DatasetsService`] starts the service. Internally, `Datasets` provides every operation without HTTP.
-//! `server/` has a file for each path. `query` holds the rules of a request as plain functions of
-//! values. `hub` delivers new rows to followers. `replicas` delivers rows that other services on the
-//! same store committed. `page_cache` and `download_cache` cache rendered responses. `source/` generates
-//! live data. The crate `tsdb` stores rows. `formats` parses and renders them. API keys belong to
-//! `accounts`.
+//! `server/` has a file for each path. `query` contains the rules for requests as pure functions. `hub`
+//! delivers new rows to followers. `replicas` delivers rows that other services with the same store
+//! committed. `page_cache` and `download_cache` cache rendered responses. `source/` generates live data.
+//! The crate `tsdb` stores rows. `formats` parses and renders them. API keys belong to `accounts`.
 //!
 //! ```no_run
 //! # use datasets::{DatasetsOptions, DatasetsService};
@@ -68,11 +67,11 @@ pub use crate::server::{DatasetsOptions, DatasetsService, StartError};
 pub use crate::source::load::LoadOptions;
 pub use crate::source::market::{MarketOptions, synthetic_closes};
 
-/// Every operation on datasets. Cheap to clone: all clones share the store.
+/// Operations on datasets. All clones share the same store.
 ///
 /// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read`
-/// (pages, latest rows), `download` and `follow`. Every operation with a key treats a dataset that the
-/// key cannot see as missing.
+/// (pages, latest rows), `download` and `follow`. An operation with a key treats a dataset that is not
+/// visible to the key as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Datasets {
     store: Arc<dyn Store>,
@@ -83,38 +82,38 @@ pub(crate) struct Datasets {
     download_cache: Arc<DownloadCache>,
     spool: Spool,
     page_cache: Arc<PageCache>,
-    /// Maximum time between the bounds of a page of raw rows. `None` means no limit.
+    /// Maximum time between the bounds of a page of raw rows; `None` for no limit.
     raw_span_max: Option<Duration>,
     /// Era of the store, which is part of stream cursors.
     era: u32,
     /// Permits for readers that catch up concurrently.
     catching_up: Arc<Semaphore>,
-    /// Permits for reads of many rows whose response is short.
+    /// Permits for reads that scan many rows for a short response.
     long_reads: KeyLimit,
     group: Group,
     metrics: Metrics,
-    /// Path of the store's file. `None` if the store is a database.
+    /// Path of the store's file; `None` if the store is a database.
     file: Option<Arc<Path>>,
 }
 
-/// Limits of reading rows.
+/// Limits and caches of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Maximum time between the bounds of a page of raw rows. `None` means no limit.
+    /// Maximum time between the bounds of a page of raw rows; `None` for no limit.
     pub raw_span_max: Option<Duration>,
-    /// Maximum size of the download cache on disk, next to the store. 0 disables it.
+    /// Maximum number of bytes in the download cache on disk, next to the store. 0 disables the cache.
     pub piece_bytes_max: u64,
 }
 
 impl ReadOptions {
-    /// Limit of the upstream's API, and a gigabyte of cached pieces, which is enough for about ten
-    /// million rows.
+    /// Limit of the upstream's API, and a download cache of a gigabyte, enough for about ten million
+    /// rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
 
 impl Datasets {
-    /// Creates the operations on `store`. Downloads in progress end when `group` stops.
+    /// Creates the operations on `store`. Stopping `group` ends downloads in progress.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let writers = if store.shared().is_some() { Writers::Several } else { Writers::One };
@@ -140,7 +139,7 @@ impl Datasets {
     /// Checks that the store can be read and written.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot.
+    /// [`StoreError`] with the reason why it cannot.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
         self.read_store(|store| store.retained()).await.map(drop)
@@ -161,10 +160,7 @@ impl Datasets {
     }
 }
 
-/// Runs `work` on a blocking thread and propagates its panic.
-///
-/// # Errors
-/// [`StoreError::Closed`] if the program is stopping.
+/// Runs `work` on a blocking thread. Propagates a panic of `work`.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,9 +1,9 @@
-//! Caches rendered pages, and datasets as they are visible to each key (sights).
+//! Caches rendered pages, and datasets as they are visible to each key ([`Sight`]).
 //!
 //! Stale entries are never returned. A page is valid until a commit touches a timestamp that it depends
-//! on, which [`commits`] tracks. Thus pages of history stay valid while new rows arrive. A sight is
-//! valid for one version of the whole store. Any commit changes the version, even if another process
-//! made it. `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
+//! on, which [`commits`] tracks. Thus pages of history remain valid while new rows arrive. A sight is
+//! valid for one version of the store, which any commit of any process changes. `cargo bench -p datasets
+//! --bench http -- page` shows the gain ("asked again", "next").
 
 mod commits;
 
@@ -28,21 +28,21 @@ const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Maximum size of a cached page, so that a few large pages do not evict all others.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Estimated memory of a page in addition to its body.
+/// Estimated memory of a cached page besides its body.
 const OVERHEAD_BYTES: usize = 512;
 
-/// Maximum number of remembered links. Each reader needs one.
+/// Maximum number of recorded links. Each reader that follows links needs one at a time.
 const LINKS_MAX: usize = 4096;
 
-/// Maximum number of cached sights. A sight of seven columns needs about a kilobyte.
+/// Maximum number of cached sights. A sight of a dataset with seven columns occupies about a kilobyte.
 const SIGHTS_MAX: usize = 4096;
 
-/// Key of a page: everything that it depends on, except the rows.
+/// Key of a page: everything besides the rows that determines its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) dataset: DatasetId,
-    /// Hash of the columns of the dataset, since columns can be added without a commit of rows, and of
-    /// the current, incomplete bucket, if the page shows which buckets are complete.
+    /// Hash of the columns of the dataset, since columns can be added without a commit of rows. If the
+    /// page shows which buckets are complete, also a hash of the current, incomplete bucket.
     pub(crate) columns: ETag,
     /// Timestamps that the page covers.
     pub(crate) span: Span,
@@ -50,7 +50,7 @@ pub(crate) struct PageKey {
     pub(crate) params: Params,
 }
 
-/// A rendered page, and the revision and timestamps that it depends on.
+/// A rendered page, with the revision and the timestamps for which it is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPage {
     /// Response body without content coding.
@@ -59,8 +59,8 @@ pub(crate) struct CachedPage {
     pub(crate) n_rows: u64,
     /// Revision of the dataset when the page was read.
     pub(crate) revision: u64,
-    /// Timestamps that the page depends on. Rows at other timestamps affect neither the page's rows, nor
-    /// its count, nor the existence of a next page.
+    /// Timestamps that the page depends on. Rows at other timestamps change neither the rows of the
+    /// page, nor its count, nor whether there is a next page.
     pub(crate) depends_on: Span,
 }
 
@@ -69,10 +69,10 @@ pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
     /// Timestamps that recent commits have touched.
     commits: Mutex<Commits>,
-    /// Pages to which responses contained links.
+    /// Hashes of the keys of pages to which responses contained links.
     links: Cache<ETag, ()>,
-    /// Datasets as they are visible to keys, each with the version of the store before the dataset was
-    /// read.
+    /// Datasets as they are visible to keys, each with a version of the store, determined before the
+    /// dataset was read.
     sights: Cache<(KeyId, DatasetRef), (i64, Arc<Sight>)>,
 }
 
@@ -90,7 +90,8 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// Returns the page if it is cached and valid at the dataset's revision `revision`.
+    /// Returns the page if it is cached and still valid at `revision`, the current revision of the
+    /// dataset.
     pub(crate) fn get(&self, key: &PageKey, revision: u64) -> Option<CachedPage> {
         let page = self.pages.get(key)?;
         let commits = self.commits.lock();
@@ -124,14 +125,14 @@ impl PageCache {
         self.links.get(&ETag::hash(page)).is_some()
     }
 
-    /// Returns the dataset as it is visible to a key, if the store is still at `version`.
+    /// Returns the cached sight of a dataset and a key if it was read at `version` of the store.
     pub(crate) fn sight(&self, version: i64, who: &(KeyId, DatasetRef)) -> Option<Arc<Sight>> {
         let (read_at, sight) = self.sights.get(who)?;
         (read_at == version).then_some(sight)
     }
 
-    /// Caches the dataset as it is visible to a key. `version` is the version of the store before the
-    /// dataset was read.
+    /// Caches the sight of a dataset and a key. `version` is the version of the store before the sight
+    /// was read.
     pub(crate) fn put_sight(&self, version: i64, who: (KeyId, DatasetRef), sight: Arc<Sight>) {
         self.sights.put(who, (version, sight), 0);
     }

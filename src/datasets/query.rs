@@ -1,7 +1,7 @@
 //! Rules for queries for rows: spans, limits and links to other pages.
 //!
-//! All of them are pure functions. They follow the upstream's API. Where its documentation leaves a case
-//! open, the choice is described here.
+//! All of them are pure functions that follow the upstream's API. Choices for which its documentation
+//! leaves room are described here.
 
 pub(crate) mod params;
 
@@ -26,18 +26,18 @@ use wire::datasets::EVENT_DATA;
 use self::params::Params;
 use crate::error::Invalid;
 
-/// Tolerance when the span of a query is checked. Clients compute the two bounds at different times, so
-/// that a day may be a second longer.
+/// Tolerance when the length of a span is checked. A client can compute the two bounds of a day at
+/// different times, so that the day is a second too long.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
-/// Smallest difference between timestamps.
+/// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Characters that Go escapes in a query string: all except letters, digits and these marks. A space
-/// becomes a plus sign.
+/// Characters that Go escapes in a query string: all except letters, digits and four marks. A space is
+/// written as a plus sign.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bounds of a request. `None` means no bound.
+/// Bounds of a query. `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
@@ -45,16 +45,16 @@ pub(crate) struct Bounds {
     pub(crate) end: Option<Timestamp>,
 }
 
-/// Columns of a response: all columns, or only the columns that the request names.
+/// Columns of a response: only those that the request names, or all columns if it names none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectedColumns(Option<Vec<String>>);
 
-/// Start of a page.
+/// Point at which a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// The page starts after this number of rows.
+    /// The page begins after this number of rows.
     Offset(u64),
-    /// The page starts after the row with this timestamp, in the order of the query.
+    /// The page begins after the row with this timestamp, in the order of the query.
     After(Timestamp),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct RowsQuery {
 }
 
 /// Returns the maximum time between both bounds: `raw_span_max` for raw rows, otherwise the limit of the
-/// upstream's API. Returns `None` if there is no limit.
+/// upstream's API. `None` is no limit.
 const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Option<Duration> {
     match resolution {
         Resolution::Raw => raw_span_max,
@@ -81,8 +81,8 @@ const fn span_max(resolution: Resolution, raw_span_max: Option<Duration>) -> Opt
 }
 
 impl SelectedColumns {
-    /// Returns the columns of a dataset's rows, or of its buckets, with [`COMPLETE`] if `complete` is
-    /// true. Columns that are not selected get an empty name.
+    /// Returns the columns of a dataset's rows, or of its buckets, which include [`COMPLETE`] if
+    /// `complete` is true. A column that is not selected has an empty name.
     ///
     /// # Errors
     /// [`Invalid`] if a selected column does not exist.
@@ -156,11 +156,11 @@ impl Bounds {
 
     /// Checks the time between the bounds, if both are given.
     ///
-    /// A query with a single bound is not limited, since it is served page by page. Clients of the
-    /// upstream service rely on this.
+    /// With a single bound, the time is not limited, since the query is served page by page. Clients of
+    /// the upstream service rely on this.
     ///
     /// # Errors
-    /// [`Invalid`] if the limit of the resolution is exceeded by more than [`SPAN_SLACK`].
+    /// [`Invalid`] if the time exceeds the limit of the resolution by more than [`SPAN_SLACK`].
     fn check_cap(
         self,
         resolution: Resolution,
@@ -181,24 +181,24 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Returns true if the query has no bounds and therefore covers the most recent time span.
+    /// Returns true if the query has no bounds, so that it covers the most recent rows.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
             && matches!(self.position, Position::Offset(_))
     }
 
-    /// Returns true if both bounds are given, so that a page can have an entity tag.
+    /// Returns true if the query has both bounds, so that its pages can have entity tags.
     pub(crate) const fn is_closed(&self) -> bool {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }
 
     /// Returns the span that the query covers.
     ///
-    /// A query without bounds covers the maximum span of its resolution up to `window_end`, so that a
-    /// dataset that lags by a day still shows its latest rows. If the dataset has no rows, `window_end`
-    /// is `None` and the span ends at the current time. A cursor replaces the bound at which the page
-    /// would start, so that following cursors never skips a row.
+    /// A query without bounds covers the maximum span of its resolution up to `window_end`, so that it
+    /// includes the latest rows of a dataset that lags by a day. If the dataset has no rows,
+    /// `window_end` is `None` and the span ends at the current time. A cursor replaces the bound at
+    /// which the page would begin, so that a caller that follows cursors never skips a row.
     ///
     /// # Errors
     /// The same as for [`Bounds::span`] and [`Bounds::check_cap`].
@@ -229,7 +229,7 @@ impl RowsQuery {
     }
 }
 
-/// Formats `duration` as Go does, with whole seconds: `24h0m0s`.
+/// Formats `duration` as Go does, in whole seconds: `24h0m0s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -240,13 +240,12 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// Returns the link to the page that starts after skipping `offset` rows.
+/// Returns the link to the page that begins after the first `offset` rows.
 pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
-/// Returns the link to the page before the page at `offset`. Returns `None` if the page at `offset` is
-/// the first.
+/// Returns the link to the page before the one at `offset`, or `None` if there is no page before it.
 pub(crate) fn link_before(
     path: &str,
     params: &Params,
@@ -257,12 +256,12 @@ pub(crate) fn link_before(
     (offset > 0).then(|| link_at_offset(path, params, offset.saturating_sub(limit)))
 }
 
-/// Returns the link to the page that follows the row at `cursor`.
+/// Returns the link to the page that begins after the row with the timestamp `cursor`.
 pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> String {
     render_link(path, &params_after(params, cursor))
 }
 
-/// Returns the link to the same query from `start` on.
+/// Returns the link to the same query with the lower bound `start`.
 pub(crate) fn link_from(path: &str, params: &Params, start: Timestamp) -> String {
     let mut pairs = params.0.clone();
     pairs.retain(|(name, _)| name != "start");
@@ -270,13 +269,13 @@ pub(crate) fn link_from(path: &str, params: &Params, start: Timestamp) -> String
     render_link(path, &Params(pairs))
 }
 
-/// Returns the parameters of the link to the page that follows the row at `cursor`.
+/// Returns the parameters of the page that begins after the row with the timestamp `cursor`.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }
 
-/// Returns `params` sorted by name. The previous position of the page is replaced with parameter `name`
-/// and value `value`.
+/// Returns `params` sorted by name, with the parameter `name` and its `value` in place of the previous
+/// position of the page.
 fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
     let mut pairs: Vec<(String, String)> = others.cloned().collect();
@@ -285,7 +284,7 @@ fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     Params(pairs)
 }
 
-/// Renders a link with the same escapes as Go, which the upstream uses.
+/// Renders a link with the same escapes as the upstream, which uses Go.
 fn render_link(path: &str, params: &Params) -> String {
     let escape = |text: &str| utf8_percent_encode(text, ESCAPED).to_string().replace("%20", "+");
     let pairs = params.0.iter().map(|(key, value)| format!("{}={}", escape(key), escape(value)));

@@ -1,4 +1,4 @@
-//! Reads pages of rows and the latest rows. `download` reads whole ranges.
+//! Reads pages of rows, and the latest rows. `download` reads whole ranges.
 
 pub(crate) mod coverage;
 pub(crate) mod fill;
@@ -28,42 +28,42 @@ use crate::query::params::Params;
 use crate::query::{self, Position, RowsQuery};
 use crate::{Datasets, metrics, run_blocking};
 
-/// Maximum number of values of a page that can be read ahead together with other pages. Larger pages are
-/// read individually.
+/// Maximum number of values of a page that is read together with the following pages. Larger pages are
+/// read one by one.
 const AHEAD_PAGE_VALUES_MAX: usize = 8192;
 
-/// Maximum number of values that one read returns for a caller that follows links.
+/// Maximum number of values that are read at a time for a caller that follows links.
 const AHEAD_VALUES_MAX: usize = 16_384;
 
-/// Maximum number of pages that one read returns. Two chunks contain as many pages of 250 rows.
+/// Maximum number of pages that are read at a time. Eight pages of 250 rows are as long as two chunks.
 const AHEAD_PAGES_MAX: usize = 8;
 
 /// Time for which a read-only service waits for a commit that its caller has seen. A healthy standby
-/// lags by milliseconds. A longer wait would delay the caller, although its load balancer could choose
+/// lags by milliseconds. A longer wait would delay the caller although its load balancer can choose
 /// another service.
 const REACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// Interval of checks for that commit. Each check runs a statement.
+/// Interval at which a waiting read-only service looks for the commit. Each look is a statement.
 const REACH_EVERY: Duration = Duration::from_millis(50);
 
-/// Maximum number of concurrent reads of up to millions of rows whose response is short: pages of computed
-/// buckets, and coverages. A key can have half of them. Further reads wait.
+/// Maximum number of concurrent long reads, which scan up to millions of rows for a short response:
+/// pages of computed buckets, and coverages. A key can have half of them. Further reads wait.
 pub(crate) const LONG_READS_MAX: usize = 4;
 
-/// A page of rows, with everything that is needed to render it.
+/// A page of rows, with everything else that is needed to render it.
 #[derive(Debug)]
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
-    /// Number of all matches. It is 0 if the page was requested by cursor, as in the upstream's API.
+    /// Number of all matches, or 0 if the page was requested by cursor, as in the upstream's API.
     pub(crate) count: u64,
     /// Rows in the requested order.
     pub(crate) rows: Rows,
     /// Start of the next page, if there is one.
     pub(crate) next: Option<Position>,
-    /// Revision of the dataset that the page fully includes.
+    /// Latest revision of the dataset of which the page has all rows.
     pub(crate) revision: u64,
-    /// Start of the current, incomplete bucket. Only used if the page shows which buckets are complete.
+    /// Start of the current, incomplete bucket. Used only if the page shows which buckets are complete.
     pub(crate) current: Timestamp,
 }
 
@@ -75,33 +75,33 @@ pub(crate) struct PageRequest {
     pub(crate) params: Params,
     /// Entity tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
-    /// Latest revision that the caller has seen, if it sent one.
+    /// Latest revision of the dataset that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
 }
 
 /// Response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageResponse {
-    /// Revision of the dataset that the response fully includes.
+    /// Latest revision of the dataset of which the response has all rows.
     pub(crate) revision: u64,
     pub(crate) body: PageResponseBody,
 }
 
-/// A page, unless the caller already has it.
+/// A page, or a reference to a page that the caller already has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageResponseBody {
-    /// The caller already has the current page, which has this entity tag.
+    /// The caller already has the current page, with this entity tag.
     NotModified(String),
-    /// The rendered page and its entity tag. The tag is `None` for a page without both bounds.
+    /// The rendered page and its entity tag. A page of a query without both bounds has no tag.
     Page(Bytes, Option<ETag>),
 }
 
-/// Cache key and entity tag of a page.
+/// Cache key and entity tag of a requested page.
 struct PageLookup {
     key: PageKey,
     /// Latest revision of the dataset.
     revision: u64,
-    /// Part of the entity tag that does not depend on the revision. `None` for a page without both
+    /// Hash of everything in the entity tag besides the revision. `None` for a query without both
     /// bounds.
     tag: Option<ETag>,
     /// Start of the current, incomplete bucket.
@@ -109,18 +109,18 @@ struct PageLookup {
 }
 
 impl PageLookup {
-    /// Returns the entity tag of the page at a revision.
+    /// Returns the entity tag of the page as read at `revision`.
     fn tag(&self, revision: u64) -> Option<ETag> {
         self.tag.map(|tag| ETag::hash((tag, revision)))
     }
 }
 
-/// Function that renders a page. The link to the next page repeats the parameters.
+/// Function that renders a page. It repeats the parameters in the link to the next page.
 pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {
-    /// Returns the request to which the link to the next page leads. Returns `None` if that page is not
-    /// selected by a cursor.
+    /// Returns the request for the next page, as in the link to it. Returns `None` if there is no next
+    /// page or it is not requested by cursor.
     fn after(&self, next: Option<Position>) -> Option<Self> {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
@@ -130,15 +130,15 @@ impl PageRequest {
 }
 
 impl Datasets {
-    /// Reads a page and renders it with `write`, on a blocking thread. Returns a cached page if it was
-    /// rendered before and no commit has touched its timestamps since.
+    /// Reads a page and renders it with `write`, on a blocking thread. Returns a page from the cache if
+    /// no commit has touched its timestamps since it was rendered.
     ///
-    /// A page with both bounds has an entity tag, which changes with every commit that touches its
-    /// timestamps. A caller that follows the links from page to page finds most pages in the cache.
+    /// A page of a query with both bounds has an entity tag, which changes with every commit that
+    /// touches its timestamps. Most requests of a caller that follows links are served from the cache.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if the dataset is not visible to `key`, [`OperationError::Invalid`]
-    /// if the query exceeds a limit.
+    /// [`OperationError::NotFound`] if the dataset is not visible to `key`, or
+    /// [`OperationError::Invalid`] if the query exceeds a limit.
     pub(crate) async fn rows(
         &self,
         key: KeyId,
@@ -162,7 +162,7 @@ impl Datasets {
         let read = move || {
             let sight = sight.map_or_else(|| datasets.load_sight(who), Ok)?;
             let response = datasets.respond(&sight, &request, write);
-            // Held until the end even if the caller has gone.
+            // Released only now, even if the caller was cancelled, since the read continues then.
             drop(permit);
             response
         };
@@ -176,11 +176,8 @@ impl Datasets {
         permit
     }
 
-    /// Waits briefly until a read-only store, which is a replica, has the commit that the caller has
-    /// seen. A writable store always has it.
-    ///
-    /// # Errors
-    /// [`OperationError::Behind`] if the commit does not arrive in time.
+    /// Waits briefly until the store has the commit that the caller has seen. Only a read-only store,
+    /// which is a replica, can lack it.
     pub(crate) async fn reach(
         &self,
         key: KeyId,
@@ -224,15 +221,15 @@ impl Datasets {
             return Ok(read);
         }
         let answer = self.read_pages(sight, request, &wanted, write)?;
-        // A commit in between may have added columns that the entity tag does not include.
+        // Omits the tag if a commit was made since the lookup, since the columns in the tag can be
+        // outdated.
         let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
         let revision = answer.revision;
         Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
     }
 
-    /// Reads a page and caches it. If the caller followed a link to it, the caller will probably request
-    /// the next pages. These are read at the same time, since most of them are in the same chunk.
-    /// Blocks.
+    /// Reads a page and caches it. A caller that followed a link to the page will probably request the
+    /// next pages. Therefore these are read and cached, too, most of them from the same chunk. Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
@@ -270,7 +267,8 @@ impl Datasets {
         let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, at, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
-        // A commit was made in between: see the entity tag in `respond`.
+        // Does not cache the page if a commit was made since the lookup, since the columns in its key
+        // can be outdated.
         if page.revision != wanted.revision {
             return Ok(first);
         }
@@ -289,17 +287,18 @@ impl Datasets {
         Ok(first)
     }
 
-    /// Returns the response if the caller already has the page, or if the page is cached.
+    /// Returns the response if the caller already has the current page, or if it is cached.
     fn find_cached(&self, request: &PageRequest, wanted: &PageLookup) -> Option<PageResponse> {
         let cached = self.page_cache.get(&wanted.key, wanted.revision);
-        // The entity tag of a valid cached page contains the revision at which the page was read.
+        // The tag contains the revision at which the page was read, which can be earlier than the
+        // latest.
         let revision = cached.as_ref().map_or(wanted.revision, |answer| answer.revision);
         let tag = wanted.tag(revision);
         let body = match tag.and_then(|tag| request.known.find(tag)) {
             Some(known) => PageResponseBody::NotModified(known),
             None => self.count_sent(cached?, tag),
         };
-        // A valid cached page is current at the latest revision.
+        // A valid cached page has all rows of the latest revision.
         Some(PageResponse { revision: wanted.revision, body })
     }
 
@@ -325,12 +324,12 @@ impl Datasets {
         Ok(PageLookup { key, revision, tag, current })
     }
 
-    /// Returns the end of the span of a query without bounds. It is the timestamp of the latest row that
-    /// is not in the future. If all rows are in the future, it is the timestamp of the latest row, and
-    /// if there are no rows, `None`.
+    /// Returns the end of the span of a query without bounds: the timestamp of the latest row that is
+    /// not in the future, or of the latest row if all are in the future. Returns `None` if there are no
+    /// rows.
     ///
-    /// Thus a single row with a wrong date in the future does not hide all others. The store is only
-    /// read if the latest row is in the future.
+    /// Thus a single row with a wrong date in the future does not hide all others. Only if the latest
+    /// row is in the future, the store is read.
     fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         if sight.newest.is_none_or(|newest| newest <= now) {
             return Ok(sight.newest);
@@ -347,8 +346,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the latest rows of a dataset, newest first, and converts them. Their total size is limited,
-    /// so that fewer rows than requested are returned if they are very long.
+    /// Reads the latest rows of a dataset, newest first, and converts them with `convert`. If rows are
+    /// very long, there are fewer than requested, since their total size is limited.
     ///
     /// # Errors
     /// The same as for [`Self::rows`].
@@ -383,7 +382,7 @@ fn render_page(
     write: WritePage,
 ) -> CachedPage {
     let mut body = write(page, params);
-    // Otherwise the spare capacity would also be cached.
+    // Frees the spare capacity, which would otherwise occupy memory in the cache.
     body.shrink_to_fit();
     let body = Bytes::from(body);
     CachedPage { body, n_rows: n_rows(page), revision: page.revision, depends_on }
@@ -394,7 +393,7 @@ fn n_rows(page: &RowsPage<'_>) -> u64 {
     u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
 }
 
-/// Returns true if a page has few values, all of which have types of a fixed size.
+/// Returns true if a page has few values, all of types with a fixed size.
 fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
     query.limit.get().saturating_mul(columns.len()) <= AHEAD_PAGE_VALUES_MAX
         && columns.iter().all(|column| column.dtype != Dtype::String)

@@ -1,9 +1,9 @@
 //! Publishes commits of other services on the same store to the readers of this service.
 //!
 //! The store is the source of truth. At intervals, and whenever the store signals new commits, one
-//! statement reads the latest revisions of all datasets with readers. If a commit of this service is not
-//! the next one of its dataset, the missing commits are read immediately. The task is idle while no
-//! dataset has readers. It does not run if only this service writes to the store.
+//! statement reads the latest revisions of all datasets with readers. Missing commits are then read.
+//! They are read immediately if this service itself makes a later commit to the dataset. The task is
+//! idle while no dataset has readers. It does not run if only this service writes to the store.
 
 use std::error::Error;
 use std::future::pending;
@@ -22,20 +22,20 @@ use crate::Datasets;
 use crate::follow::render_frames;
 use crate::hub::frame::{CommitRows, Frame};
 
-/// Default interval of polls. A quarter of a second is hardly noticeable at a low load on the database.
+/// Default interval of polls. Readers hardly notice a quarter of a second, and the load on the database
+/// is low.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Pause after each round of reads, during which commits of other services accumulate for the next
-/// round.
+/// Pause after each round of reads, in which commits of other services accumulate for the next round.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Number of datasets that are read concurrently, each with a connection to the database.
+/// Number of datasets that are read concurrently. Each read uses a connection to the database.
 const READS_MAX: usize = 4;
 
 /// Number of commits of a dataset that are read at a time.
 const COMMITS_MAX: usize = 8192;
 
-/// Maximum number of rows that are read at a time, a few megabytes, unless a single commit has more.
+/// Maximum number of rows that are read at a time, a few megabytes. A single commit can have more.
 const ROWS_MAX: u64 = 8192;
 
 /// Publishes the commits of other services until the future is dropped.
@@ -58,7 +58,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
                 info!("commits of other services are read again");
                 is_failing = false;
             }
-            // The next round reads the commits.
+            // The next round repeats the failed reads.
             Err(error) if !is_failing => {
                 let error = &error as &dyn Error;
                 warn!(error, "failed to read the commits of other services; retrying");
@@ -76,7 +76,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     }
 }
 
-/// Waits for a signal of a commit by another service. Never returns if there are no signals.
+/// Waits for a hint of a commit by another service. Never returns if the store gives no hints.
 async fn wait_for_hint(store: &dyn Store) {
     match store.shared() {
         Some(shared) => shared.hinted().await,
@@ -84,25 +84,25 @@ async fn wait_for_hint(store: &dyn Store) {
     }
 }
 
-/// Reads the commits of other services.
+/// Reader of the commits of other services.
 struct Follower {
     datasets: Datasets,
-    /// Number of tag removals at the latest poll.
+    /// Number of removed tags, as of the latest poll.
     n_withdrawn: Option<i64>,
 }
 
-/// Result of reading the commits after a given one.
+/// Result of reading the commits after a published commit.
 enum Missing {
-    /// No commits are missing: all of them are published.
+    /// There are no later commits.
     Nothing,
-    /// The commits with revisions up to `through`. `is_more` is true if there may be more.
+    /// The next commits, up to the revision `through`. `is_more` is true if more can follow.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
     /// Some of the commits are no longer recorded.
     Lost,
 }
 
 impl Follower {
-    /// Reads and publishes missing commits, after polling the store if `is_poll`.
+    /// Reads and publishes missing commits. If `is_poll`, looks for them in the store first.
     async fn run_round(&mut self, is_poll: bool) -> Result<(), StoreError> {
         if is_poll {
             self.poll().await?;
@@ -121,7 +121,7 @@ impl Follower {
         results.into_iter().collect()
     }
 
-    /// Reads the latest revisions of all datasets with readers from the store.
+    /// Reads the latest revisions of all datasets with readers, to find missing commits.
     async fn poll(&mut self) -> Result<(), StoreError> {
         let hub = self.datasets.hub.clone();
         let followed = hub.followed();
@@ -141,13 +141,13 @@ impl Follower {
     }
 }
 
-/// Returns the interface to commits of other services.
+/// Returns access to the commits of other services.
 fn shared(store: &dyn Store) -> Result<&dyn SharedStore, StoreError> {
     store.shared().ok_or(StoreError::Closed)
 }
 
 impl Datasets {
-    /// Reads and publishes the commits of a dataset that follow the published commit `after`.
+    /// Reads and publishes the commits of a dataset after the published revision `after`.
     async fn publish_missing(&self, dataset: DatasetId, after: u64) -> Result<(), StoreError> {
         let era = self.era;
         match self.read_store(move |store| read_missing(store, dataset, after, era)).await? {
@@ -194,7 +194,8 @@ fn read_missing(
     let Some(since) = since.filter(|_| first.revision == after + 1) else {
         return Ok(Missing::Lost);
     };
-    // Rows that were replaced by later commits are missing. The rows that replaced them may be included.
+    // Rows that a later commit replaced are missing in `since`. Rows of later commits can be included,
+    // but belong to none of these commits.
     let commits: Vec<CommitRows> =
         commits.iter().map(|commit| rows_of(commit, &since.rows.ids)).collect();
     let mut writer = Writer::new(dataset, &sight.columns);
@@ -203,7 +204,7 @@ fn read_missing(
     Ok(Missing::Frames { frames, through: last.revision, is_more })
 }
 
-/// Returns the range of a commit's rows among rows with the numbers `numbers`, which ascend.
+/// Returns the range of a commit's rows within rows with the ascending row numbers `numbers`.
 fn rows_of(commit: &Commit, numbers: &[i64]) -> CommitRows {
     let end = commit.first_row.saturating_add_unsigned(commit.n_rows);
     let before = |number: i64| numbers.partition_point(|there| *there < number);

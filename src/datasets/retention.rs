@@ -1,8 +1,8 @@
-//! Retention: deletes old rows of datasets whose metadata limit their rows.
+//! Retention: deletes old rows of datasets with a limit in their metadata.
 //!
-//! `keep_days` is relative to the current date, `keep_bytes` is counted back from the latest row. Rows
-//! are deleted in whole chunks of about a thousand. Their buckets remain. New rows that are older than
-//! the deleted rows are rejected.
+//! `keep_days` limits the age of rows relative to the current date. `keep_bytes` limits the size of all
+//! rows, from the latest row backward. Rows are deleted in whole chunks of about a thousand, and their
+//! buckets remain. Afterwards, rows as old as the deleted rows are rejected.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,23 +21,23 @@ use crate::Datasets;
 /// Metadata field with the number of days for which rows are retained.
 pub(crate) const KEEP_DAYS: &str = "keep_days";
 
-/// Metadata field with the maximum number of bytes that the retained rows need.
+/// Metadata field with the maximum size of the retained rows in bytes.
 pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 
-/// Interval of checks for old rows. A limit in days need not be exact to the minute.
+/// Interval at which old rows are deleted. A limit in days need not be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time for which a leap of the clock must persist before rows are deleted according to the new date, so
-/// that an operator can notice the leap.
+/// Time for which a leap of the clock must persist before rows are deleted by the new date. Until then,
+/// an operator can notice and correct the leap.
 const LEAP_HOLD: Duration = Duration::from_hours(1);
 
-/// Number of rows deleted in one transaction, during which other writers wait.
+/// Number of rows that one transaction deletes, during which other writers wait.
 const PRUNE_ROWS: usize = 8192;
 
 /// Maximum retention in days: a hundred years.
 const DAYS_MAX: u32 = 36_525;
 
-/// Retention of a dataset. `None` means no limit.
+/// Retention of a dataset. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Retention {
     pub(crate) age: Option<Duration>,
@@ -45,10 +45,10 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Parses the retention from metadata.
+    /// Parses the retention of a dataset from its metadata.
     ///
     /// # Errors
-    /// Description of the values that are allowed in the invalid field.
+    /// A text with the allowed values of the invalid field.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
         let age = match metadata.get(KEEP_DAYS).map(|text| text.parse()) {
             None => None,
@@ -66,8 +66,8 @@ impl Retention {
 
 /// Deletes old rows at intervals until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // The clock might be ahead at the start. To delete no rows too early, the date starts at the latest
-    // change of a dataset.
+    // If the clock is ahead when the service starts, rows would be deleted too early. Therefore the date
+    // begins with the latest change of a dataset, and follows the clock only after [`LEAP_HOLD`].
     let retained = datasets.read_store(|store| store.retained()).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());
@@ -79,20 +79,20 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
         match delete_old(&datasets, date.read()).await {
             Ok(0) => {}
             Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
-            // The next check repeats the attempt.
+            // The deletion is repeated after the interval.
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
 }
 
-/// Deletes the rows that exceed the retention of their datasets on `date`. Returns the number of deleted
-/// rows.
+/// Deletes the rows that exceed the retention of their datasets at the time `date`. Returns the number
+/// of deleted rows.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
     for Dataset { id: dataset, metadata, .. } in
         datasets.read_store(|store| store.retained()).await?
     {
-        // The metadata was checked when it was set.
+        // Never invalid, since metadata is checked when it is set.
         let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
         let by_size = match n_bytes {
             Some(n_bytes) => {
@@ -108,7 +108,7 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
 }
 
 impl Datasets {
-    /// Prunes rows before `before`, at most about `limit_rows`. Returns the number of pruned rows.
+    /// Removes rows before `before`, at most about `limit_rows`. Returns the number of removed rows.
     pub(crate) async fn prune(
         &self,
         dataset: DatasetId,
@@ -117,7 +117,8 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // If no rows were removed, the latest commit may be that of another service.
+            // Without removed rows, no commit was made, and `revision` can be that of another service's
+            // commit.
             if removed.n_rows > 0 {
                 hub.publish(dataset, removed.revision, Vec::new);
             }
@@ -134,7 +135,7 @@ async fn prune(
     let mut n_rows = 0;
     loop {
         match datasets.prune(dataset, before, PRUNE_ROWS).await {
-            // The dataset was deleted in the meantime.
+            // The second case is a dataset that was deleted meanwhile.
             Ok(0) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
             Ok(n_gone) => n_rows += n_gone,
             Err(error) => return Err(error),

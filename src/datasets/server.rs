@@ -59,14 +59,15 @@ use crate::source::load::{self, LoadOptions};
 use crate::source::market::{self, MarketOptions};
 use crate::{Datasets, ReadOptions, replicas, retention, run_blocking};
 
-/// Maximum length of a request body, about twice that of an insert of 100 000 rows of seven columns.
+/// Maximum length of a request body, about twice the length of a body with 100 000 rows of seven
+/// columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum length of a body that inserts no rows, enough for a thousand datasets with long descriptions.
-/// Such a body is parsed on a thread that also serves other requests.
+/// Maximum length of a body without rows, enough for a thousand datasets with long descriptions. Such a
+/// body is parsed on a thread that also serves other requests.
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum time until the response to a request starts. Clients of the upstream wait 15 to 300 seconds.
+/// Maximum time until the response to a request begins. Clients of the upstream wait 15 to 300 seconds.
 const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Interval of heartbeats, as in the upstream's API.
@@ -77,28 +78,29 @@ pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 pub struct DatasetsOptions {
     /// Address to listen on, such as `127.0.0.1:0` or `:8081`.
     pub listen: String,
-    /// Path of the store's file, which is created if it is missing. Temporary files and caches are next
-    /// to it, even if the rows are in a database.
+    /// Path of the store's file, which is created if it is missing. Even if the rows are in a database,
+    /// temporary files and caches are next to this path.
     pub store_path: PathBuf,
     /// Database that stores the rows instead of the file.
     pub database: Option<DatabaseUrl>,
-    /// True if the database is never written, for example because it is a standby.
+    /// True to open the database read-only, for example because it is a standby.
     pub is_read_only: bool,
     /// Archive for old rows. `None` leaves all rows in the store.
     pub archive: Option<ArchiveStorage>,
-    /// Authenticates callers and limits their rates.
+    /// Gate that authenticates callers and limits their rates.
     pub gate: Gate,
-    /// Interval of polls for commits of other services on the database.
+    /// Interval of polls for commits of other services with the same database.
     pub poll_every: Duration,
-    /// Pages and API of the accounts, which are served without a key next to the service's paths.
+    /// Pages and API of the accounts, which are served in addition to the service's paths and need no
+    /// key.
     pub portal: Option<Router>,
-    /// Records the load of the machine in datasets.
+    /// Source that records the load of the machine in datasets; `None` disables it.
     pub load: Option<LoadOptions>,
-    /// Writes a synthetic market to datasets.
+    /// Source that writes a synthetic market to datasets; `None` disables it.
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// Sites whose pages may read responses with a key.
+    /// Web sites with pages that can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 
@@ -118,7 +120,7 @@ pub enum StartError {
     /// The service cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address of the socket cannot be determined.
+    /// The address of the listening socket cannot be determined.
     #[error("cannot determine the address of the dataset service")]
     Address(#[source] io::Error),
 }
@@ -132,11 +134,11 @@ pub struct DatasetsService {
 impl DatasetsService {
     /// Opens the store and serves it in tasks of `group` until the group stops.
     ///
-    /// The service accepts requests on return. The sources in `options` write to their datasets in the
-    /// background.
+    /// On return, the service accepts requests. The sources in `options` then write to their datasets in
+    /// the background.
     ///
     /// # Errors
-    /// [`StartError`]. All started tasks are stopped.
+    /// [`StartError`]. All tasks that were started have been stopped.
     pub async fn start(
         options: DatasetsOptions,
         group: &Group,
@@ -192,7 +194,7 @@ impl DatasetsService {
     }
 }
 
-/// Opens the store's database or file.
+/// Opens the store in its database or file.
 async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartError> {
     let (path, database) = (options.store_path.clone(), options.database.clone());
     let location = match &database {
@@ -213,7 +215,8 @@ async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartE
     opened.map_err(|source| StartError::Store { location, source })
 }
 
-/// Opens the cache of compressed pieces. If that fails, each download is compressed anew.
+/// Opens the cache of compressed pieces. If this fails, returns a disabled cache, so that each download
+/// is compressed again.
 async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;
@@ -227,12 +230,12 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     }
 }
 
-/// Paths that accept the key in the query string, for callers that cannot send headers: a browser's
+/// Paths with the key in the query string, for clients that cannot send headers: a browser's
 /// `EventSource`, and polars when it scans files over HTTP.
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
-/// State of the handlers.
+/// State that all handlers share.
 pub(crate) type App = Arc<Shared>;
 
 /// State behind [`App`].
@@ -242,16 +245,16 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    /// Limits the memory that bodies of inserts need.
+    /// Limit of the memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
-    /// Limits the number of streams of each account.
+    /// Limit of the number of streams of each account.
     pub(crate) streams: StreamLimit,
-    /// Lets concurrent health checks share a recent outcome.
+    /// Health check with a recent outcome that concurrent callers share.
     health: Arc<SharedCheck<Health>>,
 }
 
-/// Returns all routes of the service. The routes of `portal` do not pass the gate. Pages of `sites` may
-/// read the responses of the other routes.
+/// Returns all routes of the service. The routes of `portal` do not pass through the gate. Pages of
+/// `sites` can read the responses of all other routes.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
@@ -282,7 +285,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     count_requests(add_layers(router, options), counts)
 }
 
-/// Paths that need no key.
+/// Returns the routes that need no key.
 fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(status::root))
@@ -292,7 +295,7 @@ fn open_api() -> OpenApiRouter<App> {
         .routes(routes!(status::docs))
 }
 
-/// Paths that need a key.
+/// Returns the routes that need a key.
 fn keyed_api() -> OpenApiRouter<App> {
     let inserts = DefaultBodyLimit::max(BODY_BYTES_MAX);
     OpenApiRouter::new()
@@ -315,7 +318,7 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(datasets::check_access))
 }
 
-/// The authenticated key of a request.
+/// Key that a request was authenticated with.
 #[derive(Debug)]
 struct Caller {
     app: App,
@@ -345,19 +348,19 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
-        // Any decoded text is valid.
+        // Fails only if the path is not valid UTF-8, since any decoded text is accepted.
         found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)
     }
 }
 
-/// Returns an envelope with all results, which has no further pages.
+/// Returns an envelope with all results, without links to other pages.
 fn single_page<T>(results: Vec<T>) -> Envelope<T> {
     let count = i64::try_from(results.len()).unwrap_or(i64::MAX);
     Envelope { count, next: None, previous: None, results }
 }
 
-/// Returns the response to a request that adds something: status 201 if it is new, 200 if it already
-/// existed.
+/// Returns the response to a request that adds something: status 201 and the text `new` if it was added,
+/// or status 200 and the text `old` if it already existed.
 fn added_response(is_new: bool, [new, old]: [&str; 2]) -> Response {
     let message = if is_new { new } else { old }.to_owned();
     let body = MessageBody { message };

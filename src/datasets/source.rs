@@ -1,6 +1,6 @@
 //! Built-in sources of live data: [`load`] measures the machine, [`market`] generates synthetic bars.
 //!
-//! Both append rows as any other writer does. Their datasets have the tag `public` and no owner.
+//! Both append rows like any other writer. Their datasets have the tag `public` and no owner.
 
 pub(crate) mod load;
 pub(crate) mod market;
@@ -20,7 +20,7 @@ use crate::error::{OperationError, Result};
 use crate::retention::KEEP_DAYS;
 
 /// Time for which a leap of the clock must persist before rows get the new date, so that a short glitch
-/// has no effect. A clock that is corrected after the start is also followed only after this time.
+/// has no effect. A correction of the clock after the start is also followed only after this time.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
 /// Description of a dataset that a source creates.
@@ -43,7 +43,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// Opens the dataset, and creates it if necessary.
+    /// Opens the dataset. Creates it if it does not exist.
     async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self> {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
@@ -61,7 +61,7 @@ impl Feed {
         Ok(Self { columns, ..feed })
     }
 
-    /// Appends rows with a number for each column. A number that is not finite is stored as a missing
+    /// Appends rows, each with a number for every column. A number that is not finite becomes a missing
     /// value.
     async fn append(
         &self,

@@ -8,8 +8,7 @@ use bytes::Bytes;
 /// Maximum number of rows in a frame.
 pub(crate) const FRAME_ROWS: usize = 256;
 
-/// Maximum size in bytes of a frame without its last row. Enough for [`FRAME_ROWS`] rows of average
-/// length.
+/// Size in bytes at which a frame is complete, large enough for [`FRAME_ROWS`] rows of average length.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
 /// Rendered events of one or several commits.
@@ -17,23 +16,23 @@ pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 pub(crate) struct Frame {
     /// Revision of the last commit in the frame.
     pub(super) revision: u64,
-    /// Complete events, in the order of their commits.
+    /// Complete events of the rows, in the order of their commits.
     pub(super) events: Bytes,
     /// Revision of each commit and the offset of its first event. `None` for a single commit.
     starts: Option<Arc<[(u64, usize)]>>,
 }
 
-/// Rows of a commit.
+/// Part of a block that a commit added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitRows {
     /// Revision of the dataset after the commit.
     pub(crate) revision: u64,
-    /// Indices of its rows in a block.
+    /// Indices of the commit's rows in the block.
     pub(crate) rows: Range<usize>,
 }
 
 impl Frame {
-    /// Returns the events of the commits with revisions above `revision`, if there are any.
+    /// Returns the events of the commits with revisions above `revision`, or `None` if there are none.
     pub(crate) fn after(&self, revision: u64) -> Option<Bytes> {
         if self.revision <= revision {
             return None;
@@ -57,7 +56,7 @@ impl Frame {
 }
 
 /// Renders commits into frames of at most [`FRAME_ROWS`] rows and about [`FRAME_BYTES`]. `push` appends
-/// the event of a row.
+/// the event of the row with the given index.
 pub(crate) fn frames_of(
     commits: &[CommitRows],
     mut push: impl FnMut(&mut Vec<u8>, usize),
@@ -81,7 +80,7 @@ pub(crate) fn frames_of(
     frames
 }
 
-/// Returns the collected events as a frame, if there are any.
+/// Returns the collected events as a frame, or `None` if there are none.
 fn finish(events: &mut Vec<u8>, starts: &mut Vec<(u64, usize)>) -> Option<Frame> {
     let (revision, _) = *starts.last()?;
     let several = (starts.len() > 1).then(|| starts.as_slice().into());
@@ -93,15 +92,16 @@ fn finish(events: &mut Vec<u8>, starts: &mut Vec<(u64, usize)>) -> Option<Frame>
 mod tests {
     use super::*;
 
-    /// Returns frames of commit 5 with rows 0 and 1, commit 7 with row 2, and commit 8 with rows 3 to
-    /// `n_rows`. Each row is rendered as its number.
+    /// Returns frames with commit 5 of rows 0 and 1, commit 7 of row 2, and commit 8 of rows 3 to
+    /// `n_rows`. The event of a row is its index.
     fn frames(n_rows: usize) -> Vec<Frame> {
         let commit = |revision, rows| CommitRows { revision, rows };
         let commits = [commit(5, 0..2), commit(6, 2..2), commit(7, 2..3), commit(8, 3..n_rows)];
         frames_of(&commits, |to, row_idx| to.extend(format!("{row_idx} ").bytes()))
     }
 
-    /// Checks the events that a reader at `revision` gets, also from frames that were trimmed before.
+    /// Checks the events for a reader that has all commits up to `revision`. Also checks frames that
+    /// were trimmed before.
     #[track_caller]
     fn check(revision: u64, want: Option<&'static str>) {
         let frame = frames(5).remove(0);

@@ -1,9 +1,9 @@
 //! Publishes the commits of several services in order.
 //!
-//! For each dataset with readers, the hub knows the revision of the latest published commit. The commit
-//! after it is published when this service makes it or reads it from the store. A commit with a higher
-//! revision is dropped and the dataset is marked to be read, since other services made the commits in
-//! between.
+//! For each dataset with readers, the hub knows the revision of the latest published commit. The
+//! following commit is published when this service makes it or reads it from the store. A commit of this
+//! service with a higher revision is not published, since commits of other services are missing before
+//! it. The dataset is marked instead, so that all missing commits are read from the store.
 
 use model::dataset::DatasetId;
 
@@ -14,12 +14,12 @@ use super::{Channel, Hub, HubEvent, send_all};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,
-    /// Revision of the latest published commit. `None` before the first read.
+    /// Revision of the latest published commit. `None` before a reader has read the dataset.
     pub(crate) published: Option<u64>,
 }
 
 impl Channel {
-    /// Returns true if commit `revision` is the next one to be published. If earlier commits are
+    /// Returns true if commit `revision` follows the latest published commit. If earlier commits are
     /// missing, marks the dataset to be read.
     pub(super) fn is_next(&mut self, revision: u64) -> bool {
         let is_next = self.published.is_some_and(|published| published + 1 == revision);
@@ -30,8 +30,8 @@ impl Channel {
 }
 
 impl Hub {
-    /// Sets the revision at which publishing starts. A reader calls this after subscribing and before it
-    /// reads rows, with the dataset's latest revision. Only the first call has an effect.
+    /// Sets the revision after which commits are published. A reader calls this with the latest revision
+    /// of the dataset, after it has subscribed and before it reads rows. Only the first call has an effect.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);
@@ -41,8 +41,8 @@ impl Hub {
         }
     }
 
-    /// Publishes commits that were read from the store: the commits after `after` and up to `through`,
-    /// except commits that were already published.
+    /// Publishes commits that were read from the store: all commits after `after` up to `through`. Skips
+    /// commits that are already published.
     pub(crate) fn publish_read(
         &self,
         dataset: DatasetId,
@@ -52,7 +52,7 @@ impl Hub {
     ) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
-        // All readers may have left since the read.
+        // All readers have left since the commits were read.
         let Some(published) = followed.published else { return };
         if published < after {
             followed.is_behind = true;
@@ -74,13 +74,13 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Records that `head` was the latest revision of the dataset in the store at some time after
-    /// `before` was determined. `None` means that the dataset did not exist.
+    /// Records the latest revision `head` of a dataset in the store, read after `before` was determined.
+    /// `None` means that the dataset does not exist.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
         match head {
-            // Having no receivers is not an error.
+            // Fails only if the last reader has just left.
             None => drop(followed.sender.send(HubEvent::Access(None))),
             Some(head) if before.published.is_some_and(|published| head < published) => {
                 followed.lose();
@@ -91,7 +91,7 @@ impl Hub {
         }
     }
 
-    /// Returns the datasets that are marked to be read, each with its latest published revision. Clears
+    /// Returns the datasets that are marked to be read, each with its latest published revision. Removes
     /// the marks.
     pub(crate) fn take_behind(&self) -> Vec<(DatasetId, u64)> {
         let mut readers = self.readers.lock();
@@ -120,14 +120,14 @@ impl Hub {
         }
     }
 
-    /// Notifies all readers that they may have lost access.
+    /// Notifies all readers that they can have lost access.
     pub(crate) fn recheck_all_access(&self) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(None)));
         }
     }
 
-    /// Waits until a dataset must be read, or a reader subscribes. Cancel-safe.
+    /// Waits until a dataset is to be read, or until a reader subscribes. Cancel-safe.
     pub(crate) async fn wait_for_work(&self) {
         self.wake.notified().await;
     }

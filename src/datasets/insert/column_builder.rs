@@ -1,7 +1,7 @@
-//! Builds columns from rows: row by row from text, column by column from Parquet.
+//! Builds columns from rows, which arrive row by row in text formats and column by column in Parquet.
 //!
-//! Values of all formats are checked and converted here. Errors are collected for the caller: the number
-//! of rejected rows, and the first reasons in the order of the rows.
+//! The values of all formats are checked and converted here. Rejections are collected for the caller:
+//! the number of rejected rows, and the first reasons in the order of the rows.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -22,70 +22,71 @@ use wire::datasets::{RowRefusal, RowRefusals};
 use crate::append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows};
 use crate::error::{OperationError, Result};
 
-/// Reason for rejecting rows with timestamps that differ by less than a microsecond.
+/// Reason for rejecting two rows with timestamps that are equal only after truncation to microseconds.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
-/// Maximum number of characters of a column's name that a rejection shows. No valid name is longer.
+/// Maximum number of characters of a column's name in a rejection. Valid names are shorter.
 const SHOWN_NAME_CHARS: usize = 200;
 
-/// A column that is being filled.
+/// A column that is being built.
 #[derive(Debug)]
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows that already have a value, or a missing value, in the column.
+    /// Number of rows for which the column already has a value or a missing value.
     n_filled: usize,
-    /// Index of the column that followed this one in the previous row. Rows usually have their columns
-    /// in the same order.
+    /// Index of the column that followed this column in the previous row. Rows usually have their
+    /// columns in the same order.
     next: usize,
 }
 
-/// Column to which the next Parquet cells belong.
+/// Column to which the next cells of a Parquet file belong.
 #[derive(Debug)]
 enum CurrentColumn {
     Timestamp,
     Slot(usize),
-    /// A column that will be created from its first value.
+    /// A new column, which is created from its first value.
     New(String),
     /// A column that the dataset does not have.
     Unknown(String),
 }
 
-/// Builds a block from rows.
+/// Builder of a block of rows.
 #[derive(Debug)]
 pub(super) struct ColumnBuilder {
     slots: Vec<ColumnSlot>,
     slots_by_name: HashMap<String, usize>,
-    /// True if unknown column names create columns.
+    /// True if unknown columns are created instead of rejected.
     makes_columns: bool,
     /// Type of columns that are created from whole numbers.
     integer_dtype: Dtype,
     block: Block,
-    /// Number of rows so far, including rejected rows.
+    /// Number of rows that have begun, including rejected rows.
     n_rows: usize,
     /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
-    /// Number of bytes that further texts of column-wise formats can have.
+    /// Number of bytes that are left for texts. Only Parquet has this limit.
     left_bytes: usize,
-    /// Number of bytes of text of each row. Empty if there are no texts.
+    /// Number of bytes of text in each row. Empty if no row has texts.
     text_bytes: Vec<usize>,
     is_sorted: bool,
-    /// Indices of rows with timestamps that are more precise than a microsecond.
+    /// Indices of rows with timestamps that were truncated to microseconds.
     cut_rows: Vec<usize>,
-    /// Index of the last column of the current row so far.
+    /// Index of the column of the previous field of the current row.
     last: Option<usize>,
-    /// Index of the column with which the next row probably starts.
+    /// Index of the first column of the previous row, with which the next row probably begins.
     first: usize,
     current: CurrentColumn,
     refused_rows: HashSet<usize>,
     refusals: Vec<RowRefusal>,
-    /// Number of rejections in the current column. Rejections beyond [`REFUSALS_MAX`] are never shown.
+    /// Number of rejections in the current column. Beyond [`REFUSALS_MAX`], rejections are only counted,
+    /// since the response cannot list them.
     n_column_refusals: usize,
 }
 
 impl ColumnBuilder {
-    /// Creates a builder for a dataset with these columns.
+    /// Creates a builder for rows of a dataset with these columns.
     pub(super) fn new(columns: &[Column]) -> Self {
         let slot = |(idx, column): (usize, &Column)| ColumnSlot {
             name: column.name.clone(),
@@ -117,19 +118,19 @@ impl ColumnBuilder {
         }
     }
 
-    /// Makes whole numbers create integer columns, for formats that distinguish integers from floats.
-    /// Limits the texts of such formats to `left_bytes`, since a dictionary may hold one long text for
-    /// many rows.
+    /// Configures the builder for a format that distinguishes integers from floats, so that new columns
+    /// of whole numbers are integer columns. Limits texts to `left_bytes` in total, since a dictionary
+    /// can hold one long text for many rows.
     pub(super) fn with_types(self, left_bytes: usize) -> Self {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
 
-    /// Returns true if the texts exceeded the limit.
+    /// Returns true if the total size of the texts exceeds the limit.
     pub(super) const fn is_exceeded(&self) -> bool {
         self.left_bytes == 0
     }
 
-    /// Returns true if a column of this name exists or will be created.
+    /// Returns true if a column of this name exists or can be created.
     pub(super) fn accepts(&self, name: &str) -> bool {
         self.makes_columns || self.slots_by_name.contains_key(name)
     }
@@ -147,7 +148,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Adds a field to the row: its timestamp, or the value of a column.
+    /// Adds a field to the current row: its timestamp, or the value of a column.
     pub(super) fn push_field(&mut self, name: &str, cell: Cell<'_>) {
         if name == TIMESTAMP {
             match parse_timestamp(cell) {
@@ -206,7 +207,7 @@ impl ColumnBuilder {
         self.text_bytes.clear();
     }
 
-    /// Rejects the current row for `reason`, in `column` if the reason concerns a column.
+    /// Rejects the current row for `reason`. `column` is the column that the reason concerns, if any.
     pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
@@ -220,7 +221,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Records the row if its timestamp is more precise than a microsecond.
+    /// Records the current row if its timestamp was truncated to microseconds.
     fn note_cut(&mut self, cell: Cell<'_>) {
         let is_cut = match cell {
             Cell::Time(time) => time.is_cut,
@@ -232,8 +233,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Rejects rows that would replace another row of the body only because timestamps are truncated to
-    /// microseconds.
+    /// Rejects each row with a truncated timestamp that is equal to the timestamp of another row, which
+    /// it would replace.
     fn check_cut_rows(&mut self) {
         let cut_rows = mem::take(&mut self.cut_rows);
         if cut_rows.is_empty() {
@@ -262,8 +263,8 @@ impl ColumnBuilder {
         self.block.times.push(at);
     }
 
-    /// Adds a placeholder for a missing timestamp, so that the following rows stay aligned. The batch
-    /// will be rejected.
+    /// Adds a placeholder for a missing timestamp, so that timestamps stay aligned with rows. The row is
+    /// rejected, so the placeholder is never stored.
     fn push_missing_timestamp(&mut self) {
         if !self.refused_rows.contains(&self.row_idx) {
             self.refuse(Some(TIMESTAMP), "is missing");
@@ -271,7 +272,7 @@ impl ColumnBuilder {
         self.block.times.push(Timestamp::default());
     }
 
-    /// Adds a value to its column, preceded by missing values for rows that did not have the column.
+    /// Adds a value to its column, after missing values for previous rows without the column.
     fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
         let Some((slot, series)) =
             self.slots.get_mut(slot_idx).zip(self.block.columns.get_mut(slot_idx))
@@ -283,7 +284,7 @@ impl ColumnBuilder {
         }
         slot.n_filled = self.row_idx + 1;
         let is_fit = match (&mut *series, cell) {
-            // The most frequent case by far.
+            // Fast path for the most frequent kind of value.
             (Series::Float(values), Cell::Float(number)) if number.is_finite() => {
                 values.push(Some(number));
                 return;
@@ -326,12 +327,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the index of the column called `name`, and creates the column if allowed. Returns `None`
-    /// if the row is rejected.
+    /// Returns the index of the column called `name`. Creates the column if this is allowed. Returns
+    /// `None` if the row is rejected.
     fn find_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         let last = self.last.and_then(|last| self.slots.get(last));
         let guess = last.map_or(self.first, |last| last.next);
-        // The names of deleted columns are empty.
+        // A deleted column has an empty name, which must not match.
         if self.slots.get(guess).is_some_and(|slot| slot.name == name && !name.is_empty()) {
             self.last = Some(guess);
             return Some(guess);
@@ -344,7 +345,7 @@ impl ColumnBuilder {
                 return None;
             }
         };
-        // The next row probably has the same order of columns.
+        // Records the order of columns, since the next row probably has the same order.
         match self.last.and_then(|last| self.slots.get_mut(last)) {
             Some(last) => last.next = slot_idx,
             None => self.first = slot_idx,
@@ -353,7 +354,7 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Creates a column with `cell` as its first value. Returns `None` if the row is rejected.
+    /// Creates a column with the type of its first value, `cell`. Returns `None` if the row is rejected.
     fn make_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         if self.slots.len() >= COLUMNS_MAX {
             self.refuse(Some(name), &format!("a dataset has at most {COLUMNS_MAX} columns"));
@@ -380,13 +381,10 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Returns the created columns and the sorted rows. Of several rows with the same timestamp, the
-    /// last one is used.
-    ///
-    /// # Errors
-    /// [`OperationError::Rows`] if any row was rejected.
+    /// Returns the created columns and the rows sorted by unique timestamp. Of several rows with the
+    /// same timestamp, the last one is used.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
-        // Rows and timestamps are aligned only if each row has a timestamp.
+        // If rows were rejected, timestamps can be missing, so that they are not aligned with rows.
         if self.refused_rows.is_empty() {
             self.check_cut_rows();
         }
@@ -467,18 +465,18 @@ impl ColumnSink for ColumnBuilder {
     }
 }
 
-/// Returns true if a cell represents a missing value. NaN does, too.
+/// Returns true if a cell represents a missing value, as NaN does.
 fn is_absent(cell: Cell<'_>) -> bool {
     matches!(cell, Cell::Absent) || matches!(cell, Cell::Float(number) if number.is_nan())
 }
 
-/// Parses the timestamp of a row. Returns `None` if it is missing.
+/// Parses the timestamp of a row. Returns `None` if the cell is empty.
 fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     let at = match cell {
         Cell::Absent => return Ok(None),
         Cell::Time(time) => time.at,
         Cell::Text(text) | Cell::Bare(text) => text.parse::<Timestamp>().map_err(|_| {
-            // A text with a date after the maximum does not parse as a timestamp.
+            // A date after the latest timestamp does not parse either, but gets its own reason.
             let is_late = text.starts_with("9999-12-3");
             if is_late { TOO_LATE_REASON } else { "must be RFC 3339" }
         })?,
@@ -492,7 +490,7 @@ fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     }
 }
 
-/// Converts a cell to a value of type `dtype`. Returns `None` if it is not a valid value.
+/// Converts a cell to a value of type `dtype`. Returns `None` if the cell has no such value.
 fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
     Some(match (dtype, cell) {
         (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),
@@ -517,7 +515,7 @@ fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
 }
 
 fn parse_finite(text: &str) -> Option<f64> {
-    // Texts such as inf parse as floats, but are not accepted.
+    // Rejects texts such as `inf`, which parse as floats.
     let is_number =
         text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
     text.parse().ok().filter(|number: &f64| is_number && number.is_finite())

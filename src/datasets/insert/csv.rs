@@ -12,10 +12,11 @@ use crate::error::{Invalid, OperationError, Result};
 /// Maximum number of fields: the timestamp and the columns of a dataset.
 const FIELDS_MAX: usize = COLUMNS_MAX + 1;
 
-/// Maximum length of the header: names of maximum length for the maximum number of columns, in quotes.
+/// Maximum length of the header: the maximum number of fields, each with a name of maximum length in
+/// quotes.
 const HEADER_BYTES_MAX: usize = FIELDS_MAX * (NAME_BYTES_MAX + 3);
 
-/// Reads the records of a text with a header.
+/// Reads the records of a CSV text with a header.
 pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     check_header_length(text.as_bytes())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -48,11 +49,12 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
     Ok(())
 }
 
-/// Checks the length of the header before any of it is collected. `text` may be cut off after
-/// [`HEADER_BYTES_MAX`].
+/// Checks the length of the header before any field is stored. `text` can be truncated after
+/// [`HEADER_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// [`Invalid`] if the header is too long for any dataset: too many columns, or names that are too long.
+/// [`Invalid`] if the header is too long for any dataset: it has too many columns, or names that are too
+/// long.
 pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let begin = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
@@ -68,7 +70,7 @@ pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the next record. Returns false at the end.
+/// Reads the next record. Returns false at the end of the text.
 fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool> {
     let is_there = reader.read().map_err(|error| unreadable(&error.to_string()))?;
     reader.fault().map_or(Ok(is_there), |fault| Err(unreadable(fault)))

@@ -1,8 +1,8 @@
 //! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values as siblings of the timestamp.
 //!
 //! `serde_json` parses 2.4 to 3.2 million rows of seven numbers per second and thread. It borrows names
-//! and texts from the body. A hand-written scanner, sonic-rs and simd-json only reached 0.7 to 0.95 of
-//! that (`cargo bench -p datasets --bench http -- formats`).
+//! and texts from the body. A hand-written scanner, sonic-rs and simd-json reached only 0.7 to 0.95 of
+//! this speed (`cargo bench -p datasets --bench http -- formats`).
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<()> 
     lines.try_for_each(|line| read_row(builder, line))
 }
 
-/// Reads a row, or rejects it.
+/// Reads a row. An invalid row is rejected, which is not an error.
 ///
 /// # Errors
 /// [`OperationError::TooMany`].
@@ -50,11 +50,11 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Visits the rows of a list one by one. Holding all rows of a body of maximum length would need
-/// gigabytes.
+/// Deserializer that visits the rows of a list one by one. All rows of a body of maximum length would
+/// occupy gigabytes.
 struct RowList<'a> {
     builder: &'a mut ColumnBuilder,
-    /// Error that stopped the reading of the list.
+    /// Error that ended the visit early.
     stopped: &'a mut Option<OperationError>,
 }
 

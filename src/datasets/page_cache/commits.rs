@@ -1,19 +1,20 @@
-//! Timestamps that the recent commits of some datasets have touched.
+//! Timestamps that recent commits of datasets have touched.
 //!
-//! A dataset's commits are numbered without gaps. Each append is recorded here. A missing number is a
-//! commit that may have touched any timestamp: it deleted rows, or another process made it.
+//! The commits of a dataset are numbered without gaps, and each append is recorded here. A number
+//! without a record is a commit that can have touched any timestamp: it removed rows, or another process
+//! made it.
 
 use std::collections::{HashMap, VecDeque};
 
 use model::dataset::DatasetId;
 use tsdb::span::Span;
 
-/// Maximum number of commits of a dataset that are recorded individually. Older commits are combined, so
-/// that some pages are read again although they are still valid.
+/// Maximum number of commits of a dataset that are recorded one by one. Older commits share one record,
+/// so that some pages are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets with recorded commits. When it is exceeded, all records are cleared, so
-/// that all pages are read again.
+/// Maximum number of datasets with recorded commits. Beyond it, all records are removed, so that all
+/// pages are read again.
 const DATASETS_MAX: usize = 4096;
 
 /// Recent commits of some datasets.
@@ -22,17 +23,18 @@ pub(super) struct Commits {
     datasets: HashMap<DatasetId, CommitHistory>,
 }
 
-/// Commits of a dataset from `first` to `last`, without gaps.
+/// Recorded commits of a dataset from `first` to `last`, without gaps.
 #[derive(Debug)]
 struct CommitHistory {
     first: u64,
     last: u64,
-    /// Runs of commits, each with its last revision and the span that it touched.
+    /// Records of one or more commits, each with the revision of its last commit and the span that its
+    /// commits touched.
     runs: VecDeque<(u64, Span)>,
 }
 
 impl Commits {
-    /// Starts to record the commits of `dataset` after `revision`, unless they are already being
+    /// Begins to record the commits of `dataset` after `revision`, unless they are already being
     /// recorded.
     pub(super) fn begin(&mut self, dataset: DatasetId, revision: u64) {
         if self.datasets.contains_key(&dataset) {
@@ -49,7 +51,7 @@ impl Commits {
     /// Records the span that a commit touched, if the commits of its dataset are being recorded.
     pub(super) fn add(&mut self, dataset: DatasetId, revision: u64, span: Span) {
         let Some(history) = self.datasets.get_mut(&dataset) else { return };
-        // A page may be read and cached before its latest commit is recorded.
+        // The commit was already counted when a page with its revision was cached.
         if revision <= history.last {
             return;
         }
@@ -68,7 +70,7 @@ impl Commits {
         }
     }
 
-    /// Returns true if no commit with a revision above `from` and up to `to` touched a timestamp in
+    /// Returns true if no commit after `from` up to `to`, which are revisions, touched a timestamp in
     /// `span`.
     pub(super) fn is_untouched(&self, dataset: DatasetId, from: u64, to: u64, span: Span) -> bool {
         if from == to {
@@ -97,9 +99,9 @@ mod tests {
         DatasetId::new(1).unwrap()
     }
 
-    /// Checks if the commits from one revision to another left the seconds from `seconds.0` to
-    /// `seconds.1` untouched. Recording starts at revision 10. Each commit in `recorded` touched one
-    /// second.
+    /// Checks whether the commits between two revisions left the seconds from `seconds.0` to `seconds.1`
+    /// untouched. Recording begins at revision 10. Each recorded commit is a revision and the second
+    /// that it touched.
     #[track_caller]
     fn check(recorded: &[(u64, i64)], commits: (u64, u64), seconds: (i64, i64), want: bool) {
         let mut tracked = Commits::default();
@@ -125,12 +127,12 @@ mod tests {
 
     #[test]
     fn unrecorded_commit_invalidates_every_page() {
-        // First commit 12 is missing, then the last commit, then a commit before the first recorded one.
+        // The missing commit is 12, then the last one, then one before the first recorded commit.
         check(&[(11, 500), (13, 501)], (10, 13), (0, 1), false);
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
         check(&[(11, 500)], (10, 12), (0, 1), false);
         check(&[(11, 500)], (9, 11), (0, 1), false);
-        // A reader may have read the revision before the latest commit.
+        // A caller can have an older revision than the cached page.
         check(&[(11, 500)], (11, 10), (0, 1), false);
         check(&[], (10, 10), (0, 1), true);
     }
@@ -143,7 +145,7 @@ mod tests {
         assert!(!commits.is_untouched(dataset(), 10, 11, span(0, 1)), "not recorded yet");
         commits.add(dataset(), 11, span(5, 5));
         assert!(commits.is_untouched(dataset(), 10, 11, span(0, 1)));
-        // Recording twice or late has no effect.
+        // A second record of a revision has no effect.
         commits.add(dataset(), 10, span(0, 0));
         assert!(commits.is_untouched(dataset(), 10, 11, span(0, 1)));
     }

@@ -13,13 +13,13 @@ use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
 use crate::read::coverage::CoverageQuery;
 
-/// Error text for a request that names no dataset, the same as in the upstream's API.
+/// Error text for a request without a dataset, the same as in the upstream's API.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
-/// Default of the number of days in a response about coverage: a year.
+/// Default of the maximum number of days in a coverage: a year.
 const COVERED_DAYS_DEFAULT: usize = 366;
 
-/// Query for a whole range in one response.
+/// Query for all rows or buckets of a range in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DownloadQuery {
     pub(crate) dataset: DatasetRef,
@@ -31,12 +31,12 @@ pub(crate) struct DownloadQuery {
     pub(crate) extras: BucketExtras,
 }
 
-/// Names and values of the parameters in a query string, in order.
+/// Names and values of the parameters of a query string, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
-/// Returns the maximum timestamp if `text` is on the last day of the calendar, which clients use for
-/// "forever". That day is after the maximum [`Timestamp`].
+/// Returns the maximum timestamp for a `text` on the last day of the calendar, which clients use for
+/// "forever". This day is after the maximum [`Timestamp`].
 fn parse_end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
@@ -44,7 +44,7 @@ fn parse_end_of_time(text: &str) -> Option<Timestamp> {
 }
 
 impl Params {
-    /// Returns the first value of the parameter `name`. Returns `None` if it is missing or empty.
+    /// Returns the first value of the parameter `name`, or `None` if it is missing or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
@@ -59,10 +59,7 @@ impl Params {
         self.get(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
-    /// Parses the limit. A limit that is too high is lowered to the maximum.
-    ///
-    /// # Errors
-    /// [`Invalid`] if the limit is not a number, or is 0.
+    /// Parses the limit of a page. A limit above the maximum is replaced by the maximum.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
         let requested = self.number("limit")?;
         if requested == Some(0) {
@@ -73,10 +70,7 @@ impl Params {
         Ok(Limit::clamp(requested))
     }
 
-    /// Parses the dataset, which is given by its id or its name.
-    ///
-    /// # Errors
-    /// [`Invalid`] if both parameters are missing, or if the id is not a number.
+    /// Parses the dataset, given by its id or by its name.
     pub(crate) fn dataset(&self) -> Result<DatasetRef, Invalid> {
         if let Some(text) = self.get("dataset") {
             let id = text.parse().map(DatasetRef::Id);
@@ -130,17 +124,14 @@ impl Params {
     /// Parses a query for the coverage of `dataset`.
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn coverage(&self, dataset: DatasetRef) -> Result<CoverageQuery, Invalid> {
         let (bounds, limit) = (self.bounds()?, self.limit(COVERED_DAYS_DEFAULT)?);
         Ok(CoverageQuery { dataset, bounds, limit, output: self.output(Output::Json)? })
     }
 
-    /// Parses a query for the latest rows and their output format. The time between its bounds is not
+    /// Parses a query for the latest rows, and their output format. The time between the bounds is not
     /// limited.
-    ///
-    /// # Errors
-    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Invalid> {
         let query = RowsQuery {
             dataset: self.dataset()?,
@@ -148,7 +139,8 @@ impl Params {
             bounds: self.bounds()?,
             order: Order::Descending,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
-            // The page is selected by cursor rather than by offset, since the response has no count.
+            // A cursor after all rows begins with the latest row and, unlike an offset of 0, does not
+            // count the matches, which the response does not contain.
             position: Position::After(Timestamp::MAX),
             columns: self.columns()?,
             extras: BucketExtras::default(),
@@ -207,7 +199,7 @@ impl Params {
 
     fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        // An unescaped plus sign in the offset of a time zone is decoded to a space.
+        // An unescaped plus sign in a time zone offset has been decoded to a space.
         let text = text.trim_end().replace(' ', "+");
         let timestamp = text.parse().or_else(|error| parse_end_of_time(&text).ok_or(error));
         timestamp.map(Some).map_err(|_| {

@@ -1,4 +1,4 @@
-//! Coverage of a dataset: rows per day, and the estimated size of a download.
+//! Coverage of a dataset: number of rows per day, and estimated size of a download.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use crate::error::{OperationError, Result};
 use crate::query::Bounds;
 use crate::{Datasets, run_blocking};
 
-/// Number of rows in the sample from which the size of a download is estimated.
+/// Number of latest rows from which the size of a download is estimated.
 const SAMPLE_ROWS: usize = 2000;
 
 /// Query for the coverage of a range of raw rows.
@@ -28,17 +28,17 @@ const SAMPLE_ROWS: usize = 2000;
 pub(crate) struct CoverageQuery {
     pub(crate) dataset: DatasetRef,
     pub(crate) bounds: Bounds,
-    /// Maximum number of days.
+    /// Maximum number of days in the response.
     pub(crate) limit: Limit,
-    /// Format of the download.
+    /// Format of the download with the estimated size.
     pub(crate) output: Output,
 }
 
 impl Datasets {
-    /// Counts the rows of a range, and the rows of each of its first days that have rows. Also returns
-    /// the day at which the next page starts, if there are more.
+    /// Counts the rows of a range, in total and for each of its first days with rows. Also returns the
+    /// day at which the next page begins, if there are more days.
     ///
-    /// The rows of a batch are only read if they span several days.
+    /// Reads the rows of a batch only if they span several days.
     ///
     /// # Errors
     /// The same as for [`Self::rows`].
@@ -51,7 +51,7 @@ impl Datasets {
         let permit = self.long_read(key).await;
         let datasets = self.clone();
         run_blocking(move || {
-            // Held until the end even if the caller has gone.
+            // Held until the end of the read, even if the caller was cancelled.
             let _permit = permit;
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
@@ -81,9 +81,9 @@ impl Datasets {
 #[derive(Debug, Default)]
 struct Days {
     counts: Vec<(Timestamp, u64)>,
-    /// Maximum number of days.
+    /// Maximum number of days to count.
     limit: usize,
-    /// First day beyond the limit.
+    /// First day with rows beyond the limit.
     next: Option<Timestamp>,
     /// Number of all rows, including rows of days beyond the limit.
     n_rows: u64,
@@ -126,7 +126,7 @@ impl Days {
     }
 }
 
-/// Estimates the uncompressed size of a download of `n_rows` rows that resemble the rows of a sample.
+/// Estimates the uncompressed size of a download of `n_rows` rows from the size of a sample.
 fn estimate_bytes(
     dataset: DatasetId,
     columns: &[Column],

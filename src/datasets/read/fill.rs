@@ -1,8 +1,8 @@
 //! Fills gaps between buckets, for a page or a download.
 //!
-//! A filled range has a bucket at every step from its first to its last stored bucket. Thus the position
-//! of each bucket is known without reading other buckets. Only the buckets of a page are read and
-//! computed, whatever the length of a gap.
+//! A filled range has a bucket at every step from its first to its last stored bucket, so that the
+//! position of a bucket follows from its start. A page only reads and computes its own buckets, even in
+//! a long gap.
 
 use model::block::Rows;
 use model::dataset::Column;
@@ -18,7 +18,7 @@ use crate::query::{Position, RowsQuery};
 /// Number of buckets that a download computes at a time.
 const PIECE_BUCKETS: i64 = 4096;
 
-/// Times of the buckets of a filled range.
+/// Starts of the buckets in a filled range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     /// Start of the first stored bucket.
@@ -27,7 +27,7 @@ pub(crate) struct Grid {
     pub(crate) n_buckets: u64,
     /// Length of a bucket, in microseconds.
     step: i64,
-    /// Latest revision at which both the first and the last bucket were read.
+    /// Latest revision at which both the first and the last bucket were current.
     revision: u64,
 }
 
@@ -54,20 +54,20 @@ impl Grid {
         })
     }
 
-    /// Returns the start of bucket `idx`, or of the last bucket if there are fewer.
+    /// Returns the start of the bucket with index `idx`, or of the last bucket if there are fewer.
     fn time(&self, idx: u64) -> Timestamp {
         let idx = i64::try_from(idx.min(self.n_buckets.saturating_sub(1))).unwrap_or(0);
         Timestamp::from_micros(self.first + idx * self.step)
     }
 
-    /// Returns the number of buckets up to and including `time`.
+    /// Returns the number of buckets that start at `time` or earlier.
     fn n_until(&self, time: Timestamp) -> u64 {
         let n_until = (time.micros() - self.first).div_euclid(self.step) + 1;
         u64::try_from(n_until).unwrap_or(0).min(self.n_buckets)
     }
 }
 
-/// Reads a page of a filled range. `span` is the whole range, without the cursor of the query.
+/// Reads a page of a filled range. `span` is the whole range, not shortened by the cursor of the query.
 pub(super) fn read_page<'a>(
     store: &dyn Store,
     sight: &Sight,
@@ -107,7 +107,8 @@ pub(super) fn read_page<'a>(
         Order::Descending => grid.n_buckets - n_skipped - n_shown,
     };
     let times = (grid.time(first_idx), grid.time(first_idx + n_shown - 1));
-    // Reads the stored buckets of the page and the nearest stored buckets around it.
+    // The stored buckets of the page, and the nearest stored bucket on each side, from which gaps at its
+    // ends are filled.
     let spans = [
         (Span { last: times.0, ..span }, Order::Descending, 1),
         (Span { first: times.0, last: times.1 }, Order::Ascending, query.limit.get()),
@@ -135,7 +136,7 @@ pub(super) fn read_page<'a>(
     Ok(page)
 }
 
-/// Fills the gaps of a download. Its buckets must arrive in ascending order.
+/// Fills the gaps between the buckets of a download, which must arrive in ascending order.
 #[derive(Debug)]
 pub(crate) struct Filler {
     fill: Fill,
@@ -148,8 +149,8 @@ impl Filler {
         Self { fill, resolution, last: None }
     }
 
-    /// Passes the next buckets, and buckets for the gaps before them, to `write` in pieces, until it
-    /// returns false. Returns its last result.
+    /// Passes the given buckets, and buckets for the gaps before them, to `write` in pieces, until
+    /// `write` returns false. Returns the last result of `write`.
     pub(crate) fn feed(
         &mut self,
         buckets: &[Bucket],
@@ -175,8 +176,8 @@ impl Filler {
     }
 }
 
-/// Returns a bucket for each step from the first to the second time: the stored bucket or, in a gap, a
-/// bucket derived from its neighbors.
+/// Returns a bucket for each step from `first` to `last`: the known bucket or, in a gap, a bucket
+/// derived from its neighbors.
 fn fill(
     known: &[Bucket],
     (first, last): (Timestamp, Timestamp),
@@ -200,7 +201,7 @@ fn fill(
     filled
 }
 
-/// Returns the bucket for a step in the gap between two buckets.
+/// Returns a bucket for a step in the gap between two known buckets.
 fn inserted(
     before: Option<&Bucket>,
     after: Option<&Bucket>,

@@ -1,6 +1,6 @@
-//! Reads several pages together for a caller that follows links, and splits the rows into pages.
+//! Reads several pages at a time for a caller that follows links, and splits the rows into pages.
 //!
-//! `cargo bench -p datasets --bench http -- page` shows the gain (row "next").
+//! `cargo bench -p datasets --bench http -- page` shows the gain (line "next").
 
 use formats::write::{bare_row_bytes, text_bytes};
 use model::block::{Block, Rows};
@@ -12,23 +12,23 @@ use tsdb::store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError
 use super::RowsPage;
 use crate::query::{Position, RowsQuery};
 
-/// Maximum number of values of a page, including missing values: 10 000 rows of 64 columns. A page with
-/// more columns has fewer rows.
+/// Maximum number of values of a page, including missing values: 10 000 rows of 64 columns. With more
+/// columns, a page has fewer rows.
 const PAGE_VALUES_MAX: usize = 640_000;
 
-/// Rows that were read but are not part of a page yet.
+/// Rows that were read for the next pages.
 #[derive(Debug)]
 pub(super) struct ReadAhead<'a> {
     dataset: DatasetId,
     /// Columns of the pages.
     columns: &'a [Column],
     query: &'a RowsQuery,
-    /// Span of the query, beginning with the next page.
+    /// Span of the query that is not returned yet. It begins with the next page.
     span: Span,
     /// Maximum number of rows of a page.
     limit: usize,
     rows: Rows,
-    /// True if all matching rows have been read.
+    /// True if the rows include the last match of the query.
     is_whole: bool,
     count: u64,
     revision: u64,
@@ -37,8 +37,8 @@ pub(super) struct ReadAhead<'a> {
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Reads up to `n_pages` pages of the rows within `span`. Several pages can only be read by cursor
-    /// and if no column has texts.
+    /// Reads up to `n_pages` pages of the rows within `span`. More than one page can be read only if the
+    /// query has a cursor and no column has texts.
     pub(super) fn read(
         store: &dyn Store,
         sight: &Sight,
@@ -54,7 +54,7 @@ impl<'a> ReadAhead<'a> {
             Position::After(_) => (0, Count::Nothing),
         };
         let RowsQuery { resolution, order, .. } = *query;
-        // One additional row shows if there is a next page.
+        // Reads one additional row to find out if there is a next page.
         let n_rows = limit * n_pages + 1;
         let read = PageRead { resolution, span, order, skip, limit: n_rows, count };
         let page = store.page_at(sight, &read)?;
@@ -64,7 +64,7 @@ impl<'a> ReadAhead<'a> {
         Ok(Self { dataset, columns, query, span, limit, rows, is_whole, count, revision, current })
     }
 
-    /// Returns true if a complete page was read ahead that is the first page of `span`.
+    /// Returns true if the first page of `span` was read completely.
     pub(super) fn has_page_of(&self, span: Span) -> bool {
         let is_same_end = match self.query.order {
             Order::Ascending => span.last == self.span.last,
@@ -73,16 +73,15 @@ impl<'a> ReadAhead<'a> {
         is_same_end && (self.is_whole || self.rows.len() > self.limit)
     }
 
-    /// Returns the next page and the timestamps that it depends on.
-    ///
-    /// If rows are very long, a page has fewer of them to limit its memory.
+    /// Returns the next page and the timestamps that it depends on. The page has fewer rows than
+    /// requested if they are very long, which limits its memory.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
         let (dataset, columns) = (self.dataset, self.columns);
         let n_rows = match &self.rows {
             Rows::Raw(block) => n_fitting(block, columns, self.limit),
             Rows::Buckets(_) => self.limit,
         };
-        // Timestamps of the last row of the page and of the row after it, if there is a next page.
+        // Timestamp of the last row of the page, and of the row after it if there is a next page.
         let ends = self.rows.timestamp(n_rows.saturating_sub(1)).zip(self.rows.timestamp(n_rows));
         let rows = self.rows.take(n_rows);
         let (mut depends_on, next) = match (ends, self.query.position) {
@@ -102,21 +101,20 @@ impl<'a> ReadAhead<'a> {
                 (depends_on, Some(Position::After(last)))
             }
             (None, _) => (self.span, None),
-            // The count depends on all rows of the span.
+            // Depends on the whole span, since a page by offset contains the count of all matches.
             (Some(_), Position::Offset(skip)) => {
                 let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
                 (self.span, Some(Position::Offset(skip.saturating_add(n_rows))))
             }
         };
-        // A bucket depends on rows after its own timestamp.
+        // The last bucket depends on all rows within its length after its start.
         depends_on.last = depends_on.last + self.query.resolution.bucket().unwrap_or_default();
         let Self { count, revision, current, .. } = *self;
         (RowsPage { dataset, columns, count, rows, next, revision, current }, depends_on)
     }
 }
 
-/// Returns the number of rows that fit into a page, given the lengths of their texts. It is in the range
-/// 1 to `limit`.
+/// Returns the number of rows that fit into a page, from 1 to `limit`, given the lengths of their texts.
 fn n_fitting(block: &Block, columns: &[Column], limit: usize) -> usize {
     let bare = bare_row_bytes(columns);
     let n_rows = limit.min(PAGE_TEXT_BYTES_MAX / bare).max(1);

@@ -1,5 +1,5 @@
-//! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges and `HEAD`. Long
-//! ranges are streamed while they are read. `GET /api/rows/live/`: the latest rows.
+//! `GET /api/rows/bulk_download/`: all rows of a range in one response, with byte ranges and `HEAD`. A
+//! long range is sent while it is read. `GET /api/rows/live/`: the latest rows.
 
 use std::io;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ use crate::download::spool::SpooledFile;
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
 use crate::read::RowsPage;
 
-/// Header with the number of rows, if it is known before they are read.
+/// Header with the number of rows, if it is known before the rows are read.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
-/// Maximum number of rows of a text file that is spooled before it is sent, so that its length is known.
-/// Spooling takes at most a second.
+/// Maximum number of rows of a text file that is stored as a file before it is sent, so that its length
+/// is known. Storing takes at most a second.
 const SPOOLED_ROWS_MAX: u64 = 500_000;
 
 /// Form of a download.
@@ -114,7 +114,7 @@ pub(super) async fn bulk_download(
     Ok(set_revision(set_headers(response, output, coding, &file_name, facts), revision))
 }
 
-/// Sets the headers that describe a download.
+/// Sets the headers that describe a download in its response.
 fn set_headers(
     mut response: Response,
     output: Output,
@@ -138,21 +138,22 @@ fn set_headers(
     response
 }
 
-/// Requested part of a file.
+/// Part of a file that a request selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteRange {
     All,
-    /// The bytes from the first offset up to but not including the second.
+    /// Bytes from the first offset up to the second, which is excluded.
     Part(u64, u64),
-    /// The requested part is beyond the end of the file.
+    /// The range begins beyond the end of the file.
     Unsatisfiable,
 }
 
-/// Responds with the file, or with the part that `headers` request (RFC 9110, section 14).
+/// Returns the response with the file, or with the part that `headers` select (RFC 9110, section 14).
 fn respond_part(file: SpooledFile, headers: &HeaderMap) -> Response {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let tag = file.facts.map(|facts| format!("\"{}\"", facts.tag));
-    // A part of another version would not match the parts that the caller already has.
+    // Ignores `Range` if the caller has parts of another version, with which a part of this file would
+    // not fit together.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| Some(text(known)) == tag);
     let range = headers.get(RANGE).filter(|_| is_same).map(text);
     let size = file.size_bytes;
@@ -194,7 +195,7 @@ fn set_header(response: &mut Response, name: HeaderName, value: &str) {
 }
 
 /// Parses the `Range` header for a file of `size` bytes. Several ranges, other units and malformed
-/// ranges select the whole file, as the RFC allows.
+/// ranges result in the whole file, as the RFC allows.
 fn parse_range(range: &str, size: u64) -> ByteRange {
     let Some(bounds) = range.trim().strip_prefix("bytes=") else { return ByteRange::All };
     let Some((first, last)) = bounds.split_once('-') else { return ByteRange::All };

@@ -1,9 +1,8 @@
 //! `POST /api/rows/bulk_insert/`: stores all rows of a body or none.
 //!
 //! The content type selects the format: JSON, NDJSON, CSV or Parquet. The default is JSON, unless the
-//! body starts like a Parquet file. The content encoding can be gzip or zstd. The dataset is named in
-//! the query, or in the body if that is JSON. The memory for bodies is limited, in total and for each
-//! key.
+//! body begins like a Parquet file. The content encoding can be gzip or zstd. The query names the
+//! dataset, or the body if it is JSON. The memory for bodies is limited, in total and for each key.
 
 use std::time::Duration;
 
@@ -33,17 +32,18 @@ use crate::insert::{Format, InsertBatch, PARQUET_MAGIC};
 use crate::key_limit::{KeyLimit, KeyPermit};
 
 /// Maximum length of a body that is read before the service checks that the key owns the dataset.
-/// Reading a body of this length is faster than the check.
+/// Reading such a body is faster than the check.
 const UNCHECKED_BYTES_MAX: u64 = 64 * 1024;
 
-/// Memory that is reserved initially for a decompressed body, as a multiple of the compressed length.
-/// Text rarely has a higher compression ratio.
+/// Memory that is reserved at first for a decompressed body, as a multiple of the compressed length.
+/// Text is rarely compressed better.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same multiple for Parquet. It is lower, since values are encoded before pages are compressed.
+/// The same multiple for a Parquet file. It is lower, since values are encoded before pages are
+/// compressed.
 const PAGES_TIMES: usize = 4;
 
-/// Minimum memory that is reserved for a Parquet body, since a dictionary can encode many texts in a few
+/// Minimum memory that is reserved for a Parquet file, since a dictionary can encode many texts in a few
 /// bytes.
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
 /// Mode of an insert.
@@ -107,13 +107,14 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     };
     let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNCHECKED_BYTES_MAX)
         || coding != Coding::Identity;
-    // The JSON body may name another dataset than the query.
+    // Rejects a long body before it is read if the key does not own the dataset. A JSON body is
+    // excluded, since it can name another dataset than the query.
     if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
         app.datasets.find_owned(key, dataset).await?;
     }
     let mut limited = read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
     let body = limited.bytes.clone();
-    // Parquet files are compressed internally.
+    // Parquet files are compressed internally, without a content encoding.
     let bytes_max = match coding {
         Coding::Gzip | Coding::Zstd => body.len() * UNPACKED_TIMES,
         Coding::Identity if body.starts_with(PARQUET_MAGIC) => {
@@ -125,7 +126,8 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     limited.reserve(bytes_max).await?;
     let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max, key: name.clone() };
     let appended = match app.datasets.insert(key, batch.clone()).await {
-        // The body may have a higher compression ratio than assumed.
+        // Repeats the insert with the maximum length, since the body can have a higher compression ratio
+        // than assumed.
         Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
             limited.reserve(BODY_BYTES_MAX).await?;
             app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
@@ -137,7 +139,7 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     Ok(set_revision(created.into_response(), appended.revision))
 }
 
-/// Returns the format of the body according to its content type.
+/// Returns the format of the body by its content type.
 fn parse_format(headers: &HeaderMap) -> Format {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -152,13 +154,13 @@ fn parse_format(headers: &HeaderMap) -> Format {
     }
 }
 
-/// Returns the idempotency key, if there is one.
+/// Returns the idempotency key of the request, if it has one.
 fn parse_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
     let key = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
         (Some(value), None) => value.to_str().ok().and_then(|text| text.parse().ok()),
-        // With two keys, it is unclear which of them applies.
+        // Two keys are rejected, since it is unclear which of them applies.
         (Some(_), Some(_)) => None,
     };
     let unfit = || Invalid::from(IdempotencyKeyError.to_string());
@@ -180,25 +182,24 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
 pub(super) const PERMIT_BYTES: usize = 16 * 1024;
 
 /// Maximum size of all bodies in memory: two bodies of maximum length, or thousands of small bodies. The
-/// rows of a body need about five times as much memory as the body.
+/// parsed rows of a body occupy about five times as much.
 const BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 
-/// Maximum time to wait for permits. It resolves a deadlock between two bodies that wait for each other.
+/// Maximum time to wait for permits, which ends a deadlock between two bodies that wait for each other.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum time to wait for the next part of a body. The parts already received hold permits.
+/// Maximum time to wait for the next part of a body, since the parts already received hold permits.
 const NEXT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum memory that is allocated for a body before it arrives.
+/// Maximum memory that is allocated for a body before its content arrives.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Creates a limit of [`BYTES_MAX`] in total. Each key can use as much as one body of maximum length
-/// needs.
+/// Creates a limit of [`BYTES_MAX`] in total. A key can use as much of it as one body of maximum length.
 pub(super) fn new_limit() -> KeyLimit {
     KeyLimit::new(BYTES_MAX.div_ceil(PERMIT_BYTES), BODY_BYTES_MAX.div_ceil(PERMIT_BYTES))
 }
 
-/// A body, with permits for the memory that it and its rows need.
+/// A body, with permits for its memory.
 #[derive(Debug)]
 struct LimitedBody {
     bytes: Bytes,
@@ -210,8 +211,8 @@ struct LimitedBody {
 /// Reads a body of at most [`BODY_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// [`BodyError`] if the body is too long or truncated, [`STALLED`] if it stops arriving, [`CROWDED`] if
-/// no permits become available in time.
+/// [`BodyError`] if the body is too long or truncated, [`STALLED`] if the next part does not arrive in
+/// time, or [`CROWDED`] if no permits become available in time.
 async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
@@ -229,7 +230,7 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
             return Err(BodyError::TooLarge.into());
         }
         limited.reserve(n_bytes).await?;
-        // Most small bodies arrive as a single part.
+        // Fast path for a body that arrives as a single part, as most small bodies do.
         if bytes.is_empty() && part.len() == length_min {
             limited.bytes = part;
             return Ok(limited);
@@ -244,10 +245,10 @@ async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
 }
 
 impl LimitedBody {
-    /// Waits until permits for `n_bytes` are held in total.
+    /// Waits until permits for `n_bytes` bytes are held in total.
     ///
     /// # Errors
-    /// [`CROWDED`] if they do not become available in time.
+    /// [`CROWDED`] if the permits do not become available in time.
     async fn reserve(&mut self, n_bytes: usize) -> Result<()> {
         if n_bytes <= self.n_bytes {
             return Ok(());

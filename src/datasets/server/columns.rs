@@ -73,7 +73,7 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json
     Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
 }
 
-/// Applies a change and returns the resulting column.
+/// Applies the change of a column and returns the resulting column.
 async fn apply_change(
     app: &App,
     key: KeyId,
@@ -84,7 +84,7 @@ async fn apply_change(
     Ok(column.ok_or(OperationError::Refused(Refusal::ColumnUnknown))?.into())
 }
 
-/// Returns the dataset that a body names, by its id or else by its name.
+/// Returns the dataset that a body names, by its id if given, or else by its name.
 fn dataset_ref(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
         (Some(number), _) => {

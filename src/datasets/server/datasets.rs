@@ -1,5 +1,5 @@
-//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets.
-//! Reports the access of a key.
+//! `/api/datasets/…` lists, finds, creates, changes and deletes datasets. `/api/access/check/` reports
+//! the access of a key.
 
 use axum::Json;
 use axum::extract::Request;
@@ -25,8 +25,8 @@ use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
 
-/// Count in a response if there are too many matches to count in time, as in the upstream's API for
-/// rows.
+/// Count in a response if there are too many matches to count in time, the same as for rows in the
+/// upstream's API.
 const NOT_COUNTED: i64 = -1;
 /// Lists the datasets that the key sees.
 ///
@@ -200,7 +200,7 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }
 
-/// Parses the id of a dataset. An invalid id is reported as a missing dataset.
+/// Parses the id of a dataset. An invalid id has the same error as a missing dataset.
 fn which(id: &str) -> Result<DatasetRef, OperationError> {
     id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
 }
@@ -218,7 +218,7 @@ pub(super) async fn check_access(
         Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
         None => None,
     };
-    // A missing dataset must be indistinguishable from a dataset that is not shared.
+    // Has the same response for a missing dataset as for one that is not visible to the key.
     let body = sight.map_or(
         AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
         |sight| AccessBody {

@@ -1,4 +1,4 @@
-//! Errors in the form that callers receive: a status and `{"details":null,"error":"…"}`.
+//! Errors in the form that clients receive: a status and `{"details":null,"error":"…"}`.
 
 use std::error::Error;
 use std::iter::successors;
@@ -23,8 +23,8 @@ use crate::error::{Invalid, OperationError};
 /// Seconds after which a caller that has reached a limit can retry.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Seconds after which a caller can retry while the first attempt of its request is in progress or a
-/// read-only service lags. Both take little longer than a commit.
+/// Seconds after which a caller can retry while its first attempt is in progress, or while a read-only
+/// service lags. Both take little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
 /// Error text if the disk is full.
@@ -46,7 +46,7 @@ const UNREACHABLE: &str = "the service's database cannot be reached now: the cha
 const READ_ONLY: &str =
     "this service is read-only: nothing was stored; send writes to a writable service";
 
-/// The result of a handler.
+/// Result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// Rejection or failure of a request.
@@ -90,7 +90,7 @@ pub(super) const PATH_NO_TEXT: ApiError =
     denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
 /// The path does not support the method.
 pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-/// The entity tags in `If-Match` do not include that of the response.
+/// `If-Match` does not list the entity tag of the response.
 pub(super) const NOT_MATCHED: ApiError =
     denied(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// The account has reached its limit of streams and waiting requests.
@@ -103,14 +103,14 @@ pub(super) const NO_CODING: ApiError = denied(
     StatusCode::NOT_ACCEPTABLE,
     "responses are available with Accept-Encoding gzip, zstd or identity",
 );
-/// The next part of the body did not arrive.
+/// The next part of the body did not arrive in time.
 pub(super) const STALLED: ApiError =
     denied(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
-/// Other bodies use all the memory that is reserved for bodies.
+/// Other bodies occupy all the memory for bodies.
 pub(super) const CROWDED: ApiError =
     denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
-/// Status and text for the caller.
+/// Status and text that the client receives.
 struct Public {
     status: StatusCode,
     text: String,
@@ -124,7 +124,7 @@ impl Public {
 }
 
 impl ApiError {
-    /// Returns the status and the text for the caller, or `None` for an internal error.
+    /// Returns the status and the text for the client, or `None` for an internal error.
     fn public(&self) -> Option<Public> {
         let mut causes = successors(Some(self as &(dyn Error + 'static)), |&error| error.source());
         let store_error = causes.find_map(|error| error.downcast_ref());
@@ -225,7 +225,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Converts a rejection by the gate into a response.
+/// Converts a rejection by the gate to a response.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
         Refused::NoKey(no_key) => no_key.into(),
@@ -241,7 +241,7 @@ pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// Returns the body of an error. The kind of the error is at the end of its text, as in the upstream,
+/// Returns the response with an error. Its text ends with the kind of the error, as in the upstream,
 /// which wraps errors in Go.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {

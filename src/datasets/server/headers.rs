@@ -1,11 +1,12 @@
 //! Headers that many responses share: content codings, entity tags and revisions.
 //!
-//! This module only compresses complete bodies of a minimum length. Downloads are compressed while they
-//! are read. Event streams are not compressed, since each event is flushed immediately.
+//! This module compresses only complete bodies of a minimum length. Downloads are compressed elsewhere,
+//! while they are read. Event streams are not compressed, since each event is flushed immediately.
 //!
-//! `If-None-Match` leads to status 304, `If-Match` to 412. `X-Revision` is the revision of the dataset
-//! that a response fully includes. A read-only service reads a replica of the database, which may lag.
-//! Its responses include the revision that the request names, or have status 503.
+//! `If-None-Match` can result in status 304, `If-Match` in status 412. In a response, `X-Revision` is
+//! the latest revision of which it has all rows. In a request, it is a revision that the response must
+//! include. A read-only service reads a replica of the database, which can lag, and responds with status
+//! 503 then.
 
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::{FromRequestParts, Request};
@@ -26,14 +27,14 @@ use crate::error::Invalid;
 use crate::etag::{ETag, KnownETags};
 use crate::run_blocking;
 
-/// Minimum length of a body that is compressed. Compressing a shorter body would only save a packet or
-/// two.
+/// Minimum length of a body that is compressed. For a shorter body, compression would save only a packet
+/// or two.
 const BYTES_MIN: u64 = 4 * 1024;
 
-/// Maximum length of a body that is compressed here, which limits the memory.
+/// Maximum length of a body that is compressed here, since the whole body is held in memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Content coding that a caller accepts. `None` if it accepts no supported coding.
+/// Content coding that the client accepts. `None` if it accepts none that is supported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted(Option<Coding>);
 
@@ -61,7 +62,7 @@ impl<S: Sync> FromRequestParts<S> for Accepted {
     }
 }
 
-/// Sets the headers for the coding of a body.
+/// Sets the headers that name the coding of a body.
 pub(super) fn set_coding(headers: &mut HeaderMap, coding: Coding) {
     headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     if let Some(name) = coding.name() {
@@ -69,7 +70,7 @@ pub(super) fn set_coding(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Compresses the response to a request if the caller accepts a coding and compression is worthwhile.
+/// Compresses a response if the client accepts a coding and the body is worth compressing.
 pub(super) async fn compress(request: Request, next: Next) -> Response {
     let accepted = Accepted::from_headers(request.headers());
     let response = next.run(request).await;
@@ -82,7 +83,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true if a body is complete, a text, not yet compressed, and within the limits of length.
+/// Returns true if a body is complete, not compressed yet, a text, and within the limits of length.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -128,7 +129,7 @@ fn set_coded_tag(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Name of the header with a revision of the dataset, in requests and responses.
+/// Header with a revision of the dataset, in requests and responses.
 const REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 
 /// Latest revision of the dataset that the caller has seen, if it sent one.
@@ -148,13 +149,13 @@ impl<S: Sync> FromRequestParts<S> for Seen {
     }
 }
 
-/// Sets the header with the revision of the dataset that a response fully includes.
+/// Sets the header with the latest revision of the dataset of which the response has all rows.
 pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
     response.headers_mut().insert(REVISION, HeaderValue::from(revision));
     response
 }
 
-/// Entity tags in the `If-None-Match` header. Empty if there is no header.
+/// Entity tags in the `If-None-Match` header. Empty without the header.
 #[derive(Debug)]
 pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
@@ -167,8 +168,8 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-/// Responds with status 412 if the request has an `If-Match` header without the entity tag of the
-/// response.
+/// Responds with status 412 if the request has an `If-Match` header that does not list the entity tag of
+/// the response.
 ///
 /// Only reads have entity tags, so a change with this header is always rejected.
 pub(super) async fn check_match(request: Request, next: Next) -> Response {
@@ -199,7 +200,8 @@ pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     }
 }
 
-/// Returns a response with status 304 for a caller that has the response with the entity tag `known`.
+/// Returns a response with status 304 for a client that has the current response, with the entity tag
+/// `known`.
 pub(super) fn not_modified(known: &str) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     let known = known.strip_prefix("W/").unwrap_or(known);

@@ -1,6 +1,6 @@
-//! `GET /api/openapi.json`: describes the whole service. Needs no key.
+//! `GET /api/openapi.json`: describes the API of the service. Needs no key.
 //!
-//! Operations are described at their handlers and bodies at their types in `wire`. The parts that
+//! Operations are described at their handlers, and bodies at their types in `wire`. Descriptions that
 //! several operations share are here.
 
 use std::sync::LazyLock;
@@ -17,10 +17,10 @@ use wire::datasets::{BucketBody, CreateDataset, DatasetBody, Envelope, RawRowBod
 use wire::error::{DatasetsError, KeyError};
 use wire::paths;
 
-/// An example of each body, keyed by the name of its schema and based on the documented data.
+/// An example of each body, keyed by the name of its schema and based on the examples of the document.
 const EXAMPLES: &str = include_str!("../../../assets/examples/datasets.json");
 
-/// Introduction of the description.
+/// Introduction of the API description.
 const ABOUT: &str = "Time series behind tags: discover datasets, read rows or buckets page by page, \
     download a range in one response, follow new rows as server-sent events, and insert rows. \
     Inserted rows are durable and in every bucket before the response.\n\n\
@@ -29,7 +29,7 @@ const ABOUT: &str = "Time series behind tags: discover datasets, read rows or bu
     whose `next` is the address of the following page, and null at the end of the data. `count` \
     does not indicate the end.";
 
-/// Groups of operations, in the order of the document.
+/// Groups of operations, in the order in which the description lists them.
 const GROUPS: [(&str, &str); 7] = [
     ("datasets", "Datasets, and access to them."),
     ("rows", "Reading rows and buckets."),
@@ -57,7 +57,7 @@ fn document() -> Value {
         examples: EXAMPLES,
     };
     let mut document = describe::<DatasetsError, KeyError>(api, &about);
-    // `dataset` is not required in the body, since the query can name it instead.
+    // The schema does not require `dataset` in the body, since the query can name it instead.
     let insert = &mut document["components"]["schemas"]["BulkInsert"];
     insert["required"] = json!(["rows"]);
     insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);

@@ -22,7 +22,7 @@ use crate::query::params::Params;
 use crate::query::{self, RowsQuery};
 use crate::read::{PageRequest, PageResponse, PageResponseBody, RowsPage};
 
-/// Estimated length of a row in a page. Seven columns of full precision need a little more.
+/// Estimated number of bytes of a row in a page, enough for seven columns with nearly full precision.
 const ROW_BYTES: usize = 320;
 
 /// Position of a page.

@@ -15,7 +15,7 @@ use super::error::Result;
 use super::openapi::DESCRIPTION;
 use crate::error::OperationError;
 
-/// True if the portal is served next to the service's paths.
+/// True if the service also serves the portal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HasPortal(pub(super) bool);
 

@@ -26,14 +26,14 @@ use super::openapi::{InColumns, KeyInQuery, WhichDataset};
 use super::{App, Caller, HEARTBEAT_EVERY, read_params};
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
-/// Parameter with the key, on the paths that allow it, since a browser's `EventSource` cannot send
+/// Parameter with the key on the paths that allow it, since a browser's `EventSource` cannot send
 /// headers. Query strings are not logged.
 pub(super) const KEY_PARAM: &str = "api_key";
 
 /// Header with the cursor of a reader that resumes a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Parameter with the cursor, for readers that cannot send the header.
+/// Parameter with the cursor, for readers that cannot send this header.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
 /// Event that sets the delay after which a disconnected reader reconnects.
@@ -75,14 +75,14 @@ pub(super) async fn get(
     Ok(([(CONTENT_TYPE, content_type)], Body::from_stream(body)).into_response())
 }
 
-/// Reason for closing a stream if its key has lost access to the dataset, or if the dataset was deleted.
+/// Reason for closing a stream after its key has lost access to the dataset, or the dataset was deleted.
 pub(super) const NO_ACCESS: &str = "the key can no longer read the dataset";
 
-/// Reason for closing a stream if the service no longer knows which commits follow.
+/// Reason for closing a stream after the service lost track of the commits that follow.
 const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
                     the last event as Last-Event-ID";
 
-/// Events for a reader, in order.
+/// Source of the events that a reader receives.
 struct Events {
     first: Option<Bytes>,
     has_ended: bool,
@@ -100,7 +100,8 @@ impl Events {
             message: "Connected to real-time stream".to_owned(),
         };
         let mut first = render_event(EVENT_CONNECTED, &connected);
-        // The delay is inserted before the empty line, so that it is part of the first event.
+        // Removes the empty line that ends the first event, so that the delay becomes part of this
+        // event.
         first.pop();
         first.extend_from_slice(RETRY);
         let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
@@ -130,16 +131,16 @@ impl Events {
     /// Waits for rows or for the next heartbeat.
     ///
     /// # Errors
-    /// Reason for closing the stream, which is sent to the reader.
+    /// The reason for closing the stream, which is sent to the reader.
     async fn read_next(&mut self) -> Result<Bytes, String> {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // A revoked key closes its streams. If the key cannot be checked, the stream stays open.
+                // A revoked key closes its streams. If the check fails, the stream remains open.
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
-                // Losing access to the dataset closes the stream, too.
+                // Loss of access to the dataset also closes the stream.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());

@@ -117,7 +117,7 @@ pub(super) async fn give(
 ) -> Result<Response> {
     let HolderBody { key: other } = web::extract::json(request).await?;
     let other = KeyId::new(other);
-    // A number that is not in use now may be assigned to another person's key later.
+    // Rejects a number that is not in use, since another person's key can get it later.
     if !app.gate.keys().knows(other).await? {
         return Err(OperationError::KEY_UNKNOWN.into());
     }

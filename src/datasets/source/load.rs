@@ -18,8 +18,8 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Number of days for which rows are retained. They need some 20 MB and exceed the history that the
-/// terminal shows.
+/// Number of days for which rows are retained. This is more history than the screen shows, and occupies
+/// some 20 MB.
 const KEEP_DAYS: &str = "1";
 
 /// Options of the measurements.
@@ -34,8 +34,8 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
-/// Name, description, unit of the first column, and columns of each dataset. A measurement has its rows
-/// in the same order.
+/// Name, description, unit of the first column, and columns of each dataset, in the order of the rows of
+/// a measurement.
 const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     (
         "machine_cpu",
@@ -63,7 +63,7 @@ const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// Values of one measurement: a row for each dataset.
+/// Values of one measurement, as a row for each dataset.
 type Measurement = [Vec<Option<f64>>; 4];
 
 /// Measures and stores the load until the future is dropped.
@@ -90,7 +90,7 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
     }
 }
 
-/// Stores measurements in their datasets.
+/// Destination of measurements: the datasets and the state of storing.
 struct LoadStore {
     feeds: Vec<Feed>,
     row_date: SteadyDate,
@@ -100,7 +100,7 @@ struct LoadStore {
 }
 
 impl LoadStore {
-    /// Opens the datasets. Logs a failure and returns `None` in that case.
+    /// Opens the datasets. On failure, logs the error and returns `None`.
     async fn open(datasets: &Datasets, clock: &Clock) -> Option<Self> {
         let mut feeds = Vec::new();
         for (name, text, unit, columns) in DATASETS {
@@ -133,8 +133,8 @@ impl LoadStore {
         })
     }
 
-    /// Stores a measurement with the current time, unless the clock has just leapt ahead, since a row in
-    /// the future would remain the latest row.
+    /// Stores a measurement with the current time. Skips it if the clock has just leapt ahead, since a
+    /// row in the future would remain the latest row.
     async fn put(&mut self, measurement: Measurement) {
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
@@ -152,8 +152,7 @@ impl LoadStore {
     }
 }
 
-/// State of an operation that is repeated. It is true while the operation fails, so that each start and
-/// end of a failure is logged once.
+/// True while a repeated operation fails. The beginning and the end of a failure are logged once.
 #[derive(Debug, Default)]
 struct Condition(bool);
 
@@ -168,7 +167,7 @@ impl Condition {
     }
 }
 
-/// Reads the counters of the machine. A counter that cannot be read gives a missing value.
+/// Reader of the machine's counters. If a counter cannot be read, its value is missing.
 #[derive(Debug)]
 struct Meter {
     system: Option<System>,
@@ -188,7 +187,7 @@ impl Meter {
         Self { system, networks, disks, measured: now }
     }
 
-    /// Returns the changes since the previous measurement.
+    /// Returns the current load, with rates since the previous measurement.
     fn measure(&mut self, now: Instant) -> Measurement {
         let seconds = now.saturating_duration_since(self.measured).as_secs_f64().max(1e-3);
         self.measured = now;
@@ -227,7 +226,7 @@ impl Meter {
     fn disk(&mut self, seconds: f64) -> Vec<Option<f64>> {
         let Some(disks) = &mut self.disks else { return vec![None; 3] };
         disks.refresh(true);
-        // A disk that is mounted in several places only counts once.
+        // Counts a disk that is mounted in several places only once.
         let by_name: BTreeMap<_, _> = disks.iter().map(|disk| (disk.name(), disk)).collect();
         let (mut written, mut read, mut total, mut free) = (0.0, 0.0, 0.0, 0.0);
         for disk in by_name.into_values() {

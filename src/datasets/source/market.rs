@@ -1,10 +1,9 @@
-//! A synthetic market: bars that behave like real bars, but are not prices of a real market.
+//! Synthetic market: bars that behave like real bars, but are not prices of a real market.
 //!
-//! It follows the current time with one bar per second. Earlier periods are covered by longer bars: the
-//! history of some months at the first start, and later the periods in which the service did not run.
-//! Thus few rows provide data for every resolution. Each bar is a function of the seed and its time, so
-//! that a restarted service continues from the latest row. As in real feeds, some seconds are missing,
-//! late or corrected.
+//! It appends one bar per second. Earlier periods have longer bars: the history of some months that the
+//! first start writes, and later the periods in which the service did not run. Thus few rows provide
+//! data for every resolution. A bar is a function of the seed and its time, so that a restarted service
+//! continues after the latest row. As in real feeds, some bars are missing, late or corrected.
 
 mod generator;
 
@@ -23,19 +22,19 @@ use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Maximum number of bars in one append. The history at a first start, or a period in which the service
-/// did not run, fits into one commit, so that concurrent readers see all of it or nothing.
+/// Maximum number of bars per append. The history of a first start, or a period in which the service did
+/// not run, fits into one commit, so that readers see all of it or nothing.
 const BATCH_BARS: usize = 65_536;
 
 /// Interval at which the clock is checked and the bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of bars in seconds, each with the minimum age in seconds at which it applies. The latest hour
-/// has a bar for each second, which is more than any predictor reads. For ages of more than a day, the
-/// shortest buckets that charts show are five minutes.
+/// Pairs of an age and a length, in seconds: bars of at least this age have this length. The latest hour
+/// has a bar for each second, which is more than any predictor reads. After a day, bars are as long as
+/// the shortest buckets on charts, which are five minutes.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
-/// Number of days for which rows are retained: some 2.4 million rows.
+/// Number of days for which rows are retained, which are some 2.4 million rows.
 const KEEP_DAYS: &str = "7";
 
 /// Pause after an append that failed.
@@ -48,14 +47,14 @@ const COLUMNS: [&str; 7] =
 /// Options of a synthetic market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketOptions {
-    /// Seed of all bars.
+    /// Seed from which all bars are generated.
     pub seed: u64,
-    /// Length of the history that the first start writes.
+    /// Length of the history that is written at the first start.
     pub history: Duration,
 }
 
 impl MarketOptions {
-    /// 120 days of history, which is enough to fill a chart of daily buckets.
+    /// Options with 120 days of history, enough for a chart of daily buckets.
     pub const USUAL: Self =
         Self { seed: 0x7269_7074_7963_6821, history: Duration::from_hours(120 * 24) };
 }
@@ -68,14 +67,14 @@ const TICKERS: [Ticker; 4] = [
     Ticker { name: "eurusd", price: 1.09, decimals: 5, volatility: 0.000_004_5, volume: 250_000.0 },
 ];
 
-/// A pair and its dataset.
+/// A pair of currencies and its dataset.
 struct Pair {
     feed: Feed,
     generator: Generator,
 }
 
 /// Returns the closing prices of the first pair in a market with `seed`, each with its second since
-/// 1970. Missing seconds are omitted.
+/// 1970. Omits seconds with missing bars.
 pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     let [ticker, ..] = TICKERS;
     let generator = Generator::new(ticker, seed);
@@ -106,14 +105,14 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     loop {
         ticks.tick().await;
         let now = date.read();
-        // If the clock leaps ahead, no bars are generated for the future.
+        // Generates no bars while the clock leaps ahead, since they would lie in the future.
         if date.lead().is_none() {
             next = catch_up(&pairs, next, now.seconds()).await;
         }
     }
 }
 
-/// Appends all bars that start at second `next` or later and are complete at second `now`. Returns the
+/// Appends all bars that begin at second `next` or later and are complete at second `now`. Returns the
 /// second at which to continue.
 async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     loop {
@@ -127,8 +126,8 @@ async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     }
 }
 
-/// Returns the spans of the next bars that start at second `next` or later and are complete at second
-/// `now`, at most [`BATCH_BARS`]. Longer bars begin at multiples of their length, as buckets do.
+/// Returns the spans of the next bars, at most [`BATCH_BARS`], that begin at second `next` or later and
+/// are complete at second `now`. Like a bucket, a longer bar begins at a multiple of its length.
 fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
     let mut spans = Vec::new();
     while spans.len() < BATCH_BARS {
@@ -156,8 +155,8 @@ impl Pair {
         }
     }
 
-    /// Returns the bars that arrive during `span`. In a span of one second, they include late and
-    /// corrected bars.
+    /// Returns the bars that arrive during `span`. For a span of one second, these include late and
+    /// corrected bars of earlier seconds.
     fn arrivals(&self, span: &Range<i64>) -> Vec<(i64, Bar)> {
         let seconds = span.end - span.start;
         if seconds == 1 {
@@ -173,8 +172,8 @@ fn row(second: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     (Timestamp::from_seconds(second), numbers.map(Some).to_vec())
 }
 
-/// Returns the second of the latest row that all pairs have. Pairs with later rows get some of these
-/// again, unchanged.
+/// Returns the second after which to continue: the earliest of the pairs' latest rows. Pairs with later
+/// rows get some rows again, unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
     let mut seconds = Vec::new();
     for pair in pairs {

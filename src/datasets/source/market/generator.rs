@@ -1,21 +1,21 @@
-//! Bars derived from a seed. Each bar is a function of its first second and its length.
+//! Generator of bars from a seed. Each bar is a function of the seed, its first second and its length.
 //!
-//! The logarithm of the price is a sum of smooth random curves with a step every 2^octave seconds. Long
-//! curves form a random walk over months. A curve with steps of minutes is a drift that a model can
-//! extrapolate. In addition, the market alternates between two regimes: either it drifts, or it swings
-//! around the drift in cycles of [`CYCLE_SECONDS`], which a model can predict from the previous cycle.
-//! Extrapolation fails during a swing, while the previous cycle is irrelevant during a drift. Thus no
-//! model is always the best, and forecasters can learn when each is good.
+//! The logarithm of the price is a sum of smooth random curves, each with a random point every 2^octave
+//! seconds. Curves with long steps form a random walk over months. A curve with steps of minutes is a
+//! drift that a model can extrapolate. In addition, the market alternates between two regimes: it either
+//! only drifts, or swings around the drift in cycles of [`CYCLE_SECONDS`], which a model can predict
+//! from the previous cycle. Extrapolation fails during a swing, and the previous cycle is irrelevant
+//! during a drift. Thus no model is always the best, and forecasters can learn when each model is good.
 
-/// Octave and height of the unpredictable curves, which change every second. Heights are in units of the
-/// volatility.
+/// Octave and height of each unpredictable curve. Octave 0 changes every second. Heights are in units of
+/// the volatility.
 const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 
 /// Octave and height of the drift, which changes its direction every few minutes.
 const DRIFT: (u32, f64) = (8, 60.0);
 
-/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so that
-/// epochs see all its phases. It is so short that the phase 12 seconds later is nearly the opposite.
+/// Duration of a full swing in seconds. It is not a multiple of an epoch of 12 seconds, so that epochs
+/// begin in all phases, and so short that the phase 12 seconds later is nearly the opposite.
 const CYCLE_SECONDS: i64 = 20;
 
 /// Height of a swing in units of the volatility, comparable to half a minute of drift.
@@ -24,29 +24,29 @@ const CYCLE_HEIGHT: f64 = 15.0;
 /// Relative variation of the heights of swings.
 const CYCLE_VARIATION: f64 = 0.25;
 
-/// Octaves of the random walk. The steps of the longest curve are 2^24 seconds apart, which is half a
-/// year.
+/// Octaves of the random walk. The curve with the longest steps has a point every 2^24 seconds, which is
+/// half a year.
 const SLOW_OCTAVES: std::ops::Range<u32> = 10..25;
 
-/// Height of a slow curve relative to the square root of its step, as in a random walk.
+/// Height of a curve of the random walk, relative to the square root of its step.
 const SLOW_HEIGHT: f64 = 0.55;
 
-/// Duration of a regime in seconds. It is a dozen epochs, so that ten minutes include each regime twice.
+/// Duration of a regime in seconds: a dozen epochs, so that ten minutes include each regime twice.
 const REGIME_SECONDS: i64 = 150;
 
-/// Duration of the transition at the end of a regime in seconds.
+/// Duration in seconds of the transition at the end of a regime.
 const TURN_SECONDS: i64 = 20;
 
-/// Seconds per day. The volume rises and falls once a day.
+/// Seconds per day, the period of the volume.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Seconds per minute. [`Ticker::volume`] is the volume per minute.
+/// Seconds per minute, the unit of [`Ticker::volume`].
 const MINUTE_SECONDS: f64 = 60.0;
 
-/// Maximum delay of a late or corrected bar in seconds.
+/// Maximum delay in seconds of a late bar or a correction.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// Average number of seconds per missing second.
+/// Average number of seconds per missing bar.
 const MISSING_ONE_IN: u64 = 250;
 
 /// Average number of seconds per late bar.
@@ -81,8 +81,7 @@ pub(super) struct Bar {
     pub(super) trades: f64,
 }
 
-/// Purpose of a random number. Random numbers for different purposes are independent, even for the same
-/// second.
+/// Purpose of a random number. Numbers for different purposes are independent, even for the same second.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Price,
@@ -97,7 +96,7 @@ enum Draw {
     Trades,
 }
 
-/// Generates the bars of a pair.
+/// Generator of the bars of a pair.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Generator {
     ticker: Ticker,
@@ -110,8 +109,8 @@ impl Generator {
         Self { ticker, seed: named }
     }
 
-    /// Returns the bars that arrive in `second`, oldest first: its own bar and the late and corrected
-    /// bars.
+    /// Returns the bars that arrive in `second`, with their own seconds, oldest first: late bars,
+    /// corrections, and the bar of `second` itself.
     pub(super) fn arrivals(&self, second: i64) -> Vec<(i64, Bar)> {
         let mut arrivals = Vec::new();
         for first in second - DELAY_MAX..=second {
@@ -138,7 +137,8 @@ impl Generator {
         self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
     }
 
-    /// Returns the delay of a bar in seconds, or `None` if it is not delayed.
+    /// Returns the delay in seconds with which a bar, or its correction, arrives. `None` if it is not
+    /// drawn.
     fn delay(&self, what: Draw, one_in: u64, second: i64) -> Option<i64> {
         let drawn = self.draw(what, second);
         let delays = u64::try_from(DELAY_MAX - 1).unwrap_or(1);
@@ -146,12 +146,12 @@ impl Generator {
         drawn.is_multiple_of(one_in).then_some(delay + 2)
     }
 
-    /// Returns the final bar of the `seconds` seconds that begin at `first`.
+    /// Returns the final bar of `seconds` seconds from second `first` on.
     pub(super) fn bar(&self, first: i64, seconds: i64) -> Bar {
         let Ticker { decimals, volatility, volume, .. } = self.ticker;
         let last = first + seconds - 1;
         let (open, close) = (self.price(first - 1), self.price(last));
-        // A random walk moves by the square root of the number of its steps.
+        // The typical move of a random walk is proportional to the square root of the number of steps.
         let usual_move = volatility * share_of(seconds, 1).sqrt();
         let reach = usual_move * 0.6;
         let above = reach * self.normal(Draw::Upper, first).abs();
@@ -188,14 +188,14 @@ impl Generator {
         self.ticker.price * (self.ticker.volatility * sum).exp()
     }
 
-    /// Returns the contribution of the swing to the logarithm of the price.
+    /// Returns the value of the swing, a term in the logarithm of the price.
     fn swing(&self, second: i64) -> f64 {
         let phase = share_of(second.rem_euclid(CYCLE_SECONDS), CYCLE_SECONDS);
         let varied = 1.0 + CYCLE_VARIATION * self.curve(Draw::Swing, 7, second);
         CYCLE_HEIGHT * varied * (std::f64::consts::TAU * phase).sin()
     }
 
-    /// Returns the weight of the swing: 0 during a drift, up to 1 during a swing.
+    /// Returns the weight of the swing, from 0 during a drift to 1 during a swing.
     pub(super) fn swing_share(&self, second: i64) -> f64 {
         let offset = i64::from(self.draw(Draw::Regime, 0).is_multiple_of(2));
         let place = second.div_euclid(REGIME_SECONDS) + offset;
@@ -204,7 +204,7 @@ impl Generator {
         if place.rem_euclid(2) == 0 { share } else { 1.0 - share }
     }
 
-    /// Returns a smooth random curve around 0 with a step every 2^octave seconds.
+    /// Returns the value of a smooth random curve around 0, with a random point every 2^octave seconds.
     fn curve(&self, what: Draw, octave: u32, second: i64) -> f64 {
         let step = 1_i64 << octave;
         let (at, within) = (second.div_euclid(step), second.rem_euclid(step));
@@ -216,8 +216,8 @@ impl Generator {
         from + (to - from) * smooth(share_of(within, step))
     }
 
-    /// Returns an approximately normally distributed random number with standard deviation 1, the sum of
-    /// four uniform numbers.
+    /// Returns an approximately normally distributed random number with standard deviation 1, from the
+    /// sum of four uniform numbers.
     fn normal(&self, what: Draw, at: i64) -> f64 {
         let drawn = self.draw(what, at);
         let quarter = |shift: u32| f64::from(u16::try_from(drawn >> shift & 0xFFFF).unwrap_or(0));
@@ -236,7 +236,7 @@ impl Generator {
     }
 }
 
-/// Returns the first version of a bar that is corrected later, in which some trades are missing.
+/// Returns the first version of a bar that is corrected later. It lacks some of the trades.
 fn preliminary(bar: Bar) -> Bar {
     let close = f64::midpoint(bar.open, bar.close);
     Bar {
@@ -248,13 +248,13 @@ fn preliminary(bar: Bar) -> Bar {
     }
 }
 
-/// Returns the factor by which the volume depends on the time of day. Its average is about 1.
+/// Returns the factor of the volume at a time of day. The average of the factor is about 1.
 fn time_of_day(second: i64) -> f64 {
     let share = share_of(second.rem_euclid(DAY_SECONDS), DAY_SECONDS);
     1.0 + 0.5 * (std::f64::consts::TAU * (share - 0.3)).sin()
 }
 
-/// Returns a smooth step from 0 to 1.
+/// Maps a share from 0 to 1 to a smooth step from 0 to 1.
 fn smooth(share: f64) -> f64 {
     share * share * (3.0 - 2.0 * share)
 }
