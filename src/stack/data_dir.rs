@@ -1,5 +1,5 @@
-//! Directories for state on this machine: one for services started by hand, and one for each local
-//! stack.
+//! Directories for state on this machine: one for services that are started by hand, and one for
+//! each local stack.
 
 use std::path::{Path, PathBuf};
 
@@ -8,32 +8,33 @@ use directories::ProjectDirs;
 use task::lock::{Lock, try_lock};
 use task::private;
 
-/// Maximum number of local stacks that one user can run without naming a directory. Each stack
-/// stores its history, so more stacks could fill the disk.
+/// Maximum number of local stacks of a user that run in default directories at the same time. Each
+/// directory stores the history of a stack, so more directories could fill the disk.
 const STACKS_MAX: usize = 8;
 
-/// Name of the lock file that marks the directory of a stack or node as in use.
+/// Name of the lock file in the directory of a stack or node. It is locked while the directory is
+/// in use.
 const LOCK_NAME: &str = "lock";
 
 /// Name of the file of accounts and API keys.
 const ACCOUNTS_NAME: &str = "accounts.db";
 
-/// A directory with the state of services.
+/// A directory in which services store their state.
 #[derive(Debug, Clone)]
 pub struct DataDir {
     folder: PathBuf,
 }
 
-/// A data directory that belongs to one local stack until this is dropped.
+/// A data directory that belongs to a local stack until this value is dropped.
 #[derive(Debug)]
 pub struct StackClaim {
     /// The directory.
     pub data_dir: DataDir,
-    /// Released by the system when the process exits, whatever the reason.
+    /// Lock of the directory. The system releases it if the process is killed.
     _lock: Lock,
 }
 
-/// Returns the program's standard directories on this platform.
+/// Returns the standard directories for this program on this platform.
 ///
 /// # Errors
 /// If the user has no home directory.
@@ -43,20 +44,20 @@ pub fn project_dirs() -> anyhow::Result<ProjectDirs> {
 }
 
 impl DataDir {
-    /// Opens `data_dir`, or by default the platform's directory for services started by hand. Creates it
-    /// if necessary.
+    /// Opens `data_dir`. If it is `None`, opens the default directory for services that are
+    /// started by hand. Creates the directory if it is missing.
     ///
     /// # Errors
-    /// If the default is unknown or the directory cannot be created.
+    /// If the default directory is unknown, or the directory cannot be created.
     pub fn of_services(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         Self::create(services_folder(data_dir)?)
     }
 
-    /// Like [`Self::of_services`], but for an existing directory that has accounts. Does not create any
-    /// files.
+    /// Opens the same directory as [`Self::of_services`] if it already contains accounts. Creates
+    /// nothing.
     ///
     /// # Errors
-    /// If the directory has no accounts.
+    /// If the directory contains no accounts.
     pub fn with_accounts(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let data_dir = Self { folder: services_folder(data_dir)? };
         let path = data_dir.accounts();
@@ -76,38 +77,39 @@ impl DataDir {
         Ok(Self { folder })
     }
 
-    /// Returns the path of this directory.
+    /// Returns the path of the directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the path of the file of accounts and API keys.
+    /// Returns the path of the file with accounts and API keys.
     pub fn accounts(&self) -> PathBuf {
         self.folder.join(ACCOUNTS_NAME)
     }
 
-    /// Returns the path of the file of the dataset service.
+    /// Returns the path of the dataset service's store.
     pub fn datasets(&self) -> PathBuf {
         self.folder.join("datasets.db")
     }
 
-    /// Returns the path of the file of the inference service.
+    /// Returns the path of the inference service's store.
     pub fn inference(&self) -> PathBuf {
         self.folder.join("inference.db")
     }
 
-    /// Returns the path of the directory of the node called `name`.
+    /// Returns the path of the directory of the node `name`.
     pub fn node(&self, name: &str) -> PathBuf {
         self.folder.join("nodes").join(name)
     }
 }
 
 impl StackClaim {
-    /// Claims `data_dir`, or by default the first of the user's stack directories that no running stack
-    /// has claimed.
+    /// Claims `data_dir`. If it is `None`, claims the first of the user's stack directories that
+    /// no running stack has claimed.
     ///
     /// # Errors
-    /// If `data_dir` or each of the user's directories is in use, or if the directory cannot be created.
+    /// If `data_dir`, or each of the user's stack directories, is in use, or if the directory
+    /// cannot be created.
     pub fn acquire(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         if let Some(folder) = data_dir {
             let shown = folder.display().to_string();
@@ -132,8 +134,8 @@ impl StackClaim {
     }
 }
 
-/// Returns the directories that can contain a local stack: `data_dir` if it is given, otherwise all
-/// stack directories of the user.
+/// Returns the directories in which a local stack can run: `data_dir` if it is given, otherwise
+/// all stack directories of the user.
 pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(folder) = data_dir {
         return vec![folder.to_owned()];
@@ -142,22 +144,22 @@ pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     folders_of_stacks(folders.data_local_dir()).collect()
 }
 
-/// Returns the stack directories below `base`, the user's data directory.
+/// Returns the paths of all stack directories in `base`, the user's data directory.
 fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
     numbered("stack").take(STACKS_MAX).map(|name| base.join(name))
 }
 
-/// Returns `name` and its numbered variants: `head`, `head-2`, `head-3`.
+/// Returns `name`, followed by `name` with numbers from 2 on: `head`, `head-2`, `head-3`.
 pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     let others = (2..u32::MAX).map(move |number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(others)
 }
 
-/// Returns `data_dir`, or by default the platform's directory for services started by hand. The
-/// directory might not exist.
+/// Returns `data_dir`. If it is `None`, returns the default directory for services that are
+/// started by hand, which might not exist.
 ///
 /// # Errors
-/// If the default is unknown.
+/// If the default directory is unknown.
 pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match data_dir {
         Some(folder) => Ok(folder),
@@ -165,17 +167,17 @@ pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Locks `folder` for this process until the lock is dropped. Returns `None` if another process holds
-/// the lock.
+/// Locks `folder` until the returned lock is dropped. Returns `None` if another process holds the
+/// lock.
 ///
 /// # Errors
-/// If the directory is not writable.
+/// If `folder` is not writable.
 pub fn lock_folder(folder: &Path) -> anyhow::Result<Option<Lock>> {
     let path = folder.join(LOCK_NAME);
     try_lock(&path).with_context(|| format!("cannot lock {}", path.display()))
 }
 
-/// Returns true if a process holds the lock of `folder`.
+/// Returns true if a process has locked `folder`.
 pub(crate) fn is_locked(folder: &Path) -> bool {
     folder.is_dir() && lock_folder(folder).is_ok_and(|lock| lock.is_none())
 }
@@ -195,7 +197,7 @@ mod tests {
         let error = StackClaim::acquire(Some(folder.path().to_owned())).unwrap_err().to_string();
         assert!(error.contains("--data-dir"), "{error}");
         drop(claim);
-        // Retried, since a process that another test starts also holds the lock between fork and exec.
+        // Retry: a process that another test starts shares this lock between fork and exec.
         let acquire = async || StackClaim::acquire(Some(folder.path().to_owned()));
         until(Duration::from_secs(10), acquire).await.unwrap();
     }

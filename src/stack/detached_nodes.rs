@@ -1,5 +1,5 @@
-//! Records of nodes that keep running after the screen is closed. They let a later run of the program
-//! find the nodes.
+//! Records of nodes that keep running after the screen is closed, so that the program can find
+//! them when it is started again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use crate::data_dir::{is_locked, numbered, stack_folders};
 use crate::local::LocalNode;
 use crate::process::{Command, Facts, Running};
 
-/// Name of the directory of added nodes in the directory of a stack.
+/// Name of the directory for added nodes in the directory of a stack.
 pub(crate) const ADDED_FOLDER: &str = "added";
 
-/// Name of a detached node's record in the node's directory.
+/// Name of the file in a node's directory with the record of a detached node.
 const RECORD: &str = "kept.json";
 
-/// Name of a node's log in the node's directory.
+/// Name of the file in a node's directory with the node's log.
 pub(crate) const LOG: &str = "log";
 
-/// A node that an earlier run of the program left running.
+/// A node that the program left running when it exited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DetachedNode {
     /// Description of the node for the screen.
     #[serde(flatten)]
     pub(crate) node: LocalNode,
-    /// Directory that the node has locked.
+    /// Directory of the node, which the node has locked.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
-    /// Arguments of the node's process.
+    /// Arguments with which the node was started.
     pub(crate) arguments: Vec<String>,
-    /// Facts learned from the node's log.
+    /// Facts that were learned from the node's log.
     #[serde(flatten)]
     pub(crate) facts: Facts,
 }
 
 impl DetachedNode {
-    /// Describes a node that runs in `folder`.
+    /// Describes the node `node`, which runs as `running` in the directory `folder`.
     pub(crate) fn new(running: &Running, node: &LocalNode, folder: &Path) -> Self {
         Self {
             node: node.clone(),
@@ -48,7 +48,7 @@ impl DetachedNode {
         }
     }
 
-    /// Writes the record.
+    /// Writes the record to the node's directory.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -68,7 +68,7 @@ impl DetachedNode {
         Some(detached)
     }
 
-    /// Returns the command that starts the node again.
+    /// Returns a command that starts the node again.
     ///
     /// # Errors
     /// If the path of this program is unknown.
@@ -84,8 +84,8 @@ impl DetachedNode {
     }
 }
 
-/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir`, or
-/// by default in all stack directories of the user. Removes the records of nodes that have exited.
+/// Finds detached nodes that are still running, in the stack directory `data_dir` or in all stack
+/// directories of the user. Removes the records of nodes that have exited.
 pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     let mut found = Vec::new();
     for stack in stack_folders(data_dir) {
@@ -106,7 +106,8 @@ pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     found
 }
 
-/// Returns a directory in `stack` for an added node called `name`. No running node uses it.
+/// Returns a directory for an added node called `name` in the stack directory `stack`. No running
+/// node uses the directory.
 pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
     let mut folders = numbered(name).map(|name| stack.join(ADDED_FOLDER).join(name));
     folders.find(|folder| !is_locked(folder)).unwrap_or_else(|| stack.join(ADDED_FOLDER).join(name))

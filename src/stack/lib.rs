@@ -1,13 +1,15 @@
-//! The local stack: a head, three workers, the dataset service and the inference service, as processes
-//! of this program on loopback, with their state in one directory. Single nodes can be added to it.
+//! The local stack: a head, three workers, the dataset service and the inference service. They are
+//! processes of this program on loopback, and store their state in one directory. Nodes can be
+//! added.
 //!
-//! [`start`] starts the stack, [`supervise`] restarts processes that exit and [`running`] lets other
-//! commands of the user find it. [`processes`] starts, stops and detaches processes for the screen,
-//! which uses the interface in [`local`]. [`program`] runs the program of an inference worker.
+//! [`start`] starts the stack, [`supervise`] restarts processes that exit, and [`running`] lets
+//! other commands of the user find the stack. [`processes`] starts, stops and detaches processes
+//! for the screen, which uses the interface in [`local`]. [`program`] runs the program of an
+//! inference worker.
 //!
-//! The crate contains no service. Operations that need a service's files (a key, an identity, the
-//! functions of a head) are behind [`ServiceFiles`](start::ServiceFiles), which the command line
-//! implements.
+//! The crate contains no service. Operations that need the files of a service (a key, an identity,
+//! the functions of a head) are behind [`ServiceFiles`](start::ServiceFiles), which the command
+//! line implements.
 //!
 //! Errors are `anyhow`'s, since no caller distinguishes them.
 //!

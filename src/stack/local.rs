@@ -1,7 +1,8 @@
-//! Local processes as the screen sees them: its requests and the events it receives.
+//! The interface between the screen and local processes: requests of the screen, and events that
+//! it receives.
 //!
-//! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen have their
-//! own implementations.
+//! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen
+//! implement it, too.
 
 use std::time::Duration;
 
@@ -13,38 +14,38 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, VariantArray};
 use tokio::sync::mpsc;
 
-/// Addresses of the three services, with the credentials for them.
+/// Addresses of the three services, and the credentials for them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
-    /// Heads of a cluster, such as `http://127.0.0.1:8080`. Most clusters have one.
+    /// Heads of a cluster, such as `http://127.0.0.1:8080`. Most clusters have one head.
     pub heads: Vec<String>,
-    /// The dataset service, such as `http://127.0.0.1:8081/api`.
+    /// Dataset service, such as `http://127.0.0.1:8081/api`.
     pub datasets: Option<String>,
-    /// The inference service, such as `http://127.0.0.1:8082`.
+    /// Inference service, such as `http://127.0.0.1:8082`.
     pub inference: Option<String>,
-    /// Key for the dataset service and the inference service.
+    /// API key for the dataset service and the inference service.
     pub api_key: Option<ApiKey>,
     /// Token for the heads.
     pub head_token: Option<Token>,
 }
 
-/// The local processes that the screen controls: its own stack or that of another process, and
-/// added nodes.
+/// The local processes that the screen controls: added nodes, and a stack, if no other process
+/// runs one.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
-    /// Attaches to a stack if another process of this user runs one, sends [`LocalEvent::Attached`] and
-    /// returns. Otherwise starts a stack, sends [`LocalEvent::Ready`] and returns.
+    /// If another process of this user runs a stack, sends [`LocalEvent::Attached`] and returns.
+    /// Otherwise starts a stack, sends [`LocalEvent::Ready`] and returns.
     ///
-    /// Afterwards continues to send `events` until [`Self::stop`]. If the queue is full, only log lines
-    /// are dropped. If the screen is closed early, the call is cancelled and [`Self::stop`] is called,
-    /// too.
+    /// Further `events` are sent until [`Self::stop`]. If the channel is full, log lines are
+    /// dropped, but no other events. If the screen is closed early, this call is cancelled before
+    /// [`Self::stop`] is called.
     ///
     /// # Errors
-    /// [`LocalError`] if a process does not start. [`Self::stop`] then stops the others.
+    /// [`LocalError`] if a process does not start. [`Self::stop`] stops those that have started.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Adds a node to the stack and returns when its process runs. Sends [`LocalEvent::Node`], followed
-    /// by the node's log lines.
+    /// Adds a node to the stack. Returns as soon as its process runs and [`LocalEvent::Node`] is
+    /// sent. The node's log lines follow.
     ///
     /// # Errors
     /// [`LocalError`] if the node does not start or exits immediately.
@@ -54,30 +55,31 @@ pub trait LocalStack: Send + Sync {
         events: mpsc::Sender<LocalEvent>,
     ) -> Result<(), LocalError>;
 
-    /// Stops the process called `name`. [`LocalEvent::Exited`] follows.
+    /// Stops the process `name`. [`LocalEvent::Exited`] follows.
     ///
     /// # Errors
     /// [`LocalError`] if there is no such process.
     async fn stop_process(&self, name: &str) -> Result<(), LocalError>;
 
-    /// Restarts the process called `name` on the same ports.
+    /// Restarts the process `name` on the same ports.
     ///
     /// # Errors
-    /// [`LocalError`] if there is no such process or it does not start.
+    /// [`LocalError`] if there is no such process, or it does not start.
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Finds nodes that earlier runs of the program left running. Sends [`LocalEvent::Found`] for each.
+    /// Finds nodes that an earlier run of the program left running. Sends [`LocalEvent::Found`]
+    /// for each of them.
     ///
     /// # Errors
     /// [`LocalError`] if the records cannot be read.
     async fn find_detached(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Detaches added nodes, so that they keep running after [`Self::stop`].
+    /// Detaches all added nodes. They keep running after [`Self::stop`].
     fn detach(&self);
 
-    /// Returns the name and resource usage of each process. Omits processes for which the system has no
-    /// data.
+    /// Returns the names of all processes with their resource usage. Processes that the system
+    /// cannot measure are omitted.
     fn usage(&self) -> Vec<(String, Usage)>;
 
     /// Packs the module or directory at `path` as a function.
@@ -86,10 +88,10 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if it is not a function.
     async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
 
-    /// Stops all started processes except detached nodes and waits until they have exited, for at most
-    /// about 2 s.
+    /// Stops all processes that were started, except for detached nodes. Waits for their exit, at
+    /// most about 2 s.
     ///
-    /// Can be called while [`Self::start`] runs, and without a start.
+    /// Can be called during [`Self::start`], and also without any start.
     async fn stop(&self);
 }
 
@@ -98,19 +100,19 @@ pub trait LocalStack: Send + Sync {
 pub struct NodeOptions {
     /// `head` or `worker`.
     pub role: String,
-    /// Port for other nodes. 0 for any free port.
+    /// Port at which other nodes connect. 0 stands for any free port.
     pub port: u16,
-    /// Port of a head's REST API. 0 for any free port.
+    /// Port of the REST API, if the node is a head. 0 stands for any free port.
     pub rest_port: u16,
-    /// Multiaddresses of nodes to which the new node stays connected.
+    /// Multiaddresses of nodes with which the new node stays connected.
     pub boot_nodes: Vec<String>,
-    /// Groups that the node joins in addition to the general one.
+    /// Groups that the node joins in addition to the general group.
     pub subgroups: Vec<String>,
-    /// Number of functions that a worker runs at the same time. 0 for the node's default.
+    /// Number of functions that a worker executes concurrently. 0 stands for the node's default.
     pub n_slots: u32,
     /// Attributes of a worker, as `NAME=VALUE`.
     pub attributes: Vec<String>,
-    /// Directory of an external runtime such as bls-runtime. `None` for the built-in one.
+    /// Directory of an external runtime, such as bls-runtime. `None` for the built-in runtime.
     pub runtime: Option<String>,
     /// True if the node keeps running when the screen is closed.
     pub is_detached: bool,
@@ -119,31 +121,31 @@ pub struct NodeOptions {
 /// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Processor time since the previous measurement, in percent of one processor. `None` in the first
-    /// measurement.
+    /// Processor time since the previous measurement, as a percentage of one processor. `None` in
+    /// the first measurement.
     pub cpu_percent: Option<f64>,
     /// Memory in use, in bytes.
     pub memory_bytes: u64,
 }
 
-/// A function in the form that is installed at a head.
+/// A function that is ready to be uploaded to a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Human-readable name.
     pub name: String,
     /// Content id.
     pub function_id: String,
-    /// Module that is run by default.
+    /// Module that is executed by default.
     pub method: String,
-    /// Blocks of the function, as a CAR with one root.
+    /// Blocks of the function as a CAR with a single root.
     pub car: Vec<u8>,
 }
 
-/// A failed operation on local processes or files.
+/// Failure of an operation on local processes or files.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct LocalError {
-    /// The operation, such as `start the dataset service`.
+    /// Operation that failed, as an infinitive, such as `start the dataset service`.
     pub what: String,
     /// The cause.
     #[source]
@@ -153,18 +155,18 @@ pub struct LocalError {
 /// An event of the local processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalEvent {
-    /// Some processes of the stack are about to be started.
+    /// Some processes of the stack are being started.
     Starting {
-        /// Human-readable name of these processes: `head`, `worker 2 of 3 (gpu)`, `datasets`.
+        /// Description of these processes, such as `head`, `worker 2 of 3 (gpu)` or `datasets`.
         what: String,
     },
-    /// Another process runs a stack at these addresses, so no processes were started.
+    /// Another process runs a stack with these addresses, so no processes were started.
     Attached(Addresses),
-    /// The started stack is ready: all its processes respond.
+    /// The stack was started, and all its processes respond.
     Ready(LocalReady),
     /// A node was started or restarted.
     Node(LocalNode),
-    /// A node of an earlier run of the program is still running.
+    /// A node that an earlier run of the program left running was found.
     Found(LocalNode),
     /// A service was restarted.
     Service {
@@ -175,20 +177,21 @@ pub enum LocalEvent {
     },
     /// A process logged a line.
     Log(LocalLog),
-    /// A process exited unexpectedly and will be restarted. [`Self::Node`] or [`Self::Service`] follows.
+    /// A process has exited unexpectedly and will be restarted. [`Self::Node`] or
+    /// [`Self::Service`] reports the restart.
     Restarting {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Exit code. `None` if the process was killed by a signal.
+        /// Exit code. `None` if a signal has killed the process.
         code: Option<i32>,
-        /// Time until the restart.
+        /// Wait until the restart.
         restart_in: Duration,
     },
-    /// A process exited and will not be restarted.
+    /// A process has exited and will not be restarted.
     Exited {
         /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Exit code. `None` if the process was killed by a signal.
+        /// Exit code. `None` if a signal has killed the process.
         code: Option<i32>,
     },
 }
@@ -198,33 +201,33 @@ pub enum LocalEvent {
 pub struct LocalReady {
     /// Addresses of the services.
     pub addresses: Addresses,
-    /// Nodes, starting with the head.
+    /// Nodes. The head is first.
     pub nodes: Vec<LocalNode>,
-    /// Name and process id of each of the other services.
+    /// Name and process id of each service.
     pub services: Vec<(String, u32)>,
-    /// Functions installed at the head.
+    /// Functions that are installed at the head.
     pub functions: Vec<LocalFunction>,
 }
 
 /// A node that runs as a local process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LocalNode {
-    /// Name on the screen, as in [`LocalLog::process`]: `head`, `worker-1`.
+    /// Name of the process, as in [`LocalLog::process`], such as `head` or `worker-1`.
     pub name: String,
     /// Peer id.
     pub peer_id: String,
     /// `head` or `worker`.
     pub role: String,
-    /// Group of the node in addition to the general one.
+    /// Groups of the node in addition to the general group, joined by `+`.
     pub subgroup: Option<String>,
     /// Process id.
     pub pid: u32,
-    /// Address of a head's REST API.
+    /// Address of the REST API, if the node is a head.
     pub rest_api: Option<String>,
     /// True if the node keeps running when the screen is closed.
     #[serde(skip)]
     pub is_detached: bool,
-    /// True if the node was added to the stack by hand.
+    /// True if the user added the node to the stack.
     #[serde(skip)]
     pub is_added: bool,
 }
@@ -236,14 +239,14 @@ pub struct LocalFunction {
     pub name: String,
     /// Content id.
     pub function_id: String,
-    /// Module that is run by default.
+    /// Module that is executed by default.
     pub method: String,
 }
 
-/// A line of a process's log.
+/// A line in the log of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLog {
-    /// Name of the process: `head`, `worker-1`, `datasets`, `inference`.
+    /// Name of the process, such as `head`, `worker-1`, `datasets` or `inference`.
     pub process: String,
     /// Severity.
     pub level: Level,
@@ -251,21 +254,21 @@ pub struct LocalLog {
     pub time: Timestamp,
     /// Message.
     pub message: String,
-    /// Names and values of the remaining fields.
+    /// Names and values of all other fields.
     pub fields: Fields,
 }
 
-/// Fields of a log line, of which the screen stores tens of thousands. Their names and values alternate
-/// and are concatenated in one text.
+/// Fields of a log line. Names and values alternate in a single text, since the screen stores tens
+/// of thousands of lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields {
     text: Box<str>,
-    /// Offset in `text` at which each name and each value ends.
+    /// Offsets in `text` at which the names and the values end.
     ends: Box<[usize]>,
 }
 
 impl Fields {
-    /// Returns each name with its value.
+    /// Returns the names of the fields with their values.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let mut start = 0;
         self.ends.chunks_exact(2).filter_map(move |ends| {
@@ -312,10 +315,10 @@ pub enum Level {
     Trace,
     /// Details for developers.
     Debug,
-    /// Starts, stops, and one line per request.
+    /// Starts, stops, and a line for each request.
     #[default]
     Info,
-    /// A fault despite which the process continues.
+    /// A fault that does not prevent the process from working.
     #[strum(serialize = "warn", serialize = "warning")]
     Warn,
     /// A fault that an operator must fix.
@@ -324,7 +327,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns an abbreviation of three letters for a log view.
+    /// Returns a three-letter abbreviation for log views.
     #[must_use]
     pub const fn short(self) -> &'static str {
         match self {
@@ -336,7 +339,8 @@ impl Level {
         }
     }
 
-    /// Parses a level such as `info` or `WARN`. Any other text is [`Self::Info`].
+    /// Returns the level called `text`, such as `info` or `WARN`. Returns [`Self::Info`] for any
+    /// other text.
     #[must_use]
     pub fn named(text: &str) -> Self {
         text.parse().unwrap_or_default()

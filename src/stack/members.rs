@@ -1,5 +1,6 @@
-//! Members of a local stack. Its workers obey only its heads, and its heads accept only its workers. The
-//! ids of heads and of workers are in two files that running nodes watch, so that nodes can join later.
+//! Members of a local stack. Its workers only execute work orders of its heads, and its heads only
+//! use its workers. The peer ids of heads and of workers are in two files. Running nodes watch
+//! these files, so that nodes can join later.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,19 +10,20 @@ use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
 
-/// The two files of ids in the directory of a stack.
+/// The files of peer ids in the directory of a stack.
 #[derive(Debug)]
 pub(crate) struct Members {
     folder: PathBuf,
 }
 
 impl Members {
-    /// Returns the members of the stack in `folder`.
+    /// Returns the members of the stack in the directory `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// Makes `peer` a member. Creates the files of both roles if they are missing.
+    /// Makes `peer` a member with the role `role`. Creates the files of both roles if they are
+    /// missing.
     ///
     /// # Errors
     /// If a file cannot be read or written.
@@ -44,8 +46,8 @@ impl Members {
         Ok(())
     }
 
-    /// Returns the arguments that make a node of `role` trust the members, and also the peers in
-    /// `others`.
+    /// Returns arguments for a node of `role`. With these, it trusts all members of the other
+    /// role, and the peers in `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
         let (flag, trusted) = match role {
             Role::Head => ("--accept", Role::Worker),
@@ -64,7 +66,7 @@ impl Members {
     }
 }
 
-/// Reads the ids in a file. Returns `None` if it does not exist.
+/// Reads the peer ids in the file at `path`. Returns `None` if the file does not exist.
 fn read(path: &Path) -> io::Result<Option<BTreeSet<String>>> {
     match fs::read_to_string(path) {
         Ok(text) => {

@@ -1,4 +1,4 @@
-//! A single process of the local stack: how it is started, how its log is read and how it is stopped.
+//! A process of the local stack: starts it, reads its log and stops it.
 
 use std::fs::File;
 use std::io::SeekFrom;
@@ -23,47 +23,48 @@ use tokio::time::{sleep, timeout};
 
 use crate::data_dir::is_locked;
 
-/// Line that a parent writes to the standard input of a child before the parent exits, so that the child
-/// keeps running.
+/// Line that a parent writes to the standard input of a child before it exits. It tells the child
+/// to keep running.
 pub const STAY: &[u8] = b"stay\n";
 
-/// Environment variable with the address of a shared database. It is not passed on, since a local stack
-/// stores its state in its own directory.
+/// Environment variable with the address of a shared database. It is removed from the environment
+/// of processes, since a local stack stores its state in its own directory.
 const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 
-/// Maximum time to drain before a process is killed. The screen promises a prompt within 2 seconds of
-/// quitting.
+/// Maximum time for a process to exit on request. After this time, it is killed. The screen
+/// promises to return to the shell within 2 seconds.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
-/// Maximum time to read the remaining output of an exited process, since its children can hold its pipes
-/// open. The sum with [`DRAIN_MAX`] is less than 2 seconds.
+/// Maximum time to read the remaining output of a process that has exited. Its children can hold
+/// the pipes open. Together with [`DRAIN_MAX`], this is less than 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
 /// Maximum length of a log line in bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Interval for reading the log file of a detached process.
+/// Interval at which the log file of a process is read.
 const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// Interval at which the lock of an adopted process is checked. The system notifies only of the exit of child processes.
+/// Interval at which the lock of an adopted process is checked. The system reports the exit of a
+/// process only to its parent.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// Interval at which the lock of an adopted process is checked while waiting for its exit.
+/// Interval at which the lock is checked while an adopted process is being stopped.
 const WAIT_EVERY: Duration = Duration::from_millis(20);
 
-/// A log line of a process.
+/// A line of output of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Name of the process.
     pub process: Arc<str>,
-    /// The line without its line feed: a JSON object, or any other output.
+    /// Text without the line feed: a JSON object or any other output.
     pub text: String,
-    /// Members of the JSON object. `None` for other output.
+    /// Members of the JSON object. `None` if the text is not a JSON object.
     pub(crate) members: Option<Map<String, Value>>,
 }
 
 impl Line {
-    /// Parses the line `text` of `process`.
+    /// Parses the line `text` that the process `process` has printed.
     #[must_use]
     pub fn new(process: Arc<str>, text: String) -> Self {
         let members = serde_json::from_str(&text).ok();
@@ -74,17 +75,18 @@ impl Line {
 /// Facts that are learned from the log of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Peer id, if the process is a node.
+    /// Peer id. `None` until a node logs it.
     #[serde(skip)]
     pub peer_id: Option<String>,
-    /// Multiaddresses, if the process is a node.
+    /// Multiaddresses. Empty until a node logs them.
     pub multiaddresses: Vec<String>,
-    /// Address such as `127.0.0.1:41233`, if the process is a service.
+    /// Address at which the process serves HTTP, such as `127.0.0.1:41233`. `None` until the
+    /// process logs it.
     pub address: Option<String>,
-    /// Latest log line about a failure.
+    /// Text of the latest log line that reports a failure.
     #[serde(skip)]
     pub trouble: Option<String>,
-    /// Exit status, once the process has exited.
+    /// Exit status. `None` while the process is running.
     #[serde(skip)]
     pub exit: Option<ProcessExit>,
 }
@@ -92,30 +94,31 @@ pub struct Facts {
 /// Exit status of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// Exit code. `None` if the process was killed by a signal.
+    /// Exit code. `None` if a signal has killed the process.
     pub code: Option<i32>,
-    /// Human-readable form: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// Description, such as `exit status: 1` or `signal: 9 (SIGKILL)`.
     pub text: String,
 }
 
-/// Command line and environment of a process.
+/// Command line and environment with which a process is started.
 #[derive(Clone)]
 pub struct Command {
     /// Human-readable name.
     pub process: Arc<str>,
-    /// The executable, usually this program.
+    /// Path of the executable, usually this program.
     pub program: PathBuf,
-    /// Arguments. `--stop-with-stdin` is added unless the process is detached from the start.
+    /// Arguments. `--stop-with-stdin` is added if `is_detached` is false.
     pub arguments: Vec<String>,
-    /// Secrets. They are passed in the environment because arguments are visible to every user.
+    /// Environment variables with secrets. Arguments would be visible to every user of the
+    /// machine.
     pub environment: Vec<(&'static str, String)>,
-    /// Log file. A process with a log file can be detached.
+    /// Path of the log file. A process can only be detached if it has one.
     pub log: Option<PathBuf>,
     /// True if the process is detached from the start. Requires `log`.
     pub is_detached: bool,
 }
 
-/// Handle of a process, which may have exited.
+/// Handle of a process, which may have exited already.
 #[derive(Debug, Clone)]
 pub struct Running {
     /// Human-readable name.
@@ -124,20 +127,21 @@ pub struct Running {
     pub pid: u32,
     facts: watch::Receiver<Facts>,
     command: Arc<Command>,
-    /// True if the process is detached.
+    /// True if the process was detached.
     is_detached: Arc<AtomicBool>,
-    /// Notified to stop the process.
+    /// Notified when the process must stop.
     stop_request: Arc<Notify>,
-    /// True after [`Self::stop`] was called.
+    /// True after a call of [`Self::stop`].
     is_stop_requested: Arc<AtomicBool>,
 }
 
 impl Command {
-    /// Starts the process. It exits with `group`, or if this process is killed, because the pipe to its
-    /// standard input is then closed. A detached process keeps running. A process with a log file can be
-    /// detached at any time with [`Running::detach`].
+    /// Starts the process. It exits when `group` stops. It also exits if this process is killed,
+    /// since the pipe to its standard input is closed then. A detached process keeps running in
+    /// both cases. A process with a log file can be detached later by [`Running::detach`].
     ///
-    /// Log lines are dropped while `lines` is full, so that a slow reader does not block the process.
+    /// If `lines` is full, log lines are dropped, so that a slow reader does not block the
+    /// process.
     ///
     /// # Errors
     /// If the process cannot be started.
@@ -163,15 +167,15 @@ impl Command {
         } else {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
-        // In its own process group, so that ^C in the terminal reaches only this process, which then
-        // stops its children in the right order.
+        // In another process group, the process does not receive ^C from the terminal. This
+        // process does, and stops its children in the right order.
         command.process_group(0);
         let mut child =
             command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
         let pid = child.id().unwrap_or_default();
         let (tell, facts) = watch::channel(Facts::default());
         let reader = LineReader::new(&self, &tell, lines);
-        // Each reader of an output drops its sender at the end of the output.
+        // The channel is closed when both readers have reached the end of the output.
         let (reading, readers) = mpsc::channel::<()>(1);
         if let Some(stdout) = child.stdout.take() {
             let read = reader.clone().read_output(stdout, reading.clone());
@@ -197,8 +201,9 @@ impl Command {
         Ok(running)
     }
 
-    /// Adopts the process `pid` that an earlier run of this program started with this command and left
-    /// running. It has locked `folder`. `facts` were learned from its log so far.
+    /// Returns a handle of the process `pid`. It was started with this command by an earlier run
+    /// of this program, was left running, and has locked `folder`. `facts` were already learned
+    /// from its log.
     pub fn adopt(
         self,
         pid: u32,
@@ -223,7 +228,7 @@ impl Command {
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The environment is omitted, since it contains secrets.
+        // The environment contains secrets, so it is omitted.
         f.debug_struct("Command").field("process", &self.process).finish_non_exhaustive()
     }
 }
@@ -246,10 +251,10 @@ impl Running {
         }
     }
 
-    /// Waits until `look` returns a value for the facts in the log.
+    /// Waits until `look` returns a value for the facts that were learned from the log.
     ///
     /// # Errors
-    /// If the process exits first. The error contains its last logged failure.
+    /// If the process exits before that. The error contains the last failure in its log.
     pub async fn wait_for<T>(
         &self,
         look: impl Fn(&Facts) -> Option<T> + Send + Sync,
@@ -265,7 +270,7 @@ impl Running {
         })
     }
 
-    /// Stops the process and waits until it has exited.
+    /// Stops the process and waits for its exit.
     pub async fn stop(&self) -> ProcessExit {
         self.is_stop_requested.store(true, Ordering::Release);
         self.stop_request.notify_one();
@@ -282,19 +287,19 @@ impl Running {
         self.facts.borrow().exit.is_some()
     }
 
-    /// Returns true if the process is detached.
+    /// Returns true if the process was detached.
     pub fn is_detached(&self) -> bool {
         self.is_detached.load(Ordering::Acquire)
     }
 
-    /// Detaches the process if it has a log file.
+    /// Detaches the process, if it has a log file.
     pub fn detach(&self) {
         if self.command.log.is_some() {
             self.is_detached.store(true, Ordering::Release);
         }
     }
 
-    /// Returns the facts learned from the log so far.
+    /// Returns the facts that were learned from the log so far.
     pub fn facts(&self) -> Facts {
         self.facts.borrow().clone()
     }
@@ -319,14 +324,14 @@ impl Running {
         command
     }
 
-    /// Waits until the process has exited.
+    /// Waits for the exit of the process.
     pub async fn wait_for_exit(&self) -> ProcessExit {
         let exit = self.wait_for(|facts| facts.exit.clone()).await;
         exit.unwrap_or_else(|error| ProcessExit { code: None, text: error.to_string() })
     }
 }
 
-/// Replaces the value of `flag`, if it is among the arguments.
+/// Replaces the value after `flag` in `arguments`, if the flag is present.
 fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     let place = arguments.iter().position(|argument| argument == flag);
     if let Some(place) = place.and_then(|idx| arguments.get_mut(idx + 1)) {
@@ -334,7 +339,7 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// Handles the log lines of a process: updates its facts, then forwards the line.
+/// Handles the log lines of a process: updates its facts and forwards the lines.
 #[derive(Clone)]
 struct LineReader {
     process: Arc<str>,
@@ -348,8 +353,8 @@ impl LineReader {
         Self { process, tell: tell.clone(), lines: lines.clone() }
     }
 
-    /// Reads lines as they are appended to the log file at `path`, until the group stops. Lines of
-    /// earlier runs precede the offset `n_logged`.
+    /// Reads lines that are appended to the log file at `path`, until the group stops. `n_logged`
+    /// is the length of the file when the process was started.
     async fn follow(self, path: PathBuf, n_logged: u64) {
         let Ok(mut file) = tokio::fs::File::open(&path).await else { return };
         if file.seek(SeekFrom::Start(n_logged)).await.is_err() {
@@ -358,7 +363,7 @@ impl LineReader {
         let mut log = BufReader::new(file);
         let mut text = String::new();
         loop {
-            // The rest of a partial line is appended by a later read.
+            // A line without a line feed is incomplete. Later reads append the rest.
             match log.read_line(&mut text).await {
                 Ok(1..) if text.ends_with('\n') => {
                     self.take(text.trim_end());
@@ -370,7 +375,7 @@ impl LineReader {
         }
     }
 
-    /// Reads the lines of `output` until it ends. Dropping `_reading` then notifies the caller.
+    /// Reads the lines of `output` to its end, and then drops `_reading`, which tells the caller.
     async fn read_output(self, output: impl AsyncRead + Unpin, _reading: mpsc::Sender<()>) {
         read_lines(output, LINE_BYTES_MAX, |line| self.take(line)).await;
     }
@@ -378,13 +383,13 @@ impl LineReader {
     fn take(&self, text: &str) {
         let line = Line::new(Arc::clone(&self.process), text.to_owned());
         self.tell.send_if_modified(|facts| learn(facts, &line));
-        // Fails if the queue is full, so the line is dropped, or closed, so there is no reader.
+        // If the channel is full, the line is dropped. If it is closed, nobody reads the lines.
         drop(self.lines.try_send(line));
     }
 }
 
-/// Reads `output` to its end and passes each line that is not blank to `take`. Lines longer than
-/// `bytes_max` are split.
+/// Reads `output` to its end and calls `take` for each line that is not blank. Lines of more than
+/// `bytes_max` bytes are split.
 pub(crate) async fn read_lines(
     output: impl AsyncRead + Unpin,
     bytes_max: u64,
@@ -401,7 +406,7 @@ pub(crate) async fn read_lines(
     }
 }
 
-/// Updates the facts from a log line. Returns true if they changed.
+/// Updates `facts` by a line of the log. Returns true if the facts have changed.
 fn learn(facts: &mut Facts, line: &Line) -> bool {
     let Some(line) = &line.members else {
         facts.trouble = Some(match (&facts.trouble, line.text.starts_with("hint: ")) {
@@ -433,7 +438,7 @@ fn learn(facts: &mut Facts, line: &Line) -> bool {
     *facts != before
 }
 
-/// Sends a signal to a process, to which there may be no pipe.
+/// Sends a signal to a process. Works for processes without a pipe, too.
 fn send_signal(pid: Option<u32>, signal: Signal) {
     let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) else { return };
     if let Err(error) = kill_process(pid, signal) {
@@ -441,19 +446,20 @@ fn send_signal(pid: Option<u32>, signal: Signal) {
     }
 }
 
-/// Conditions under which a process is stopped.
+/// Events that stop a process, and the state that its end depends on.
 struct StopConditions {
     group: Group,
-    /// Notified to stop the process.
+    /// Notified when the process must stop.
     request: Arc<Notify>,
     is_detached: Arc<AtomicBool>,
-    /// Closed when all output was read.
+    /// Closed when all output has been read.
     readers: mpsc::Receiver<()>,
 }
 
-/// Waits for the process to exit. Stops it when the group stops or on request.
+/// Waits for the exit of the process. Stops the process if the group stops or its stop is
+/// requested.
 async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: StopConditions) {
-    // Taken out of the child, since `wait` would close it.
+    // Taken out of the child, since `wait` would close the pipe and so stop the process.
     let mut stdin = child.stdin.take();
     let is_detached = || stop.is_detached.load(Ordering::Acquire);
     let is_over = tokio::select! {
@@ -462,7 +468,7 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
         () = stop.group.stopped() => {
             if is_detached() {
                 if let Some(stdin) = &mut stdin {
-                    // A write fails only if the process is already exiting.
+                    // Fails only if the process is exiting already.
                     stdin.write_all(STAY).await.ok();
                 }
                 return;
@@ -479,12 +485,13 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status
         } else {
-            // Fails if the process exited in the meantime. The next line waits for it in any case.
+            // Fails if the process has exited in the meantime. The following call collects the
+            // exit.
             drop(child.start_kill());
             child.wait().await
         }
     };
-    // The last lines contain the reason for the exit.
+    // The last lines often contain the reason for the exit.
     drop(timeout(LAST_LINES_MAX, stop.readers.recv()).await);
     let exit = match status {
         Ok(status) => ProcessExit { code: status.code(), text: status.to_string() },
@@ -494,19 +501,20 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
 }
 
 /// A process that an earlier run of this program left running. It is not a child of this process,
-/// so its exit is detected by its lock.
+/// so its exit is noticed by its lock, which the system releases.
 struct Adopted {
     pid: u32,
     /// Directory that the process has locked.
     folder: PathBuf,
-    /// Group that stops the watch, but not the process.
+    /// Group that ends the watch when it stops. The process keeps running.
     group: Group,
-    /// Notified to stop the process.
+    /// Notified when the process must stop.
     request: Arc<Notify>,
 }
 
 impl Adopted {
-    /// Watches the process until it exits or the group stops. Terminates the process on request.
+    /// Watches the process until it exits or the group stops. Terminates the process if its stop
+    /// is requested.
     async fn watch(self, tell: watch::Sender<Facts>) {
         let is_requested = loop {
             tokio::select! {

@@ -1,5 +1,5 @@
-//! The local stack for the screen: starts it, reports its events and stops it, together with nodes that
-//! the user adds.
+//! The local stack for the screen: starts it, reports its events, adds nodes, and stops all
+//! processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,40 +33,40 @@ use crate::start::{
 use crate::supervise::{Supervised, supervise};
 use crate::usage::Meter;
 
-/// Maximum number of log lines in the queue to the screen. Further lines are dropped.
+/// Maximum number of log lines that wait for the screen. Further lines are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// Maximum time to wait for a stack that another process is starting. After this time its start fails,
-/// so another stack is started.
+/// Maximum wait for a stack that another process is starting. After this time, that start has
+/// failed, and another stack is started.
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
-/// Prefix of the names of nodes that earlier runs left running.
+/// Prefix of the names of nodes that an earlier run left running.
 const DETACHED_PREFIX: &str = "kept-";
 
-/// A process and, if it is a node, its description.
+/// A process and, if the process is a node, a description of the node.
 type Process = (Running, Option<LocalNode>);
 
-/// Options of the stack and of added nodes.
+/// Options of the local stack.
 #[derive(Debug, Clone)]
 pub struct ProcessesOptions {
-    /// Directory of the stack. `None` for a free directory of the user.
+    /// Directory of the stack. `None` for any free stack directory of the user.
     pub data_dir: Option<PathBuf>,
-    /// Token of the head, passed to its process in the environment.
+    /// Token for the head. Its process receives it in the environment.
     pub head_token: Option<Token>,
 }
 
-/// A local stack that the screen starts and stops, with added nodes.
+/// A local stack that the screen starts and stops, and nodes that the user adds.
 #[derive(Clone)]
 pub struct Processes {
     options: ProcessesOptions,
     files: Arc<dyn ServiceFiles>,
     group: Group,
-    /// The stack's directory, claimed while its processes run.
+    /// Directory of the stack. It is claimed while processes of the stack run.
     claimed: Arc<Mutex<Option<StackClaim>>>,
-    /// Directory of another process's stack, if this process is attached to it.
+    /// Directory of the stack of another process, if this process is attached to one.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
-    /// Directory of each added node, by name.
+    /// Directories of added nodes, by the names of the nodes.
     folders: Arc<Mutex<BTreeMap<String, PathBuf>>>,
     meter: Arc<Mutex<Meter>>,
 }
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Processes {
 }
 
 impl Processes {
-    /// Prepares a stack without starting processes or creating a directory.
+    /// Returns a stack without processes. Creates no directory.
     #[must_use]
     pub fn new(options: ProcessesOptions, files: Arc<dyn ServiceFiles>) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Processes {
                     format!("{awaited} (for {} s)", since.as_secs())
                 }
             };
-            // Dropped if the queue is full, since it then contains more recent events.
+            // If the channel is full, the event is dropped: more important events are waiting.
             drop(events.try_send(LocalEvent::Starting { what }));
         };
         let started =
@@ -136,14 +136,16 @@ impl Processes {
         Ok(())
     }
 
-    /// Returns a queue for the log lines of processes. A task forwards them to `events`.
+    /// Returns a channel for log lines of processes. A task converts the lines and forwards them
+    /// to `events`.
     fn forward_lines(&self, events: &mpsc::Sender<LocalEvent>) -> mpsc::Sender<Line> {
         let (lines, received) = mpsc::channel(LINES_CAPACITY);
         self.group.spawn_to_end("local log lines", forward(received, events.clone()));
         lines
     }
 
-    /// Restarts the process whenever it exits unexpectedly. Reports its events.
+    /// Restarts `process` whenever it exits unexpectedly. Reports its exits and restarts to
+    /// `events`.
     fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
         let (local, process, events) = (self.clone(), process.clone(), events.clone());
         let lines = self.forward_lines(&events);
@@ -158,7 +160,8 @@ impl Processes {
         });
     }
 
-    /// Reports an event of the process called `name`. A restarted process replaces its predecessor.
+    /// Reports an event of the process `name`. After a restart, the new process replaces the old
+    /// one.
     async fn report(&self, name: &str, happened: Supervised, events: &mpsc::Sender<LocalEvent>) {
         let process = name.to_owned();
         let event = match happened {
@@ -184,7 +187,7 @@ impl Processes {
         drop(events.send(event).await);
     }
 
-    /// Creates the directory of an added node called `name`.
+    /// Creates a directory for an added node called `name`.
     fn create_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let mut claimed = self.claimed.lock();
         if claimed.is_none() {
@@ -198,8 +201,8 @@ impl Processes {
         Ok(folder)
     }
 
-    /// Returns the members of the stack to which this process is attached, otherwise those of its own
-    /// stack.
+    /// Returns the members of the stack to which this process is attached. If it is not attached,
+    /// returns the members of its own stack.
     fn members(&self) -> anyhow::Result<Members> {
         if let Some(folder) = &*self.attached.lock() {
             return Ok(Members::new(folder));
@@ -208,7 +211,7 @@ impl Processes {
         Ok(Members::new(claimed.as_ref().context("no local stack is running")?.data_dir.folder()))
     }
 
-    /// Returns the first unused name for a node of `role`.
+    /// Returns the first name for a node of `role` that no process has.
     fn free_name(&self, role: &str) -> String {
         let processes = self.running.lock();
         let is_taken = |name: &str| processes.iter().any(|(process, _)| *process.process == *name);
@@ -247,7 +250,8 @@ impl Processes {
         self.launch(command, &options, events).await
     }
 
-    /// Starts a node. Returns when the node has logged its peer id and its addresses.
+    /// Starts a node. Returns after the node has logged its peer id and, if it is a head, its
+    /// address.
     async fn launch(
         &self,
         command: Command,
@@ -275,7 +279,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Stores a process, sends `event`, which reports its start, and restarts the process whenever
+    /// Stores a process and sends `event`, which reports its start. Restarts the process whenever
     /// it exits unexpectedly.
     async fn announce(
         &self,
@@ -290,14 +294,14 @@ impl Processes {
         drop(events.send(event).await);
     }
 
-    /// Stores a process, replacing the one with the same name.
+    /// Stores a process. It replaces a process with the same name.
     fn insert(&self, running: Running, node: Option<LocalNode>) {
         let mut processes = self.running.lock();
         processes.retain(|(process, _)| process.process != running.process);
         processes.push((running, node));
     }
 
-    /// Writes the record of a detached node.
+    /// Writes the record of a node, if the node is detached.
     fn record(&self, running: &Running, node: &LocalNode) {
         let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
         if running.is_detached()
@@ -308,14 +312,14 @@ impl Processes {
         }
     }
 
-    /// Adopts a node that was left running.
+    /// Watches a node that an earlier run left running, and reports it.
     async fn adopt(
         &self,
         detached: DetachedNode,
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
         let mut detached = detached;
-        // The prefix avoids the names of a stack that is being started.
+        // With the prefix, the name differs from all names of a stack that is being started.
         let name = detached.node.name.trim_start_matches(DETACHED_PREFIX).to_owned();
         let kept = format!("{DETACHED_PREFIX}{name}");
         let is_free = |name: &String| !self.folders.lock().contains_key(name);
@@ -443,13 +447,13 @@ impl LocalStack for Processes {
 async fn forward(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEvent>) {
     let clock = Clock::system();
     while let Some(line) = lines.recv().await {
-        // Dropped if the queue is full.
+        // If the channel is full, the line is dropped.
         drop(events.try_send(LocalEvent::Log(read_line(line, clock.now()))));
     }
 }
 
-/// Parses a log line. Any line that is not a JSON object becomes a warning, since services write only
-/// objects.
+/// Parses a log line. A line that is not a JSON object becomes a warning, since services log only
+/// JSON objects.
 fn read_line(line: Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
     let Some(mut members) = line.members else {
@@ -464,7 +468,7 @@ fn read_line(line: Line, now: Timestamp) -> LocalLog {
     LocalLog { process, level, time, message, fields }
 }
 
-/// Returns a string unchanged, any other value as JSON.
+/// Returns a string as it is, and any other value as JSON.
 fn text_of(value: Value) -> String {
     match value {
         Value::String(text) => text,

@@ -1,6 +1,7 @@
 //! The program of an inference worker: a child process that prints a line of JSON for each epoch.
 //!
-//! It runs in a shell in its own process group, so that its children are killed with it.
+//! The program runs in a shell with its own process group, so that its children are killed with
+//! it.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -22,21 +23,22 @@ use tokio::time::timeout;
 
 use crate::process::read_lines;
 
-/// Maximum size of a response on standard output. A forecast for the thousand inferers of a large topic
-/// needs less than a tenth of it.
+/// Maximum size of a response on standard output. A forecast for the thousand inferers of a large
+/// topic is less than a tenth of this size.
 const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Maximum length of a displayed line of standard error.
+/// Maximum length of a line of standard error that is displayed.
 const ERROR_LINE_BYTES_MAX: u64 = 2000;
 
-/// Maximum number of displayed lines of standard error per response: enough for a traceback.
+/// Maximum number of lines of standard error that are displayed for each response. A traceback is
+/// shorter.
 const ERROR_LINES_MAX: u32 = 50;
 
-/// Exit codes of a shell for a command that is not executable or not found.
+/// Exit codes of a shell if the command is not executable or is not found.
 const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 
-/// Maximum time to wait for the end of standard error after the program has exited, since its children
-/// can hold it open.
+/// Maximum wait for the end of standard error after the program has exited. Its children can hold
+/// it open.
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A running program.
@@ -46,28 +48,28 @@ pub struct Program {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     said: Arc<Mutex<Said>>,
-    /// Closed at the end of standard error.
+    /// Completed at the end of standard error.
     errors_end: oneshot::Receiver<()>,
-    /// Remaining part of the last request, which the program has not read yet.
+    /// Part of the last request that the program has not read yet.
     unsent: Vec<u8>,
-    /// First part of the next response, which the program has printed so far.
+    /// Part of the next response that the program has already printed.
     printed: Vec<u8>,
-    /// True from a request until its response.
+    /// True while a response is pending.
     is_asked: bool,
     has_responded: bool,
 }
 
-/// State of standard error.
+/// Lines of standard error.
 #[derive(Debug, Default)]
 struct Said {
-    /// Number of displayed lines since the last request.
+    /// Number of lines that were displayed since the last request.
     n_shown: u32,
     last_line: Option<String>,
 }
 
 impl Program {
-    /// Starts `command` in a shell with additional `environment` variables. A task of `group` passes
-    /// each line of standard error to `tell`.
+    /// Starts `command` in a shell with additional `environment` variables. A task of `group`
+    /// calls `tell` for each line of standard error.
     ///
     /// # Errors
     /// If the shell cannot be started.
@@ -106,14 +108,15 @@ impl Program {
         })
     }
 
-    /// Returns true if the program has ever responded to a request. Until then it might be loading.
+    /// Returns true if the program has responded to a request. Until then, the program can still
+    /// be loading.
     #[must_use]
     pub const fn has_responded(&self) -> bool {
         self.has_responded
     }
 
-    /// Returns true if no response is pending. Waits for a pending response for at most `within` and
-    /// drops it, since it is too late. Returns false if the program is still loading. Cancel-safe.
+    /// Returns true if no response is pending. A pending response is too late: it is dropped if it
+    /// arrives within `within`. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::request`].
@@ -121,13 +124,13 @@ impl Program {
         Ok(!self.is_asked || self.response(within).await?.is_some())
     }
 
-    /// Sends `input` to the program and returns the next line that it prints, after waiting for at most
-    /// `within`. Returns `None` if this time has passed and the program has never responded, since it
-    /// might still be loading. [`Self::is_ready`] then handles the late response.
+    /// Sends `input` to the program and returns the next line that it prints. Waits at most for
+    /// `within`. If the wait is over and the program has never responded, returns `None`, since
+    /// the program can still be loading. [`Self::is_ready`] then handles the late response.
     ///
     /// # Errors
-    /// If the program exits, times out after an earlier response, or prints too much. It must not be
-    /// used afterwards.
+    /// If the program exits, prints too much, or does not respond in time although it has
+    /// responded before. The program must not be used after an error.
     pub async fn request(
         &mut self,
         input: &str,
@@ -155,14 +158,16 @@ impl Program {
         bail!("{exit}")
     }
 
-    /// Sends the request and reads a line of the response. Continues where a cancelled call stopped.
+    /// Sends the request and reads a line of the response. Continues where a cancelled call has
+    /// stopped.
     async fn exchange(&mut self) -> anyhow::Result<()> {
         let Self { stdin, stdout, unsent, printed, .. } = self;
         let write = async {
             while let (Some(stdin), false) = (stdin.as_mut(), unsent.is_empty()) {
                 match stdin.write(unsent).await {
                     Ok(n_bytes) if n_bytes > 0 => drop(unsent.drain(..n_bytes)),
-                    // The program has exited or is not reading its input. `response` reports both.
+                    // The program has exited or has closed its input. `response` reports the
+                    // failure.
                     _ => return,
                 }
             }
@@ -178,16 +183,16 @@ impl Program {
         tokio::join!(write, read).1
     }
 
-    /// Sends `input` to the program, closes its standard input and waits for at most `within` until it
-    /// exits. Returns the last line of output that is not blank.
+    /// Sends `input` to the program, closes its standard input, and waits for its exit, at most
+    /// for `within`. Returns the last line of output that is not blank.
     ///
     /// # Errors
-    /// If the program fails, times out, or prints no output or too much.
+    /// If the program fails, does not exit in time, or prints nothing or too much.
     pub async fn finish(mut self, input: &str, within: Duration) -> anyhow::Result<String> {
         let (stdin, stdout) = (self.stdin.take(), &mut self.stdout);
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program can exit without reading its input.
+                // A program may exit without reading its input.
                 drop(stdin.write_all(input.as_bytes()).await);
             }
         };
@@ -207,17 +212,17 @@ impl Program {
         line.map(str::to_owned).context("the program printed nothing")
     }
 
-    /// Waits until the program has exited, for at most `within`.
+    /// Waits for the exit of the program, at most for `within`.
     async fn wait_for_exit(&mut self, within: Duration) -> anyhow::Result<ProgramExit> {
         let status = within_limit(within, async { Ok(self.leader.0.wait().await?) }).await?;
-        // If this times out, the lines read so far are used.
+        // After a timeout, the lines that were read so far are used.
         drop(timeout(ERRORS_WITHIN, &mut self.errors_end).await);
         let last_line = self.said.lock().last_line.take();
         Ok(ProgramExit { is_success: status.success(), code: status.code(), last_line })
     }
 }
 
-/// Exit status of a program, with its last line of standard error.
+/// Exit status of a program, and its last line of standard error.
 struct ProgramExit {
     is_success: bool,
     code: Option<i32>,
@@ -247,7 +252,7 @@ fn check_size(output: &[u8]) -> anyhow::Result<()> {
     bail!("the program printed {RESPONSE_BYTES_MAX} bytes or more for one response")
 }
 
-/// Waits for `work` for at most `limit`.
+/// Waits for `work`, at most for `limit`.
 async fn within_limit<T>(
     limit: Duration,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -263,7 +268,7 @@ fn text(bytes: Vec<u8>) -> anyhow::Result<String> {
     String::from_utf8(bytes).context("output of the program is not UTF-8")
 }
 
-/// Displays standard error line by line.
+/// Displays the lines of standard error.
 async fn show_errors(
     stderr: impl AsyncRead + Send + Unpin + 'static,
     said: Arc<Mutex<Said>>,
@@ -301,7 +306,7 @@ mod tests {
         let echo = "while read -r line; do echo \"got $line\"; done";
         let load = format!("while [ ! -e {} ]; do sleep 0.01; done; {echo}", loaded.display());
         let mut program = program(&load);
-        // Larger than the buffer of a pipe, so that the rest is sent only when the program reads.
+        // The input does not fit into a pipe, so the rest is only sent when the program reads.
         let first = "x".repeat(200_000) + "\n";
         assert!(program.is_ready(SHORT).await.unwrap(), "nothing was asked yet");
         assert_eq!(program.request(&first, SHORT).await.unwrap(), None);

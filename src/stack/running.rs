@@ -1,6 +1,7 @@
-//! Record of a user's running stack: its addresses and key, for other commands of the user. The
-//! file is in the directory of the stack and is valid while a process holds the lock of this
-//! directory. It also records that a stack is starting, so that other processes can wait for it.
+//! The record of a running stack, from which other commands of the user learn its addresses and
+//! key. It is a file in the directory of the stack, and valid while a process has locked this
+//! directory. The record also shows that a stack is starting, so that other processes can wait for
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,14 +16,15 @@ use task::wait;
 use crate::data_dir::{is_locked, stack_folders};
 use crate::local::Addresses;
 
-/// Name of the record in the directory of the stack.
+/// Name of the file in the directory of the stack.
 const FILE_NAME: &str = "running.json";
 
-/// Environment variable that names the directory of the stack.
+/// Environment variable with the path of the directory of a stack.
 const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 
-/// Finds the stack in the directory that the environment names, or otherwise the first running
-/// stack of this user. Returns its addresses with an API key, but without a token.
+/// Finds the stack in the directory that the environment variable names. Without the variable,
+/// finds the first running stack of this user. Returns its addresses with an API key, but without
+/// a token.
 #[must_use]
 pub fn find_running() -> Option<Addresses> {
     folders().iter().find_map(|folder| read(folder))
@@ -34,7 +36,8 @@ pub fn running_folder() -> Option<PathBuf> {
     folders().into_iter().find(|folder| read(folder).is_some())
 }
 
-/// Returns the directory that the environment names, or all stack directories of this user.
+/// Returns the directory that the environment variable names, otherwise all stack directories of
+/// this user.
 fn folders() -> Vec<PathBuf> {
     let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     stack_folders(folder.map(PathBuf::from).as_deref())
@@ -45,12 +48,12 @@ fn folders() -> Vec<PathBuf> {
 pub(crate) struct RunningStack {
     /// Directory of the stack.
     pub(crate) folder: PathBuf,
-    /// Addresses, as returned by [`find_running`].
+    /// Addresses of the stack, as [`find_running`] returns them.
     pub(crate) addresses: Addresses,
 }
 
-/// Finds the first stack that another process runs, in `data_dir` or by default in the directories of
-/// this user. Waits up to `within` for a stack that is starting.
+/// Finds the first stack that another process runs, in `data_dir` or in the stack directories of
+/// this user. Waits for a stack that is starting, at most for `within`.
 pub(crate) async fn wait_for_running(
     data_dir: Option<&Path>,
     within: Duration,
@@ -88,11 +91,11 @@ fn read(folder: &Path) -> Option<Addresses> {
         api_key: Some(member("api_key")?.parse().ok()?),
         head_token: None,
     };
-    // A stack that was killed leaves its record behind.
+    // If a stack was killed, its record still exists, but its directory is not locked.
     is_locked(folder).then_some(addresses)
 }
 
-/// Records that the stack in `folder` runs at `addresses`.
+/// Writes the record of a stack that runs in `folder` at `addresses`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -103,7 +106,7 @@ pub(crate) fn write(folder: &Path, addresses: &Addresses) -> anyhow::Result<()> 
     write_record(folder, &record)
 }
 
-/// Records that a stack is starting in `folder`, replacing an earlier record.
+/// Writes the record of a stack that is starting in `folder`. It replaces an earlier record.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -119,7 +122,7 @@ fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
 
 /// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
-    // Usually fails because the file does not exist.
+    // Fails if there is no record, which is usually the case.
     drop(fs::remove_file(folder.join(FILE_NAME)));
 }
 
@@ -142,7 +145,7 @@ mod tests {
         write(folder.path(), &addresses).unwrap();
         assert_eq!(read(folder.path()), Some(addresses));
         drop(claim);
-        // Retried, since a process that another test starts also holds the lock between fork and exec.
+        // Retry: a process that another test starts shares this lock between fork and exec.
         let is_over = || async { read(folder.path()).map_or(Ok(()), Err) };
         wait::until(Duration::from_secs(10), is_over).await.unwrap();
         remove(folder.path());

@@ -1,4 +1,5 @@
-//! Starts the local stack. Each process is started when the processes that it depends on respond.
+//! Starts the local stack. A process is started as soon as the processes that it depends on
+//! respond.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,25 +30,26 @@ use crate::members::Members;
 use crate::process::{Command, Line, Running};
 use crate::running;
 
-/// Environment variable with the API key for services and commands.
+/// Environment variable with the API key of services and commands.
 pub const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
 
-/// Name of the private key file in the directory of a node.
+/// Name of the file with the private key in the directory of a node.
 pub(crate) const KEY_FILE: &str = "key";
 
-/// Name of the directory of functions in the directory of a node.
+/// Name of the directory with functions in the directory of a node.
 const FUNCTIONS_FOLDER: &str = "functions";
 
-/// Flag that exempts callers on this machine from rate limits.
+/// Flag that exempts requests of this machine from rate limits.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// Maximum time until the stack responds. The first start on a busy machine needs a few seconds.
+/// Maximum time in which all processes of the stack must respond. The first start on a busy
+/// machine takes a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval of progress reports during a slow start. Most starts take a few seconds.
+/// Interval at which a slow start reports its progress. Most starts are over before that.
 const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Nodes of the stack, starting with the head.
+/// Nodes of the stack. The head is first.
 const NODES: [NodeSpec; 4] = [
     NodeSpec { name: "head", role: Role::Head, subgroup: None },
     NodeSpec { name: "worker-1", role: Role::Worker, subgroup: None },
@@ -66,7 +68,7 @@ struct NodeSpec {
 /// Options of a stack.
 #[derive(Debug)]
 pub struct StackOptions {
-    /// Directory of the stack.
+    /// Claim of the directory of the stack.
     pub claim: StackClaim,
     /// Ports of the services.
     pub ports: Ports,
@@ -74,7 +76,7 @@ pub struct StackOptions {
     pub log_level: Level,
     /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Token of the head, passed to its process in the environment.
+    /// Token for the head. Its process receives it in the environment.
     pub head_token: Option<Token>,
 }
 
@@ -89,26 +91,28 @@ pub struct Ports {
     pub inference: u16,
 }
 
-/// Operations on the files of services, implemented by the command line.
+/// Operations on the files of services. The command line implements them.
 #[async_trait]
 pub trait ServiceFiles: Send + Sync {
-    /// Gives the stack's key in the accounts of `data_dir` a new secret and returns it. The old secret
-    /// cannot be read, since accounts store only hashes. The key retains its datasets.
+    /// Replaces the secret of the stack's key in the accounts of `data_dir` and returns the key.
+    /// The old secret is unknown, since accounts store only hashes. The key retains its datasets.
     ///
     /// # Errors
     /// If the accounts cannot be opened or written.
     async fn renew_key(&self, data_dir: &DataDir) -> anyhow::Result<ApiKey>;
 
-    /// Returns the peer id of the private key in the file `key`, which is created if necessary.
+    /// Returns the peer id of the private key in the file at `key`. Creates the file if it is
+    /// missing.
     ///
     /// # Errors
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Installs the demo functions in the head's directory of functions and lists them.
+    /// Installs the demo functions in `folder`, the head's directory of functions. Returns all of
+    /// them.
     ///
     /// # Errors
-    /// If the directory is not writable.
+    /// If `folder` is not writable.
     async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>>;
 
     /// Packs the module or directory at `path` as a function.
@@ -118,30 +122,30 @@ pub trait ServiceFiles: Send + Sync {
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
 }
 
-/// A started stack, whose processes all respond.
+/// A stack that was started. All its processes respond.
 #[derive(Debug)]
 pub struct StartedStack {
     /// Addresses, nodes and functions.
     pub ready: LocalReady,
-    /// Processes: nodes, starting with the head, then services.
+    /// Processes: first the nodes, beginning with the head, then the services.
     pub processes: Vec<Running>,
 }
 
-/// Progress of a start.
+/// Progress of the start of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// These processes are being started.
     Starting(&'a str),
     /// The start is slower than usual.
     Delayed {
-        /// Time since the start.
+        /// Time since the start began.
         since: Duration,
-        /// The condition that the start is waiting for.
+        /// Condition for which the start is waiting.
         awaited: &'a str,
     },
 }
 
-/// The condition that a start is waiting for, as human-readable text.
+/// Condition for which a start is waiting, as text for the user.
 #[derive(Debug, Default)]
 struct Awaited(Mutex<String>);
 
@@ -150,7 +154,7 @@ impl Awaited {
         *self.0.lock() = what.into();
     }
 
-    /// Runs `work`. Every [`DELAY_REPORT_EVERY`], reports what it is waiting for.
+    /// Runs `work`. Reports its current condition every [`DELAY_REPORT_EVERY`].
     async fn report_while<T>(
         &self,
         work: impl Future<Output = T>,
@@ -171,7 +175,7 @@ impl Awaited {
     }
 }
 
-/// Context of all steps of a start.
+/// Data that all steps of a start need.
 struct Starter<'a> {
     program: PathBuf,
     options: &'a StackOptions,
@@ -181,12 +185,12 @@ struct Starter<'a> {
     awaited: &'a Awaited,
 }
 
-/// Starts a stack and waits until all its processes respond. They exit with `group`.
+/// Starts a stack. Returns when all its processes respond. They exit when `group` stops.
 ///
-/// Sends log lines to `lines` and calls `progress` for each step and for delays.
+/// Log lines are sent to `lines`. `progress` is called for each step, and for delays.
 ///
 /// # Errors
-/// If a process cannot be started or exits, or if the stack does not respond within a minute.
+/// If a process cannot be started or exits, or if not all processes respond within a minute.
 pub async fn start(
     options: &StackOptions,
     files: &dyn ServiceFiles,
@@ -200,14 +204,14 @@ pub async fn start(
     let awaited = Awaited::default();
     let starter = Starter { program, options, files, group, lines, awaited: &awaited };
     let started = awaited.report_while(starter.run(&progress), &progress).await;
-    // Other processes must not wait for a stack that failed to start.
+    // Other processes must not wait for a stack that has failed to start.
     let started = started.inspect_err(|_| running::remove(folder))?;
     running::write(folder, &started.ready.addresses)?;
     Ok(started)
 }
 
 impl Starter<'_> {
-    /// Starts each process when the processes that it depends on respond.
+    /// Starts each process as soon as the processes that it depends on respond.
     async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
         let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
         progress(Progress::Starting("head and dataset service"));
@@ -230,7 +234,8 @@ impl Starter<'_> {
         let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
         awaited.set("the workers to listen");
         let nodes = describe_nodes(&processes, &head_url).await?;
-        // The inference service needs the workers at its start, since it then opens its first epoch.
+        // The inference service opens its first epoch when it starts, for which it needs the
+        // workers.
         processes.push(datasets);
         or_first_exit(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));
@@ -252,8 +257,8 @@ impl Starter<'_> {
         Ok(StartedStack { ready, processes })
     }
 
-    /// Creates missing identities of the nodes, makes the nodes members of the stack, and installs the
-    /// head's functions. Returns these functions.
+    /// Creates missing private keys of the nodes, makes the nodes members of the stack, and
+    /// installs functions at the head. Returns the functions.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.claim.data_dir;
         let members = Members::new(data_dir.folder());
@@ -311,7 +316,7 @@ impl Starter<'_> {
         self.start_process("inference", arguments, environment)
     }
 
-    /// Returns the arguments that start `service` on `port`.
+    /// Returns the arguments of the service `service` on `port`.
     fn service_arguments(&self, service: &str, port: u16) -> Vec<String> {
         let listen = format!("127.0.0.1:{port}");
         let folder = self.options.claim.data_dir.folder().display().to_string();
@@ -346,16 +351,16 @@ impl Starter<'_> {
     }
 }
 
-/// Returns true if all boot nodes are on this machine.
+/// Returns true if all boot nodes run on this machine.
 pub(crate) fn is_local(options: &NodeOptions) -> bool {
     options.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
 }
 
-/// Returns the arguments of a node that stores its state in `folder`. It does not dial peers of earlier
-/// runs, since their ports have changed.
+/// Returns the arguments of a node with the directory `folder`. The node does not dial the peers
+/// of earlier runs, since their ports have changed.
 pub(crate) fn node_arguments(options: &NodeOptions, folder: &Path) -> Vec<String> {
-    // Nodes of this machine connect on loopback. A node with remote boot nodes must be reachable from
-    // other machines.
+    // A node with boot nodes on other machines must be reachable from these machines. Otherwise
+    // loopback is enough.
     let address = if is_local(options) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
@@ -365,7 +370,7 @@ pub(crate) fn node_arguments(options: &NodeOptions, folder: &Path) -> Vec<String
     add("--private-key", folder.join(KEY_FILE).display().to_string());
     add("--db", folder.display().to_string());
     if is_local(options) {
-        // A local experiment must not contact public servers.
+        // A node without a connection to other machines must not contact public servers either.
         add("--gateways", "none".to_owned());
     }
     if !options.boot_nodes.is_empty() {
@@ -388,7 +393,7 @@ pub(crate) fn node_arguments(options: &NodeOptions, folder: &Path) -> Vec<String
     arguments
 }
 
-/// Returns descriptions of the nodes at the beginning of `processes`, once each has logged its peer id.
+/// Returns descriptions of the nodes in `processes`, after each node has logged its peer id.
 async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec<LocalNode>> {
     let mut nodes = Vec::new();
     for (running, node) in processes.iter().zip(NODES) {
@@ -406,7 +411,7 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
     Ok(nodes)
 }
 
-/// Waits until the services respond, then gives the stack's key access to public datasets.
+/// Waits until the services respond. Then gives the stack's key access to public datasets.
 async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
     let Addresses { datasets, inference, api_key, .. } = addresses;
     let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
@@ -424,7 +429,7 @@ async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::
     answers.await.context("the services did not respond")
 }
 
-/// Returns the result of `work`, or an error if one of `processes` exits first.
+/// Returns the result of `work`. Fails if one of `processes` exits before that.
 async fn or_first_exit(
     processes: &[Running],
     work: impl Future<Output = anyhow::Result<()>> + Send,
@@ -435,7 +440,8 @@ async fn or_first_exit(
     }
 }
 
-/// Waits until one of `processes` exits. Returns its name and exit status as an error.
+/// Waits for the first exit of any of `processes`. Returns an error with the name of the process
+/// and its exit status.
 async fn wait_for_first_exit(processes: &[Running]) -> anyhow::Error {
     let exits = processes.iter().map(|process| Box::pin(process.wait_for_exit()));
     let (exit, index, _) = select_all(exits).await;

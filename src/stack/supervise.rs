@@ -9,20 +9,19 @@ use tokio::time::{Instant, sleep};
 
 use crate::process::{Line, ProcessExit, Running};
 
-/// First pause before a restart: long enough for the ports of the process to be free again.
+/// First pause before a restart. In this time, the ports of the process become free.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum pause before a restart, with which a process that cannot run is started twice a minute.
+/// Maximum pause before a restart. A process that cannot run is started twice a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Time after which a restarted process counts as stable, so that the next pause is [`FIRST_PAUSE`]
-/// again.
+/// Time for which a process must run before its next exit is followed by [`FIRST_PAUSE`] again.
 const STEADY_AFTER: Duration = Duration::from_mins(2);
 
 /// An event of a supervised process.
 #[derive(Debug)]
 pub enum Supervised {
-    /// The process exited and will be restarted after the pause.
+    /// The process has exited. It will be restarted after the pause.
     Exited {
         /// Exit status.
         exit: ProcessExit,
@@ -31,7 +30,7 @@ pub enum Supervised {
     },
     /// The process was restarted.
     Restarted(Running),
-    /// The restart failed and will be tried again after the pause.
+    /// The restart has failed. The next attempt follows after the pause.
     Failed {
         /// The cause.
         error: anyhow::Error,
@@ -41,10 +40,10 @@ pub enum Supervised {
 }
 
 /// Restarts `process` on the same ports whenever it exits unexpectedly. Calls `report` for each
-/// event. Sends the log lines of restarted processes to `lines`.
+/// event. Log lines of restarted processes are sent to `lines`.
 ///
-/// Returns when the process is stopped on request, with its exit status, or `None` if it was
-/// stopped while it waited for its restart.
+/// Returns the exit status when the process has stopped on request. Returns `None` if its stop was
+/// requested during a pause before a restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,

@@ -4,15 +4,15 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::local::Usage;
 
-/// Measures processes. Processor time is measured since the previous call.
+/// Measures the resource usage of processes. Processor time is measured since the previous call.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     system: Option<System>,
 }
 
 impl Meter {
-    /// Returns the usage of `processes`, which are given by name and id. Omits processes for which the
-    /// system has no data.
+    /// Returns the resource usage of `processes`, which are names and process ids. Processes that
+    /// the system cannot measure are omitted.
     pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
         let Some(system) = self.system.take().or_else(|| System::new().ok()) else {
             return Vec::new();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Starts the shell `script` as if it were a service.
+/// Starts a shell with the script `script` in place of a service.
 fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
     let (lines, received) = mpsc::channel(16);
@@ -38,7 +38,7 @@ async fn error_for_an_early_exit_contains_its_cause() {
 
 #[tokio::test]
 async fn last_log_line_is_read_before_the_exit_is_reported() {
-    // The process that writes is not a child of this one, and runs until the shell has been reaped.
+    // A child of the shell writes the line, and only after the exit of the shell was collected.
     let (_group, running, _lines) = shell(
         r#"(while kill -0 $$ 2>/dev/null; do :; done
             echo '{"level":"error","message":"disk full"}') & exit 3"#,
@@ -96,7 +96,7 @@ async fn detached_process_outlives_its_group_and_logs_to_a_file() {
     group.shutdown().await;
     assert!(!running.has_exited(), "the group is gone, the process is not");
     drop(request);
-    // The handle is dropped, so the process is terminated by its id.
+    // A dropped handle cannot stop the process, so its id is used.
     send_signal(Some(running.pid), Signal::TERM);
 }
 
