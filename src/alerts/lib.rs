@@ -1,7 +1,8 @@
 //! Alerts: rules on values, streams, epochs, executions and services, and their notifications.
 //!
-//! [`rules`] reads a file of rules. [`state`] decides, without I/O, which of them fire. [`watch`] feeds it
-//! from the services, and [`notify`] runs a command or calls a webhook for each change.
+//! [`rules`] reads a file of rules. [`state`] decides, without I/O, which rules fire. [`watch`]
+//! reads facts from the services and passes them to [`state`]. [`notify`] runs a command or calls
+//! a webhook for each alert.
 //!
 //! ```
 //! use alerts::rules::Rules;

@@ -1,4 +1,4 @@
-//! Notifications of an alert: a command, and a signed request to a webhook.
+//! Notifications of an alert: a command that is run, and a signed request to a webhook.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,19 +16,20 @@ use tokio::time::{sleep, timeout};
 use crate::rules::Notify;
 use crate::state::{Alert, AlertState};
 
-/// Maximum duration of a command, and of a request.
+/// Maximum duration of a command, and of a single request.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Pauses before a failed request is sent again.
+/// Pauses before a failed request is repeated.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Environment variable with the secret that signs requests to the webhook.
 pub const SECRET_VARIABLE: &str = "TRIPTYCH_WEBHOOK_SECRET";
 
-/// Header with the signature of a request: `sha256=` and HMAC-SHA256 of its body in hexadecimal.
+/// Header with the signature of a request: `sha256=`, followed by the HMAC-SHA256 of its body in
+/// hexadecimal.
 pub const SIGNATURE_HEADER: &str = "X-Triptych-Signature";
 
-/// An alert that could not be sent.
+/// Reason why an alert could not be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotifyError {
@@ -40,21 +41,21 @@ pub enum NotifyError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The command failed or was too slow.
+    /// The command failed or exceeded the time limit.
     #[error("{program} {outcome}")]
     Command {
         /// The program.
         program: String,
-        /// Exit status, or the time limit.
+        /// Exit status or the time limit, as text.
         outcome: String,
     },
     /// The HTTP client could not be created.
     #[error("cannot prepare requests to the webhook")]
     Prepare(#[source] reqwest::Error),
-    /// The webhook could not be reached, or rejected the alert.
+    /// The webhook could not be reached or rejected the alert.
     #[error("webhook {address} {outcome}")]
     Webhook {
-        /// Scheme and host of the address, since the rest often contains a secret.
+        /// Scheme and host of the address. The rest is omitted, since it often contains a secret.
         address: String,
         /// Description of the failure.
         outcome: String,
@@ -75,7 +76,7 @@ struct Webhook {
     secret: Option<Secret>,
 }
 
-/// A secret that is not printed.
+/// Secret that signs requests. `Debug` does not print it.
 struct Secret(Vec<u8>);
 
 impl std::fmt::Debug for Secret {
@@ -84,7 +85,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// An alert with its time: the body of a request to the webhook.
+/// Body of a request to the webhook: an alert and its time.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Message<'a> {
     /// The alert.
@@ -95,7 +96,7 @@ pub struct Message<'a> {
 }
 
 impl Notifier {
-    /// Creates a notifier. Requests to the webhook are signed if there is a `secret`.
+    /// Creates a notifier. If `secret` is given, requests to the webhook are signed with it.
     ///
     /// # Errors
     /// If the HTTP client cannot be created.
@@ -110,8 +111,8 @@ impl Notifier {
         Ok(Self { command: notify.command, webhook: webhook.transpose()? })
     }
 
-    /// Runs the command and calls the webhook, if they are configured. Returns the failures. `time`
-    /// is the time of the alert in RFC 3339.
+    /// Runs the command and calls the webhook, if they are configured. Returns their failures.
+    /// `time` is the time of the alert in RFC 3339.
     pub async fn send(&self, alert: &Alert, time: &str) -> Vec<NotifyError> {
         let (command, webhook) =
             tokio::join!(self.run_command(alert, time), self.call_webhook(alert, time));
@@ -183,7 +184,7 @@ impl Webhook {
     }
 }
 
-/// Returns scheme and host of an address.
+/// Returns the scheme and the host of `address`.
 fn host_of(address: &str) -> String {
     let redacted = redact_address(address);
     match redacted.split_once("://") {
@@ -194,7 +195,7 @@ fn host_of(address: &str) -> String {
     }
 }
 
-/// Returns the value of [`SIGNATURE_HEADER`].
+/// Returns the value of [`SIGNATURE_HEADER`] for a request with this body.
 #[must_use]
 pub fn sign(secret: &[u8], body: &str) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(sign(b"Jefe", "what do ya want for nothing?").unwrap(), want);
     }
 
-    /// Returns the error of sending an alert by `command`.
+    /// Returns the error text after sending an alert by `command`, which must fail.
     async fn error_of(command: &[&str]) -> String {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
         let notifier = Notifier::new(Notify { command, ..Notify::default() }, None).unwrap();
@@ -242,7 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {}; wait", path.display());
-        // The paused time does not advance while this thread waits.
+        // The paused clock does not advance while a blocking task runs.
         let started = spawn_blocking(move || {
             loop {
                 match std::fs::read_to_string(&path) {
@@ -253,7 +254,8 @@ mod tests {
         });
         assert_eq!(error_of(&["sh", "-c", &script]).await, "sh was stopped after 10 s");
         let command_line = format!("/proc/{}/cmdline", started.await.unwrap());
-        // A process that has exited has no command line, even if nobody has waited for it.
+        // The command line of a process that has exited is empty, even before its exit is
+        // collected.
         while std::fs::read(&command_line).is_ok_and(|text| !text.is_empty()) {
             std::thread::yield_now();
         }

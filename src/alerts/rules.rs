@@ -1,7 +1,7 @@
-//! A file of rules, in TOML.
+//! A file of rules in the format TOML.
 //!
-//! A rule names a subject (`dataset`, `topic` or `service`) and one condition on it. See
-//! [`Condition`] for the conditions and their keys.
+//! A rule names a subject (`dataset`, `topic` or `service`) and a single condition on it. The
+//! conditions and their keys are described at [`Condition`].
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,16 +16,16 @@ use serde::Deserialize;
 /// Maximum number of rules in a file.
 pub const RULES_MAX: usize = 1_000;
 
-/// Rules and their notifications.
+/// Rules and the notifications that are sent for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Rules in the order of the file.
+    /// Rules, in the order of the file.
     pub rules: Vec<Rule>,
-    /// Recipients of the alerts.
+    /// Recipients of the notifications.
     pub notify: Notify,
 }
 
-/// A rule: its name and the condition under which it fires.
+/// A rule with its name and its condition. The rule fires while the condition holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Unique name.
@@ -37,18 +37,20 @@ pub struct Rule {
 /// The condition of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
-    /// The latest value of a column is outside its limits: `dataset`, `column`, `above`, `below`.
+    /// The latest value of a column is outside of its limits: `dataset`, `column`, `above`,
+    /// `below`.
     Level {
         /// Name or id of the dataset.
         dataset: String,
         /// Column of numbers.
         column: String,
-        /// Fires for values above this.
+        /// Holds for values above this.
         above: Option<f64>,
-        /// Fires for values below this.
+        /// Holds for values below this.
         below: Option<f64>,
     },
-    /// A value moved within a span of time: `dataset`, `column`, `rises` or `falls`, `within`.
+    /// A value has changed within a span of time: `dataset`, `column`, `rises` or `falls`,
+    /// `within`.
     Change {
         /// Name or id of the dataset.
         dataset: String,
@@ -56,46 +58,46 @@ pub enum Condition {
         column: String,
         /// Direction of the change.
         direction: Direction,
-        /// Minimum change, in percent of the extreme value within the span.
+        /// Minimum change, as a percentage of the lowest or highest value within the span.
         percent: f64,
-        /// The span, measured by the timestamps of the rows.
+        /// Length of the span, measured by the timestamps of rows.
         within: Duration,
     },
-    /// No row arrives for a while: `dataset`, `silent_for`.
+    /// No row has arrived for some time: `dataset`, `silent_for`.
     Silence {
         /// Name or id of the dataset.
         dataset: String,
-        /// Minimum duration.
+        /// Minimum time without a row.
         silent_for: Duration,
     },
-    /// An actor misses consecutive epochs: `topic`, `actor`, `misses`.
+    /// An actor has missed consecutive epochs: `topic`, `actor`, `misses`.
     Missed {
         /// The topic.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
-        /// Minimum number of epochs.
+        /// Minimum number of missed epochs.
         misses: u64,
     },
-    /// The weight of an actor in the combined value is too small: `topic`, `actor`, `weight_below`.
+    /// The weight of an actor in the combined value is low: `topic`, `actor`, `weight_below`.
     Weight {
         /// The topic.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
-        /// Fires for weights below this, 0 to 1.
+        /// Holds for weights below this, from 0 to 1.
         below: f64,
     },
-    /// The rank of an actor on the leaderboard is too low: `topic`, `actor`, `rank_worse_than`.
+    /// The rank of an actor on the leaderboard is bad: `topic`, `actor`, `rank_worse_than`.
     Rank {
         /// The topic.
         topic: TopicId,
         /// Name or address of the actor.
         actor: String,
-        /// Fires for ranks after this. The best rank is 1.
+        /// Holds for ranks greater than this. The best rank is 1.
         worse_than: u64,
     },
-    /// A service does not respond: `service`, `down_for`.
+    /// A service has not responded for some time: `service`, `down_for`.
     Down {
         /// The service.
         service: Service,
@@ -104,13 +106,13 @@ pub enum Condition {
     },
     /// The workers of an execution disagree: `service = "head"`, `agreement_below`.
     Agreement {
-        /// Fires if the largest result group contains less than this share of the peers, in percent.
+        /// Holds if the largest result group contains a smaller percentage of the peers than this.
         below: f64,
     },
 }
 
 impl Condition {
-    /// Returns the service that provides the facts.
+    /// Returns the service that provides the facts for this condition.
     #[must_use]
     pub fn service(&self) -> Service {
         match self {
@@ -125,13 +127,13 @@ impl Condition {
 /// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Above the smallest value within the span.
+    /// From the lowest value within the span to the latest value.
     Rises,
-    /// Below the largest value within the span.
+    /// From the highest value within the span to the latest value.
     Falls,
 }
 
-/// A service that is watched.
+/// A service whose data a rule needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Service {
@@ -158,16 +160,17 @@ impl Service {
 /// Recipients of alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notify {
-    /// Program with its arguments, executed for each alert.
+    /// Program and its arguments, executed for each alert. Empty for no command.
     pub command: Vec<String>,
-    /// Address that each alert is posted to.
+    /// Address to which each alert is posted. `None` for no webhook.
     pub webhook: Option<String>,
-    /// Interval at which an alert that still fires is sent again. `None` to send it once.
+    /// Interval at which the alert of a rule is sent again while the rule fires. `None` to send it
+    /// only once.
     pub repeat: Option<Duration>,
 }
 
 impl Notify {
-    /// Returns true if there is a command or a webhook.
+    /// Returns true if a command or a webhook is configured.
     #[must_use]
     pub fn is_any(&self) -> bool {
         !self.command.is_empty() || self.webhook.is_some()
@@ -178,8 +181,8 @@ impl Notify {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
-    /// The file is not TOML, or a key is unknown. Lines of the file are not repeated, since they may
-    /// contain the address of a webhook.
+    /// The file is not valid TOML, or a key is unknown. The error does not repeat lines of the
+    /// file, since they can contain the address of a webhook.
     #[error("line {line}: {problem}")]
     Toml {
         /// Number of the line, from 1.
@@ -190,7 +193,7 @@ pub enum RulesError {
     /// A rule is invalid.
     #[error("rule {place}: {problem}")]
     Rule {
-        /// Number of the rule in the file, from 1, and its name.
+        /// Number of the rule within the file, from 1, and its name.
         place: String,
         /// Description of the problem.
         problem: String,
@@ -201,7 +204,7 @@ pub enum RulesError {
         /// Description of the problem.
         problem: String,
     },
-    /// There is no rule, or there are too many.
+    /// The file has no rules or too many.
     #[error("file has {n_rules} rules, expected 1 to {RULES_MAX}")]
     Count {
         /// Number of rules.
@@ -218,7 +221,7 @@ struct RulesFile {
     notify: NotifyEntry,
 }
 
-/// A rule as written, with the keys of all conditions.
+/// A rule as it is written in the file, with the keys of all conditions.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleEntry {
@@ -278,8 +281,8 @@ impl FromStr for Rules {
     }
 }
 
-/// Returns a rule as a section to append to a file. `keys` are its keys as in an inline table, such as
-/// `dataset = "btcusd", silent_for = "2m"`.
+/// Returns a rule as a section that can be appended to a file. `keys` are its keys in the form of
+/// an inline table, such as `dataset = "btcusd", silent_for = "2m"`.
 ///
 /// # Errors
 /// If the rule is invalid.
@@ -305,7 +308,8 @@ fn notify_of(entry: NotifyEntry) -> Result<Notify, String> {
     Ok(Notify { command: entry.command, webhook: entry.webhook, repeat })
 }
 
-/// Returns the condition of a rule, after checking that all its keys belong to it.
+/// Returns the condition of a rule. Fails if the rule has a key that does not belong to this
+/// condition.
 fn condition_of(mut entry: RuleEntry) -> Result<Condition, String> {
     let condition = match (entry.dataset.take(), entry.topic.take(), entry.service.take()) {
         (Some(dataset), None, None) => of_dataset(dataset, &mut entry)?,
@@ -381,7 +385,7 @@ fn of_service(service: Service, entry: &mut RuleEntry) -> Result<Condition, Stri
 }
 
 impl RuleEntry {
-    /// Returns a key of the rule that does not belong to its condition.
+    /// Returns the name of a key that was not used for the condition.
     fn remaining_key(&self) -> Option<&'static str> {
         let keys = [
             (self.column.is_some(), "column"),
@@ -402,7 +406,7 @@ impl RuleEntry {
     }
 }
 
-/// Parses a positive duration such as `10s`, `5m` or `1h 30m`.
+/// Parses a positive duration, such as `10s`, `5m` or `1h 30m`.
 fn duration(text: &str, key: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|span| span.try_into().ok());
     match parsed {
@@ -411,7 +415,7 @@ fn duration(text: &str, key: &str) -> Result<Duration, String> {
     }
 }
 
-/// Formats a duration in whole seconds: `2m 5s`.
+/// Formats a duration in whole seconds, such as `2m 5s`.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let whole = Duration::from_secs(duration.as_secs());
     let span = SignedDuration::try_from(whole).unwrap_or(SignedDuration::MAX);
@@ -419,7 +423,7 @@ pub(crate) fn format_duration(duration: Duration) -> String {
 }
 
 impl std::fmt::Display for Condition {
-    /// Writes the condition as a short description, which is the default name of a rule.
+    /// Writes a short description of the condition, which is the default name of a rule.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Level { dataset, column, above, below } => {

@@ -1,4 +1,4 @@
-//! Decides which rules fire, from facts about the services. Without I/O or a clock.
+//! Decides which rules fire, given facts about the services. It does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,52 +10,54 @@ use tokio::time::Instant;
 
 use crate::rules::{Condition, Direction, Rule, Service, format_duration};
 
-/// Number of parts of the span of a [`Condition::Change`]. Only the extreme values of each part are
-/// stored, so that memory does not depend on the number of rows.
+/// Number of parts into which the span of a [`Condition::Change`] is divided. Only the lowest and
+/// highest value of each part are stored, so that the memory does not depend on the number of
+/// rows.
 const SPAN_PARTS: i64 = 500;
 
 /// A fact about the services.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// Time has passed. Must be observed at least once a second.
+    /// Time has passed. This must be observed at least once a second.
     Tick,
-    /// Rows arrived, in any order. Missing values and values that are not numbers are omitted.
+    /// Rows have arrived, in any order. Missing values and values that are not numbers are
+    /// omitted.
     Rows {
-        /// Dataset as named by the rules.
+        /// Name or id of the dataset, as in the rules.
         dataset: String,
-        /// Timestamp in microseconds and value, by column.
+        /// Values of the rows with their columns and timestamps.
         points: Vec<Point>,
     },
-    /// A bundle of a topic is complete.
+    /// A bundle of a topic was completed.
     Epoch {
         /// The topic.
         topic: TopicId,
         /// Block at which the epoch opened.
         nonce: u64,
-        /// Actors of the bundle.
+        /// Actors with a value in the bundle.
         actors: Vec<Actor>,
     },
-    /// Ranks of a topic's actors. Actors without a rank are included.
+    /// Ranks of a topic's actors, including actors without a rank.
     Ranks {
         /// The topic.
         topic: TopicId,
         /// Address, name and rank of each actor.
         ranks: Vec<(String, Option<String>, Option<u64>)>,
     },
-    /// A service responded, or failed for this reason.
+    /// A service has responded, or has failed for the reason `failure`.
     Health {
         /// The service.
         service: Service,
-        /// Reason of a failure.
+        /// Reason of the failure. `None` if the service has responded.
         failure: Option<String>,
     },
     /// An execution finished.
     Execution {
         /// Id of the request.
         request_id: String,
-        /// Number of distinct results.
+        /// Number of different results.
         n_groups: usize,
-        /// Share of the peers in the largest result group, in percent.
+        /// Percentage of the peers that are in the largest result group.
         agreement: f64,
     },
 }
@@ -71,28 +73,28 @@ pub struct Point {
     pub value: f64,
 }
 
-/// An actor of a bundle.
+/// An actor with a value in a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {
     /// Its address.
     pub address: String,
-    /// Its name, if known.
+    /// Name of the actor. `None` if unknown.
     pub name: Option<String>,
-    /// Its weight, 0 to 1, if there are weights.
+    /// Weight of the actor, from 0 to 1. `None` if the bundle has no weights.
     pub weight: Option<f64>,
 }
 
-/// State of a rule that changed.
+/// State of a rule after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertState {
     /// The condition holds.
     Firing,
-    /// The condition no longer holds.
+    /// The condition holds no longer.
     Resolved,
 }
 
-/// A change of a rule's state, or a repeated notification of a rule that fires.
+/// A change in the state of a rule, or a repeated notification while the rule fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Alert {
     /// Name of the rule.
@@ -107,7 +109,7 @@ pub struct Alert {
 #[derive(Debug)]
 pub struct Watcher {
     rules: Vec<WatchedRule>,
-    /// Interval between notifications of a rule that fires.
+    /// Interval at which the alert of a firing rule is repeated. `None` to send it only once.
     repeat: Option<Duration>,
 }
 
@@ -115,20 +117,20 @@ pub struct Watcher {
 struct WatchedRule {
     rule: Rule,
     memory: Memory,
-    /// Time of the latest notification. `None` while the rule does not fire.
+    /// Time of the last alert. `None` while the rule does not fire.
     notified_at: Option<Instant>,
-    /// Reason of the latest judgment.
+    /// Reason of the last judgment.
     text: String,
 }
 
-/// Facts that a condition remembers.
+/// Values that a condition needs from earlier facts.
 #[derive(Debug)]
 enum Memory {
     None,
-    /// Latest timestamp in microseconds.
+    /// Timestamp of the latest value in microseconds.
     Latest(i64),
     Span(Span),
-    /// Time of the latest row or response.
+    /// Time of the last row or response.
     Since(Instant),
     Misses {
         nonce: Option<u64>,
@@ -136,11 +138,11 @@ enum Memory {
     },
 }
 
-/// Judgment of a condition: whether it holds, and the reason.
+/// True if a condition holds, and the reason. `None` if a fact does not concern the condition.
 type Judgment = Option<(bool, String)>;
 
 impl Watcher {
-    /// Creates a watcher of rules that do not fire yet. `now` is the start of all durations.
+    /// Creates a watcher of rules, none of which fires. All durations begin at `now`.
     #[must_use]
     pub fn new(rules: Vec<Rule>, now: Instant) -> Self {
         let watched = |rule: Rule| WatchedRule {
@@ -152,15 +154,15 @@ impl Watcher {
         Self { rules: rules.into_iter().map(watched).collect(), repeat: None }
     }
 
-    /// Repeats the alert of a rule that fires at this interval.
+    /// Repeats the alert of each firing rule at this interval.
     #[must_use]
     pub fn with_repeat(mut self, repeat: Option<Duration>) -> Self {
         self.repeat = repeat;
         self
     }
 
-    /// Marks the rules named in `firing` as firing and already notified, to continue an earlier
-    /// watch.
+    /// Continues an earlier watch: the rules named in `firing` fire already, and their alerts were
+    /// sent.
     #[must_use]
     pub fn with_firing(mut self, firing: &[String], now: Instant) -> Self {
         for rule in self.rules.iter_mut().filter(|it| firing.contains(&it.rule.name)) {
@@ -174,7 +176,7 @@ impl Watcher {
         self.rules.iter().map(|watched| &watched.rule)
     }
 
-    /// Updates the rules with a fact at the time `now`. Returns the alerts.
+    /// Updates the rules by a fact that was observed at `now`. Returns the resulting alerts.
     pub fn observe(&mut self, fact: &Fact, now: Instant) -> Vec<Alert> {
         let repeat = self.repeat;
         self.rules.iter_mut().filter_map(|rule| rule.observe(fact, now, repeat)).collect()
@@ -220,7 +222,7 @@ impl Memory {
         }
     }
 
-    /// Returns `None` if the fact says nothing about the condition.
+    /// Judges the condition by a fact. Returns `None` if the fact does not concern the condition.
     fn judge(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
         match (condition, fact, self) {
             (
@@ -230,7 +232,8 @@ impl Memory {
             ) if of == dataset => {
                 let point = points.iter().filter(|point| point.column == *column);
                 let point = point.max_by_key(|point| point.micros)?;
-                // A late row does not change the latest value. A corrected one does.
+                // An older row does not change the latest value. A correction of the latest row
+                // does.
                 if point.micros < *latest {
                     return None;
                 }
@@ -332,7 +335,7 @@ impl Memory {
     }
 }
 
-/// Finds an actor by name or address.
+/// Returns the actor with this name or address.
 fn find<'a>(actors: &'a [Actor], name: &str) -> Option<&'a Actor> {
     actors.iter().find(|actor| is_called(name, &actor.address, actor.name.as_deref()))
 }
@@ -352,11 +355,12 @@ fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -
     }
 }
 
-/// Values within a span of time before the latest one.
+/// Values within a span of time that ends at the latest value.
 #[derive(Debug)]
 struct Span {
     within_micros: i64,
-    /// Index, minimum and maximum of each part that has values, in ascending order of the index.
+    /// Index, lowest and highest value of each part that contains values, in ascending order of
+    /// the index.
     parts: VecDeque<(i64, f64, f64)>,
     /// Timestamp in microseconds and value of the latest row.
     latest: Option<(i64, f64)>,
@@ -423,7 +427,8 @@ mod tests {
             Self { watcher: Watcher::new(rules.rules, start), start }
         }
 
-        /// Returns the alert of a fact, `seconds` after the start.
+        /// Observes a fact `seconds` after the start. Returns the state and the text of the
+        /// resulting alert.
         fn at(&mut self, seconds: u64, fact: &Fact) -> Option<(AlertState, String)> {
             let now = self.start + Duration::from_secs(seconds);
             let mut alerts = self.watcher.observe(fact, now);

@@ -1,5 +1,5 @@
-//! Feeds the facts that rules need from the services: rows and bundles from streams, executions from the
-//! events of the head, health by polling.
+//! Reads the facts that rules need from the services: rows and bundles from streams, executions
+//! from the events of the head, and health by polling.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -29,23 +29,23 @@ use crate::state::{Actor, Alert, Fact, Point, Watcher};
 /// Interval at which durations are checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Interval of health checks, and their time limit.
+/// Interval of health checks, and timeout of each.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);
 
-/// Maximum number of facts that wait to be evaluated. Once it is reached, reading from the services
+/// Maximum number of facts that wait to be judged. If there are more, reading from the services
 /// pauses.
 const FACTS_CAPACITY: usize = 64;
 
-/// Maximum number of received events of a stream that wait to be converted to facts.
+/// Maximum number of stream events that wait to be converted to facts.
 const EVENTS_CAPACITY: usize = 8;
 
-/// Pause before a failed lookup of a dataset is retried: the first, and the longest.
+/// First and longest pause before a failed search for a dataset is repeated.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Number of epochs of the leaderboard for [`Condition::Rank`].
+/// Number of epochs of the leaderboard from which ranks for [`Condition::Rank`] are computed.
 const RANKED_EPOCHS: u32 = 100;
 
-/// Clients of the services that rules can name. `None` for a service that is not configured.
+/// Clients of the services that rules can need. `None` for a service that is not configured.
 #[derive(Debug, Clone, Default)]
 pub struct Clients {
     /// Head of a cluster.
@@ -56,7 +56,7 @@ pub struct Clients {
     pub inference: Option<Inference>,
 }
 
-/// An error before or while watching.
+/// Error of [`watch`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -70,17 +70,17 @@ pub enum WatchError {
     },
 }
 
-/// A message of [`watch`].
+/// Message of [`watch`] to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The state of a rule changed.
+    /// A rule fires or is resolved, or its alert is repeated.
     Alert(Alert),
-    /// Facts are missing for this reason. Durations still count.
+    /// Facts are missing for this reason. Durations are still checked.
     Problem(String),
 }
 
-/// Feeds the rules of `watcher` and sends their alerts to `events` until its receiver is dropped. Dropping
-/// the future closes all connections.
+/// Reads facts, judges the rules of `watcher` and sends alerts to `events` until the receiver is
+/// dropped. Dropping the future closes all connections.
 ///
 /// # Errors
 /// If a rule needs a service that is not configured.
@@ -117,17 +117,17 @@ async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Se
     }
 }
 
-/// Work that reads the facts of a dataset, topic or service.
+/// Reads the facts of a dataset, a topic or a service, until it is dropped.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Returns the work for each dataset, topic and service that the rules name.
+/// Returns work for each dataset, topic and service that the rules need.
 fn sources<'a>(
     rules: impl Iterator<Item = &'a Rule>,
     clients: &Clients,
     source: &FactSource,
 ) -> Result<Vec<Work>, WatchError> {
     let mut columns: BTreeMap<&'a str, BTreeSet<String>> = BTreeMap::new();
-    // Topics, with true for those whose ranks are needed.
+    // True for topics with rules that need ranks.
     let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
@@ -163,8 +163,8 @@ fn sources<'a>(
         for (topic, needs_ranks) in topics {
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
-                // Returns if the service does not have the stream, for example while a proxy is set
-                // up.
+                // The call returns if the service does not provide the stream, such as while a
+                // proxy is set up.
                 loop {
                     source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;
@@ -198,7 +198,7 @@ impl Clients {
         }
     }
 
-    /// Checks that a service responds. A service that is not configured is not checked.
+    /// Checks that a service responds. Succeeds for a service that is not configured.
     async fn check(&self, service: Service) -> Result<(), ClientError> {
         match (service, &self.head, &self.datasets, &self.inference) {
             (Service::Head, Some(head), ..) => head.health().await,
@@ -226,8 +226,8 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
 
 /// Returns the numbers in `columns` of rows that arrived at `now`.
 ///
-/// A timestamp in the future is replaced by `now`. Otherwise, after a single wrong date, all
-/// following rows would count as late.
+/// A timestamp in the future is replaced by `now`. Without this, a single wrong timestamp would
+/// make all following rows late.
 fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
     let points = rows.iter().flat_map(|row| {
         columns.iter().filter_map(move |column| {
@@ -239,7 +239,7 @@ fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> V
     points.collect()
 }
 
-/// Recipients of facts and problems.
+/// Sends facts, and problems with reading them.
 #[derive(Clone)]
 struct FactSource {
     facts: Sender<Fact>,
@@ -248,11 +248,12 @@ struct FactSource {
 
 impl FactSource {
     async fn report(&self, problem: String) {
-        // If the receiver is gone, the task stops when it sends the next fact.
+        // If the receiver is gone, sending the next fact fails, too, and ends the task.
         drop(self.events.send(Event::Problem(problem)).await);
     }
 
-    /// Sends the facts of each item until the stream ends. `stream` names it in problems.
+    /// Sends the facts of each item until the stream ends. `stream` describes the stream in
+    /// problems.
     async fn read<T, F: Future<Output = Vec<Fact>>>(
         &self,
         mut received: Receiver<StreamEvent<T>>,
@@ -289,7 +290,8 @@ impl FactSource {
         tokio::join!(follow, read);
     }
 
-    /// Finds a dataset by name or id. Retries until it exists and the service responds.
+    /// Finds a dataset by its name or id. Repeats the search until the dataset exists and the
+    /// service responds.
     async fn find(&self, datasets: &Datasets, name: &str) -> DatasetId {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         let mut last_problem = String::new();
@@ -324,7 +326,8 @@ impl FactSource {
         tokio::join!(follow, read);
     }
 
-    /// Returns the facts of a new bundle, with the names and weights of its actors.
+    /// Returns the facts of a new bundle: names and weights of its actors, and their ranks if
+    /// needed.
     async fn facts_of_epoch(
         &self,
         inference: &Inference,
@@ -379,7 +382,8 @@ impl FactSource {
         tokio::join!(follow, read);
     }
 
-    /// Returns the agreement of a finished execution, if it has results.
+    /// Returns the agreement of an execution that has finished. Empty if the execution has no
+    /// results.
     async fn facts_of_execution(&self, head: &Functions, request_id: String) -> Vec<Fact> {
         match head.execution(&request_id).await {
             Ok(body) if body.results.is_empty() => Vec::new(),
