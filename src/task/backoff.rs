@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Pauses that double up to a maximum.
+/// Pauses between attempts. Each is twice as long as the previous one, up to a maximum.
 ///
-/// Each pause is shortened at random by up to half, so that clients that lost the same server do not all
-/// reconnect at the same time.
+/// Each pause is shortened at random by up to half. Otherwise, clients that have lost the same
+/// server would all reconnect at the same time.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -20,14 +20,14 @@ impl Backoff {
         Self { first, longest, n_tries: 0 }
     }
 
-    /// Returns the next pause.
+    /// Returns the next pause, which the caller has to wait.
     pub fn next_wait(&mut self) -> Duration {
         let whole = self.ceiling();
         self.n_tries = self.n_tries.saturating_add(1);
         whole.mul_f64(rand::random_range(0.5..=1.0))
     }
 
-    /// Starts over after a success.
+    /// Resets the pauses after a success. The next pause is again the first.
     pub fn reset(&mut self) {
         self.n_tries = 0;
     }

@@ -14,7 +14,8 @@ pub struct Capacity {
     pub bytes_max: usize,
 }
 
-/// A bounded map that evicts the least recently used values. Callers state the size of each value.
+/// A map that evicts the least recently used values to stay within its capacity. The caller states
+/// the size of each value.
 #[derive(Debug)]
 pub struct Cache<K: Eq + Hash, V> {
     capacity: Capacity,
@@ -23,7 +24,7 @@ pub struct Cache<K: Eq + Hash, V> {
 
 #[derive(Debug)]
 struct CacheState<K: Eq + Hash, V> {
-    /// Values with their sizes in bytes.
+    /// Values, each with its size in bytes.
     entries: LruCache<K, (V, usize)>,
     n_bytes: usize,
 }
@@ -36,17 +37,17 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         Self { capacity, state: Mutex::new(state) }
     }
 
-    /// Returns the number of cached values.
+    /// Returns the number of values in the cache.
     pub fn n_values(&self) -> usize {
         self.state.lock().entries.len()
     }
 
-    /// Returns the value of `key`, if it is cached.
+    /// Returns the value of `key`, or `None` if it is not cached.
     pub fn get(&self, key: &K) -> Option<V> {
         self.state.lock().entries.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Caches a value of `n_bytes`. A value that exceeds the capacity of the cache is dropped.
+    /// Caches a value with a size of `n_bytes`. A value that is larger than the cache is dropped.
     pub fn put(&self, key: K, value: V, n_bytes: usize) {
         let mut state = self.state.lock();
         state.n_bytes += n_bytes;

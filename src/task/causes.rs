@@ -1,10 +1,10 @@
-//! Formats an error together with its sources.
+//! Formats an error and its sources.
 
 use std::error::Error;
 
 /// Formats an error and its sources as `error: cause: cause of the cause`.
 ///
-/// Many libraries include the source in the text of an error. Such a source is not repeated.
+/// A source is omitted if the text of the error already contains it, as in many libraries.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -1,4 +1,4 @@
-//! Current date and elapsed time, which tests can control.
+//! The current date and elapsed time, both of which tests can control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
-/// Source of the current date, and of a [`Stopwatch`] for elapsed time.
+/// Source of the current date, and of a [`Stopwatch`] that measures elapsed time.
 ///
-/// The system can correct the date at any time, which does not affect stopwatches.
+/// The system can correct the date at any time. This does not affect stopwatches.
 #[derive(Debug, Clone)]
 pub struct Clock(TimeSource);
 
-/// Measures elapsed time independently of the date.
+/// Measures elapsed time, which does not depend on the date.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Start);
 
@@ -29,7 +29,7 @@ enum Start {
     Manual { time: Arc<ManualTime>, started_micros: i64 },
 }
 
-/// State of a manual clock, in microseconds.
+/// Date and elapsed time of a manual clock, in microseconds.
 #[derive(Debug)]
 struct ManualTime {
     date: AtomicI64,
@@ -43,15 +43,15 @@ impl Clock {
         Self(TimeSource::System)
     }
 
-    /// Returns a clock for tests that changes only by [`Self::advance`] and [`Self::set`]. Clones share
-    /// its state.
+    /// Returns a clock for tests. It changes only by [`Self::advance`] and [`Self::set`]. Clones
+    /// share its state.
     #[must_use]
     pub fn manual(date: Timestamp) -> Self {
         let date = AtomicI64::new(date.micros());
         Self(TimeSource::Manual(Arc::new(ManualTime { date, elapsed: AtomicI64::new(0) })))
     }
 
-    /// Returns true for a manual clock.
+    /// Returns true if this is a manual clock.
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self.0, TimeSource::Manual(_))
@@ -81,7 +81,8 @@ impl Clock {
         })
     }
 
-    /// Advances a manual clock. No effect on the system's clock.
+    /// Advances the date and the elapsed time of a manual clock. The system's clock is not
+    /// affected.
     pub fn advance(&self, by: Duration) {
         if let TimeSource::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
@@ -90,7 +91,8 @@ impl Clock {
         }
     }
 
-    /// Corrects the date of a manual clock without any elapsed time. No effect on the system's clock.
+    /// Sets the date of a manual clock, but not its elapsed time. The system's clock is not
+    /// affected.
     pub fn set(&self, date: Timestamp) {
         if let TimeSource::Manual(time) = &self.0 {
             time.date.store(date.micros(), Ordering::SeqCst);
@@ -99,7 +101,7 @@ impl Clock {
 }
 
 impl Stopwatch {
-    /// Returns the time since the start.
+    /// Returns the time since the stopwatch was started.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         match &self.0 {

@@ -1,8 +1,9 @@
-//! Durable, atomic file writes: a file appears under its name only when its whole content is on disk.
+//! Durable, atomic writes: a file gets its name only after its whole content is on disk.
 //!
-//! Every file that must survive a crash is written here, except the files of SQLite, which have their
-//! own log. The content is written to a unique temporary file in the same directory, which has its final
-//! mode from the start. This file is synced and renamed, and then the directory is synced.
+//! Every file that must survive a crash is written here, except for the files of SQLite, which has
+//! a log for this. The content is written to a temporary file with a unique name in the same
+//! directory, which has the final mode from the start. This file is synced and renamed. Then the
+//! directory is synced.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -12,11 +13,11 @@ use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Prefix of the names of temporary files. It is followed by the id of the writing process and random
-/// letters. A process that is killed while it writes leaves such a file behind.
+/// Prefix of the names of temporary files. The id of the writing process and random letters
+/// follow. If a process is killed while it writes, such a file remains.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
-/// Time since its last write after which a temporary file is considered abandoned. No download stalls
+/// Time since the last write after which a temporary file counts as abandoned. No download pauses
 /// for a day.
 const STALE_AFTER: Duration = Duration::from_hours(24);
 
@@ -25,25 +26,26 @@ const STALE_AFTER: Duration = Duration::from_hours(24);
 pub enum FileMode {
     /// Mode 0600.
     Private,
-    /// Mode 0666 without the bits of the process's umask.
+    /// Mode 0666, reduced by the umask of the process.
     Public,
 }
 
-/// Writes `content` to the file at `path`, replacing an existing file. Blocks on the disk.
+/// Writes `content` to the file at `path`. Replaces an existing file. Blocks on the disk.
 ///
-/// After a crash the file has either its old or its new content. The directory must exist. If several
-/// writers race, the last one wins.
+/// After a crash, the file has either its old or its new content. The directory must exist. If
+/// several processes write the same file, the last one wins.
 ///
 /// # Errors
-/// If the file cannot be written. An existing file is then unchanged.
+/// If the file cannot be written. An existing file is unchanged then.
 pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
     write_draft(path, content, mode)?.commit()
 }
 
-/// Like [`write_atomic`], but never replaces a file. Of several racing writers one succeeds.
+/// Like [`write_atomic`], but does not replace an existing file. If several processes write the
+/// same file, one of them succeeds.
 ///
 /// # Errors
-/// [`io::ErrorKind::AlreadyExists`] if the file exists, otherwise same as [`write_atomic`].
+/// [`io::ErrorKind::AlreadyExists`] if the file exists. Otherwise same as [`write_atomic`].
 pub fn write_new(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
     write_draft(path, content, mode)?.commit_new()
 }
@@ -54,7 +56,8 @@ fn write_draft(path: &Path, content: &[u8], mode: FileMode) -> io::Result<Atomic
     Ok(file)
 }
 
-/// A temporary file that gets its final name by [`Self::commit`]. It is removed if dropped before that.
+/// A temporary file that gets its final name by [`Self::commit`]. If it is dropped before that, it
+/// is removed.
 #[derive(Debug)]
 pub struct AtomicFile {
     draft: NamedTempFile,
@@ -83,31 +86,32 @@ impl AtomicFile {
         Ok(Self { draft: builder.tempfile_in(folder_of(path))?, path: path.to_owned() })
     }
 
-    /// Returns the open file.
+    /// Returns the open temporary file.
     pub fn file(&mut self) -> &mut File {
         self.draft.as_file_mut()
     }
 
-    /// Returns the temporary path.
+    /// Returns the path of the temporary file.
     #[must_use]
     pub fn draft_path(&self) -> &Path {
         self.draft.path()
     }
 
-    /// Syncs the file and renames it to its final name, replacing an existing file. Blocks on the disk.
+    /// Syncs the file and renames it to its final name. Replaces an existing file. Blocks on the
+    /// disk.
     ///
     /// # Errors
-    /// If the file cannot be synced or renamed. It is then removed.
+    /// If the file cannot be synced or renamed. The temporary file is removed then.
     pub fn commit(self) -> io::Result<()> {
         self.draft.as_file().sync_all()?;
         self.draft.persist(&self.path).map_err(|error| error.error)?;
         sync_folder(folder_of(&self.path))
     }
 
-    /// Like [`Self::commit`], but never replaces a file.
+    /// Like [`Self::commit`], but does not replace an existing file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if the file exists, otherwise same as [`Self::commit`].
+    /// [`io::ErrorKind::AlreadyExists`] if the file exists. Otherwise same as [`Self::commit`].
     pub fn commit_new(self) -> io::Result<()> {
         self.draft.as_file().sync_all()?;
         self.draft.persist_noclobber(&self.path).map_err(|error| error.error)?;
@@ -115,32 +119,35 @@ impl AtomicFile {
     }
 }
 
-/// Reads a file if it has at most `bytes_max` bytes. Blocks on the disk. Does not hang on endless
+/// Reads a file that has at most `bytes_max` bytes. Blocks on the disk. Does not hang on endless
 /// devices such as `/dev/zero`.
 ///
 /// # Errors
-/// [`io::ErrorKind::FileTooLarge`] if the file is larger, or any error of reading it.
+/// [`io::ErrorKind::FileTooLarge`] if the file is larger, and any error of reading it.
 pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// Returns the permission bits of a file or directory, such as `0o755`. `None` if they cannot be read.
+/// Returns the permission bits of a file or directory, such as `0o755`. Returns `None` if they
+/// cannot be read.
 #[must_use]
 pub fn permissions(path: &Path) -> Option<u32> {
     Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
 }
 
-/// Returns true if a write failed because of a full disk, a quota or a limit of the file size.
+/// Returns true if a write has failed because the disk is full, or a quota or a limit of the file
+/// size is exceeded.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Removes temporary files from the directory of `path` if their writer has exited or they were last
-/// written a day ago. Otherwise, files left by killed processes would fill the disk. Ignores errors.
+/// Removes abandoned temporary files from the directory of `path`: their writer has exited, or the
+/// last write was more than a day ago. Otherwise, files of killed processes would fill the disk.
+/// Errors are ignored.
 pub fn remove_stale(path: &Path) {
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
@@ -156,14 +163,14 @@ pub fn remove_stale(path: &Path) {
     }
 }
 
-/// Returns an id for the process that writes a file. It contains a scope, since processes can have the
-/// same pid on machines or in containers that share the directory.
+/// Returns an id for a process that writes a file. Other machines and containers can share the
+/// directory and have processes with the same number, so the id also contains a scope.
 fn writer_id(scope: u64, process: u32) -> String {
     format!("{scope:016x}-{process}")
 }
 
-/// Returns true if the writer in the name of a temporary file (without its prefix) is known to have
-/// exited. This is known only of processes in the same scope as this one.
+/// Returns true if it is certain that a writer has exited. `name` is the name of its temporary
+/// file without the prefix. It is uncertain for a process of another scope.
 fn has_exited(name: &str) -> bool {
     let mut parts = name.split('-');
     let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -172,7 +179,8 @@ fn has_exited(name: &str) -> bool {
     scope != 0 && scope == process_scope() && !is_running(process)
 }
 
-/// Returns a number that identifies this container and this boot of the machine, or 0 if unknown.
+/// Returns a number for this container and this boot of the machine. Returns 0 if it cannot be
+/// determined.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -191,7 +199,7 @@ fn process_scope() -> u64 {
 
 fn is_running(process: i32) -> bool {
     let found = rustix::process::Pid::from_raw(process).map(rustix::process::test_kill_process);
-    // Other errors mean that the process exists but belongs to another user.
+    // On all other errors, the process exists, but belongs to another user.
     found != Some(Err(rustix::io::Errno::SRCH))
 }
 
@@ -202,11 +210,11 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Syncs `folder`, so that the names of its files are on disk.
+/// Syncs the directory `folder`, so that the names of its files are on disk.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, Unsupported};
     match File::open(folder)?.sync_all() {
-        // Some network and user-space file systems cannot sync a directory.
+        // Some network file systems and file systems in user space cannot sync a directory.
         Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
         synced => synced,
     }
@@ -291,7 +299,7 @@ mod tests {
         drop(ended.wait_with_output());
         let name = format!("{UNFINISHED_PREFIX}{}-x", writer_id(process_scope(), process));
         fs::write(base.path().join(name), b"").unwrap();
-        // A process of another machine may still be running, so its file is not removed.
+        // The process can run on another machine, so the file is not removed.
         let other = format!("{UNFINISHED_PREFIX}{}-x", writer_id(1, process));
         fs::write(base.path().join(&other), b"").unwrap();
         remove_stale(&path);
@@ -337,7 +345,7 @@ mod tests {
     #[test]
     fn errors_for_quota_and_file_size_limit_are_no_space_errors() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
-        // These are ENOSPC, EDQUOT and EFBIG, but not EIO.
+        // The error numbers of ENOSPC, EDQUOT and EFBIG, and that of EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

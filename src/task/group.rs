@@ -1,4 +1,4 @@
-//! Tasks that start, stop and finish together.
+//! Groups of tasks that are stopped and awaited together.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,16 +8,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, debug_span};
 
-/// Boxed, so that tokio's generic code for spawning is compiled once instead of for every task.
+/// Work of a task. It is boxed, so that tokio's generic code for spawning is compiled only once.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A set of tasks that are stopped by one signal and awaited together.
+/// A set of tasks that a single signal stops, and that are awaited together.
 ///
 /// Every task of the program belongs to a group. Clones refer to the same set.
 #[derive(Debug, Clone, Default)]
 pub struct Group(Arc<GroupTasks>);
 
-/// State in one [`Arc`], since cloning a `CancellationToken` acquires a lock that all its clones share.
+/// State of a group. Clones of the group share it by a single [`Arc`], since cloning a
+/// `CancellationToken` acquires a lock.
 #[derive(Debug, Default)]
 struct GroupTasks {
     tasks: TaskTracker,
@@ -25,16 +26,16 @@ struct GroupTasks {
 }
 
 impl Group {
-    /// Runs `work` until it completes or the group stops, whichever is first.
+    /// Runs `work` until it completes, or until the group stops.
     ///
     /// When the group stops, `work` is dropped at an await point, so it must be cancel-safe.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         self.spawn_boxed(name, Box::pin(work));
     }
 
-    /// Runs `work` to its end, even while the group stops. [`Self::shutdown`] waits for it.
+    /// Runs `work` until it completes, even if the group stops. [`Self::shutdown`] waits for it.
     ///
-    /// `work` should wait for [`Self::stopped`] and finish soon after.
+    /// `work` should wait for [`Self::stopped`] and complete soon after that.
     pub fn spawn_to_end(
         &self,
         name: &'static str,
@@ -55,31 +56,31 @@ impl Group {
         self.0.tasks.spawn(work.instrument(debug_span!("task", name)));
     }
 
-    /// Returns a group that stops with this one and can also be stopped separately.
+    /// Returns a group that stops with this group, and that can also be stopped separately.
     ///
-    /// [`Self::shutdown`] of this group does not wait for tasks of the returned one.
+    /// [`Self::shutdown`] of this group does not wait for the tasks of the returned group.
     #[must_use]
     pub fn child(&self) -> Self {
         let stop = self.0.stop.child_token();
         Self(Arc::new(GroupTasks { tasks: TaskTracker::new(), stop }))
     }
 
-    /// Asks every task to stop, without waiting.
+    /// Tells all tasks to stop. Does not wait for them.
     pub fn stop(&self) {
         self.0.stop.cancel();
     }
 
-    /// Waits until the group is asked to stop. Cancel-safe.
+    /// Waits until the group is told to stop. Cancel-safe.
     pub async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
 
-    /// Returns true if the group was asked to stop.
+    /// Returns true if the group was told to stop.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.is_cancelled()
     }
 
-    /// Stops every task and waits until all are complete.
+    /// Tells all tasks to stop and waits for their completion.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();

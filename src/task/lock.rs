@@ -1,6 +1,6 @@
-//! Advisory locks, so that only one process at a time uses a directory or a store.
+//! Advisory locks, by which a single process at a time uses a directory or a store.
 //!
-//! The system releases a lock when its process exits, whatever the reason.
+//! The system releases a lock when its process exits, for any reason.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,26 +8,27 @@ use std::path::Path;
 use std::time::Duration;
 use std::{io, thread};
 
-/// A file that this process has locked. Dropping this value unlocks it.
+/// A file that this process has locked. Dropping it unlocks the file.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Drop for Lock {
-    /// Unlocks the file explicitly. Closing it does not unlock it while a child process has a copy of
+    /// Unlocks the file explicitly. Closing it is not enough while a child process has a copy of
     /// the descriptor, between fork and exec.
     fn drop(&mut self) {
-        // If this fails, closing the file still unlocks it in most cases.
+        // If this fails, closing the file unlocks it in most cases.
         drop(self.0.unlock());
     }
 }
 
-/// Locks the file at `path`, creating it if necessary. Returns `None` if the file is already locked.
+/// Locks the file at `path`. Creates the file if it is missing. Returns `None` if the file is
+/// already locked.
 ///
 /// # Errors
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    // Private, since every user who can open the file can lock it.
+    // Any user who can open the file can lock it, so it is only accessible to its owner.
     options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {
@@ -37,8 +38,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// Like [`try_lock`], but waits up to two seconds for the lock, since a service that is stopping still
-/// holds its own. Blocks.
+/// Like [`try_lock`], but waits for the lock, at most two seconds: a service that is stopping
+/// still holds it. Blocks the thread.
 ///
 /// # Errors
 /// Same as [`try_lock`].

@@ -4,8 +4,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::Path;
 use std::{fs, io};
 
-/// Creates the directory at `path` and its missing parents with mode 0700. Existing directories keep
-/// their mode.
+/// Creates the directory at `path` and its missing parents with mode 0700. The mode of directories
+/// that exist already is not changed.
 ///
 /// # Errors
 /// If a directory cannot be created.
@@ -16,19 +16,20 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Creates the file at `path` if it is missing. Sets the mode of a new or existing file to 0600. SQLite
-/// gives the log files of a database the same mode.
+/// Creates the file at `path` if it is missing. Sets the mode of the file to 0600, even if it
+/// exists already. SQLite gives the same mode to the log files of a database.
 ///
-/// An existing file is not opened. Closing it would release the locks that SQLite has on it in this
-/// process, so that another process could consider the database unused and remove its log.
+/// A file that exists already is not opened. Closing it would release the locks that SQLite has on
+/// the database in this process. Another process could then consider the database unused and
+/// remove its log.
 ///
 /// # Errors
-/// If the file cannot be created or its mode cannot be changed.
+/// If the file cannot be created, or its mode cannot be changed.
 pub fn create_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     match options.create_new(true).append(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        // On a read-only disk the mode cannot be changed, but the file can be read.
+        // The file exists on a read-only disk. Its mode cannot be changed, but it can be read.
         Err(error) if path.exists() && is_unwritable(&error) => {}
         created => return created.map(drop),
     }

@@ -1,5 +1,5 @@
-//! Child processes with their descendants, and figures about processes, taken from `/proc` on Linux. Other
-//! systems report less.
+//! Child processes with their descendants, and figures about processes. The figures are taken from
+//! `/proc` on Linux. Other systems provide fewer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::{env, fs, io};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-/// A child process with its own process group. If it is dropped before its exit was collected, all
+/// A child process with its own process group. If it is dropped before its exit is collected, all
 /// processes of the group are killed.
 #[derive(Debug)]
 pub struct GroupLeader(pub Child);
@@ -25,7 +25,8 @@ impl GroupLeader {
 
 impl Drop for GroupLeader {
     fn drop(&mut self) {
-        // The group's id remains valid until the exit was collected. After that, there is no id here.
+        // The id of the group is valid until the exit of the child is collected. From then on,
+        // `id` returns `None`.
         if let Some(group) = self.0.id().and_then(|id| i32::try_from(id).ok())
             && let Some(group) = Pid::from_raw(group)
             && let Err(error) = kill_process_group(group, Signal::KILL)
@@ -35,17 +36,17 @@ impl Drop for GroupLeader {
     }
 }
 
-/// Total scheduling times of all threads of a process.
+/// Scheduling times of a process, added over all its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// Time for which threads ran on a processor.
+    /// Time for which the threads ran on a processor.
     pub ran: Duration,
-    /// Time for which threads were ready to run while no processor was free.
+    /// Time for which the threads were ready to run, but no processor was free.
     pub waited: Duration,
 }
 
-/// Returns a path by which this program can be started again. On Linux, it leads to the running program
-/// even if the file was replaced by an upgrade.
+/// Returns a path from which this program can be started again. On Linux, the path leads to the
+/// program that is running, even if an upgrade has replaced its file.
 ///
 /// # Errors
 /// If the system does not provide the path.
@@ -53,19 +54,19 @@ pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { env::current_exe() }
 }
 
-/// Returns true if this process ignores SIGHUP, for example because it was started by `nohup`.
+/// Returns true if this process ignores SIGHUP, such as after a start by `nohup`.
 #[must_use]
 pub fn ignores_hangup() -> bool {
     ignored_signals().is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Returns true if this process has a controlling terminal that is still open.
+/// Returns true if this process has a controlling terminal that still exists.
 #[must_use]
 pub fn has_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()
 }
 
-/// Returns the signals that this process ignores as a mask, in which bit 0 is signal 1.
+/// Returns the signals that this process ignores, as a mask. Bit 0 is signal 1.
 #[cfg(target_os = "linux")]
 fn ignored_signals() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -73,7 +74,7 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-/// Returns the signals that this process ignores as a mask, taken from `ps`.
+/// Returns the signals that this process ignores, as a mask. `ps` reports them.
 #[cfg(not(target_os = "linux"))]
 fn ignored_signals() -> Option<u64> {
     let pid = std::process::id().to_string();
@@ -82,13 +83,13 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(listed.trim(), 16).ok()
 }
 
-/// Returns the scheduling times of process `pid`. `None` if it has exited.
+/// Returns the scheduling times of the process `pid`. Returns `None` if it has exited.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     let mut sum = ThreadTimes::default();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        // The thread may have exited in the meantime.
+        // The thread can have exited in the meantime.
         let Ok(line) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
         let mut numbers = line.split_ascii_whitespace().map(str::parse);
         sum.ran += Duration::from_nanos(numbers.next()?.ok()?);
@@ -97,7 +98,7 @@ pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     Some(sum)
 }
 
-/// Returns `None`, since this system does not report scheduling times.
+/// Returns `None`. This system does not provide scheduling times.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub const fn thread_times(_pid: u32) -> Option<ThreadTimes> {

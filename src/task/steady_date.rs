@@ -1,7 +1,7 @@
-//! A date for actions that cannot be undone, such as deleting old rows.
+//! A date for decisions that cannot be undone, such as deleting old rows.
 //!
-//! A system clock can jump ahead and be corrected later. This date follows the clock back immediately,
-//! but follows a jump ahead only after the clock has been ahead for some time.
+//! The system clock can jump ahead and be corrected later. This date follows a correction to the
+//! past immediately. It follows a jump ahead only if the clock remains ahead for some time.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use model::timestamp::Timestamp;
 
 use crate::clock::{Clock, Stopwatch};
 
-/// Maximum lead of the clock that does not count as a jump. It exceeds the drift between the clock and
-/// elapsed time, but is negligible for data that is deleted after hours or days.
+/// Maximum lead of the clock that does not count as a jump. The drift between the clock and
+/// elapsed time is smaller. For data that is deleted after hours or days, such a lead does not
+/// matter.
 const LEAD_MAX: Duration = Duration::from_secs(10);
 
-/// The date of a clock, without brief jumps ahead.
+/// The date of a clock without brief jumps ahead.
 #[derive(Debug)]
 pub struct SteadyDate {
     clock: Clock,
@@ -24,30 +25,30 @@ pub struct SteadyDate {
     jump: Option<Jump>,
 }
 
-/// A jump ahead that the date does not follow yet.
+/// A jump ahead of the clock that the date does not follow yet.
 #[derive(Debug)]
 struct Jump {
     since: Stopwatch,
-    /// Smallest lead of the clock since the jump.
+    /// Smallest lead of the clock over the date since the jump.
     lead: Duration,
 }
 
 impl SteadyDate {
-    /// Creates a date that starts at `start`, or at the clock's date if that is earlier. It follows a
-    /// jump ahead once the clock has been ahead for `hold`.
+    /// Creates a date that begins at `start`, or at the date of the clock if that is earlier. The
+    /// date follows a jump ahead after the clock has been ahead for `hold`.
     #[must_use]
     pub fn new(clock: Clock, start: Timestamp, hold: Duration) -> Self {
         let date = start.min(clock.now());
         Self { since_read: clock.stopwatch(), clock, date, hold, jump: None }
     }
 
-    /// Returns the current date. Must be called more often than once per `hold`, since jumps are
-    /// detected only by this call.
+    /// Returns the current date. Jumps are only noticed by this call, so it must be called more
+    /// often than once per `hold`.
     pub fn read(&mut self) -> Timestamp {
         let now = self.clock.now();
         let expected = self.date + self.since_read.elapsed();
         self.since_read = self.clock.stopwatch();
-        // The lead is zero if the clock is behind.
+        // The lead is zero if the clock is behind the date.
         let lead = now.since(expected);
         if lead <= LEAD_MAX {
             self.jump = None;
@@ -59,15 +60,16 @@ impl SteadyDate {
         jump.lead = jump.lead.min(lead);
         self.date = expected;
         if jump.since.elapsed() >= self.hold {
-            // Only the smallest lead is followed. If the clock has jumped again since then, `hold`
-            // starts again for the rest.
+            // The date follows only the smallest lead. If the clock has jumped again in the
+            // meantime, `hold` starts again for the rest of the lead.
             self.date = expected + jump.lead;
             self.jump = None;
         }
         self.date
     }
 
-    /// Returns the lead of the clock at the last call of [`Self::read`]. `None` if the dates agreed.
+    /// Returns the lead of the clock over the date, as of the last call of [`Self::read`]. Returns
+    /// `None` if there was none.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         self.jump.as_ref().map(|jump| jump.lead)

@@ -1,4 +1,4 @@
-//! Counts items per holder, within limits that the caller defines.
+//! Counts items for each holder, within limits that the caller defines.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Counts per holder. Clones share the counts. Holders with a count of zero use no memory.
+/// Counts for each holder. Clones share the counts. A holder with a count of zero takes no memory.
 #[derive(Debug)]
 pub struct Tally<K>(Arc<Mutex<Counts<K>>>);
 
@@ -16,7 +16,7 @@ struct Counts<K> {
     total: usize,
 }
 
-/// A part of a holder's count. It is subtracted when this is dropped.
+/// A part of a holder's count. When it is dropped, it is subtracted from the count.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
     holder: K,
@@ -37,8 +37,9 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Tally<K> {
-    /// Adds one to the count of `holder`. `is_allowed` receives the counts of the holder and of all
-    /// others. If it returns false, nothing is counted and this returns `None`.
+    /// Adds one to the count of `holder`. `is_allowed` is called with the count of the holder and
+    /// the sum of all other counts. If it returns false, nothing is added, and this returns
+    /// `None`.
     pub fn add(
         &self,
         holder: &K,
@@ -48,7 +49,7 @@ impl<K: Clone + Eq + Hash> Tally<K> {
         counted.grow_to(1, is_allowed).then_some(counted)
     }
 
-    /// Returns a part of zero for `holder`, which can grow later.
+    /// Returns a part of the count of `holder`. The part is zero and can grow.
     pub fn zero(&self, holder: K) -> Counted<K> {
         Counted { holder, n: 0, tally: self.clone() }
     }
@@ -66,8 +67,8 @@ impl<K: Clone + Eq + Hash> Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Counted<K> {
-    /// Raises this part to `n` if it is lower. `is_allowed` receives the counts of the holder and of all
-    /// others. Returns true if the part is at least `n` afterwards.
+    /// Raises this part to `n` if it is lower. `is_allowed` is called with the count of the holder
+    /// and the sum of all other counts. Returns false if the part remains lower than `n`.
     pub fn grow_to(&mut self, n: usize, is_allowed: impl FnOnce(usize, usize) -> bool) -> bool {
         let Some(n_more @ 1..) = n.checked_sub(self.n) else { return true };
         let mut counts = self.tally.0.lock();

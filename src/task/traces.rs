@@ -1,7 +1,7 @@
-//! Propagation of traces: the spans of one request on all nodes and services that handle it.
+//! Propagation of traces: the spans of a request on all nodes and services that handle it.
 //!
-//! Spans that belong to traces have the target [`TARGET`]. The program enables this target only if it
-//! was started with a collector. Otherwise these spans cost almost nothing.
+//! Spans that belong to traces have the target [`TARGET`]. The program enables this target only if
+//! a collector is configured. Otherwise, these spans cost almost nothing.
 
 use opentelemetry::global;
 use opentelemetry::propagation::{Extractor, Injector};
@@ -12,17 +12,18 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// Target of spans that belong to traces.
 pub const TARGET: &str = "traces";
 
-/// Name of the W3C Trace Context header with the ids of a trace and a span.
+/// Name of the header of W3C Trace Context with the ids of a trace and of a span.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Name of the W3C Trace Context header with vendor-specific additions.
+/// Name of the header of W3C Trace Context with additions of vendors.
 pub const TRACESTATE: &str = "tracestate";
 
-/// The W3C Trace Context of a span, sent with a request so that the receiver can add children.
+/// Context of a span according to W3C Trace Context. It is sent with a request, so that spans of
+/// the receiver become children.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carrier {
-    /// Ids of the trace and of the span, with the sampling flag.
+    /// Ids of the trace and of the span, and the sampling flag.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traceparent: String,
     /// Vendor-specific additions.
@@ -31,7 +32,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Returns the context of the current span. `None` if it belongs to no trace.
+    /// Returns the context of the current span. Returns `None` if the span belongs to no trace.
     #[must_use]
     pub fn of_current_span() -> Option<Self> {
         let span = Span::current();
@@ -45,12 +46,12 @@ impl Carrier {
         (!carrier.traceparent.is_empty()).then_some(carrier)
     }
 
-    /// Makes `span`, which must not have been entered yet, a child of this context. A malformed context
-    /// is ignored.
+    /// Makes `span` a child of this context. The span must not have been entered yet. A malformed
+    /// context is ignored.
     pub fn adopt(&self, span: &Span) {
         if !span.is_disabled() {
             let parent = global::get_text_map_propagator(|propagator| propagator.extract(self));
-            // Fails only for a span that is not recorded.
+            // Fails only if the span is not recorded.
             drop(span.set_parent(parent));
         }
     }

@@ -1,4 +1,4 @@
-//! Waits for a condition, with a deadline.
+//! Waiting for a condition, with a deadline.
 
 use std::fmt;
 use std::future::Future;
@@ -9,20 +9,20 @@ use tokio::time::{Instant, sleep, timeout};
 /// Maximum pause between two checks.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// The condition did not become true in time.
+/// A condition did not become true before the deadline.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("timed out after {within:?}, last state: {last_seen}")]
 pub struct TimedOut {
     /// The time limit.
     pub within: Duration,
-    /// Last error that the check returned, in `Debug` form.
+    /// Last error of the check, formatted by `Debug`.
     pub last_seen: String,
 }
 
-/// Calls `check` repeatedly until it returns `Ok`, for at most `within`.
+/// Calls `check` repeatedly until it returns `Ok`, at most for `within`.
 ///
 /// # Errors
-/// [`TimedOut`] with the last error that `check` returned.
+/// [`TimedOut`] with the last error of `check`.
 pub async fn until<T, S, F>(within: Duration, mut check: impl FnMut() -> F) -> Result<T, TimedOut>
 where
     F: Future<Output = Result<T, S>>,
