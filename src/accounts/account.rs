@@ -13,19 +13,20 @@ use wire::accounts::AccountBody;
 /// Minimum length of an account name, in characters.
 const NAME_CHARS_MIN: usize = 3;
 
-/// Maximum length of an account name, in characters. Nearly every e-mail address fits.
+/// Maximum length of an account name, in characters. It is enough for nearly every e-mail address.
 const NAME_CHARS_MAX: usize = 100;
 
 /// Minimum length of a password, in characters, as recommended by NIST (SP 800-63B).
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// Maximum length of a password, in characters. Hashing takes the same time for any length.
+/// Maximum length of a password, in characters. It can be generous, since hashing takes the same time
+/// for any length.
 const PASSWORD_CHARS_MAX: usize = 256;
 
-/// Lifetime of a session.
+/// Time after which a session expires.
 pub const SESSION_LIFETIME: Duration = Duration::from_hours(14 * 24);
 
-/// Maximum length of a stored user agent, in characters. The rest is cut off.
+/// Maximum length of a stored user agent, in characters. Longer user agents are cut off.
 const CLIENT_CHARS_MAX: usize = 120;
 
 /// Id of an account. The ids of deleted accounts are not reused.
@@ -74,7 +75,8 @@ pub struct Password(String);
 /// Common passwords in lower case, one per line.
 const COMMON_PASSWORDS: &str = include_str!("../../assets/common-passwords.txt");
 
-/// Minimum number of different characters in a password. It rejects passwords such as `abababab`.
+/// Minimum number of different characters in a password, so that passwords such as `abababab` are
+/// rejected.
 const DIFFERENT_CHARS_MIN: usize = 4;
 
 /// Stored data of an account.
@@ -104,7 +106,7 @@ pub struct SessionRecord {
     pub id: SessionId,
     /// Time of the log-in.
     pub created_at: Timestamp,
-    /// Expiry time.
+    /// Time at which the session expires.
     pub expires_at: Timestamp,
     /// User agent of the browser.
     pub client: String,
@@ -114,10 +116,10 @@ pub struct SessionRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = InputError, parse_err_fn = sign_up_error)]
 pub enum SignUp {
-    /// Anyone may sign up.
+    /// Anyone can sign up.
     #[default]
     Open,
-    /// Only operators create accounts.
+    /// Only operators can create accounts.
     Closed,
 }
 
@@ -126,7 +128,7 @@ const fn sign_up_error(_: &str) -> InputError {
 }
 
 impl AccountId {
-    /// Returns the account id with this `number`, which must come from [`Self::get`].
+    /// Creates the account id from `number`, which must be a result of [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
@@ -140,7 +142,7 @@ impl AccountId {
 }
 
 impl SessionId {
-    /// Returns the session id with this `number`, which must come from [`Self::get`].
+    /// Creates the session id from `number`, which must be a result of [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
@@ -225,7 +227,7 @@ impl SessionToken {
     /// Wraps the token from a browser's cookie.
     #[must_use]
     pub fn from_cookie(text: &str) -> Self {
-        // The token is not validated, since a forged one matches no stored hash.
+        // The token is not validated, since a forged token matches no stored hash.
         Self(text.to_owned())
     }
 
@@ -242,7 +244,7 @@ impl SessionToken {
 }
 
 impl AccountRecord {
-    /// Returns the account as shown to its owner.
+    /// Converts the account to the body that its owner sees.
     #[must_use]
     pub fn body(&self) -> AccountBody {
         let created_at = self.created_at.to_string();

@@ -1,4 +1,4 @@
-//! Cache of valid keys, cleared when another process changes the stored keys.
+//! Cache of valid keys. It is cleared when another process changes the stored keys.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -13,8 +13,8 @@ use crate::key::{KeyHash, Verified};
 /// Maximum number of cached keys. Each needs about 150 bytes.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Age at which cached keys are checked against the store again. It is so short that revoking a key
-/// seems immediate, but long enough that a busy service queries its store at most ten times per second.
+/// Time after which cached keys are checked against the store again. It is so short that revoking a key
+/// seems immediate, but so long that a busy service queries its store at most ten times per second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Valid keys, keyed by their hashes.
@@ -35,7 +35,7 @@ pub(crate) struct Cache {
 /// State of the store at the time of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
-    /// Version of the stored keys, which differs after any change to them.
+    /// Version of the stored keys. Any change to a key changes the version.
     pub(crate) version: i64,
     /// Time at which the query started.
     pub(crate) started: Instant,
@@ -54,8 +54,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Returns the key for a request that arrived at `arrived`, if the store was queried less than
-    /// [`FRESH_FOR`] before that.
+    /// Returns the cached key for a request that arrived at `arrived`, unless the latest query of the
+    /// store was [`FRESH_FOR`] or longer before that.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {
@@ -66,13 +66,13 @@ impl Cache {
         Some(key)
     }
 
-    /// Returns true if the key is cached, so that it was valid recently.
+    /// Returns true if the key is cached, which means that it was valid recently.
     pub(crate) fn contains(&self, hash: &KeyHash) -> bool {
         self.keys.contains(hash)
     }
 
-    /// Caches a key that was found in the state `snapshot` of the store. If the version has changed,
-    /// removes all other keys. Ignores a result that is older than the cached keys.
+    /// Caches a key that was found in the store at `snapshot`. If the version has changed since the
+    /// previous query, removes all other keys. Ignores a snapshot that is older than the cached keys.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;
@@ -96,23 +96,24 @@ impl Cache {
         self.keys.pop(hash);
     }
 
-    /// Removes all keys, since this process changed some of them at `now` or shortly before.
+    /// Removes all keys. Callers call this at `now` immediately after this process changed a stored
+    /// key.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.keys.clear();
         self.cleared = Some(now);
     }
 
-    /// Records that the store failed to respond at `now` or shortly before.
+    /// Records that a query of the store failed. `now` is the current time.
     pub(crate) fn note_failure(&mut self, now: Instant) {
         self.failed = Some(now);
     }
 
-    /// Returns true if the store failed to respond at `arrived` or later.
+    /// Returns true if a query of the store has failed since `arrived`.
     pub(crate) fn has_failed_since(&self, arrived: Instant) -> bool {
         self.failed.is_some_and(|failed| failed >= arrived)
     }
 
-    /// Returns the keys used since the last call.
+    /// Returns the keys that were used since the previous call.
     pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
         std::mem::take(&mut self.used)
     }

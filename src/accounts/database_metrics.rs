@@ -14,10 +14,10 @@ web::metrics! {
     LOST = gauge("database_lost", &["for"]);
 }
 
-/// Value of the label `for` that means the accounts database.
+/// Value of the label `for` that stands for the accounts database.
 pub const ACCOUNTS: &str = "accounts";
 
-/// Sets the metrics of the database that is used for `purpose`.
+/// Sets the metrics of the database used for `purpose`, which is the value of the label `for`.
 pub fn set(metrics: &Metrics, purpose: &str, figures: Figures) {
     let Figures { n_open, n_idle, n_waiting, n_timed_out, is_lost, .. } = figures;
     let narrow = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);

@@ -1,11 +1,12 @@
-//! Admits requests that have a valid API key and do not exceed its limits.
+//! The gate, which admits requests with a valid API key as long as the key's limits are not exceeded.
 //!
 //! The keys of an account share a rate limit and, if configured, daily limits of requests and bytes. A
 //! key without an account, or with its own limits, is counted separately. Requests without a valid key
 //! are limited per network, before the key is looked up.
 //!
-//! Each service keeps usage in memory, so that a restart resets it and replicas count separately. Limits
-//! are exact if a load balancer sends each API key to the same replica.
+//! Each service counts usage in memory. A restart resets the counts, and each replica has its own.
+//! Limits are exact only if a load balancer sends all requests with the same API key to the same
+//! replica.
 
 mod limits;
 
@@ -41,32 +42,32 @@ use crate::account::AccountId;
 use crate::key::{KeyHash, Verified};
 use crate::remote::Keys;
 
-/// Rate of requests without a valid key that each network is allowed. It is enough to set up a program,
-/// but too little to guess keys or to overload the accounts store.
+/// Maximum rate of requests without a valid key from one network. It is enough to set up a program, but
+/// too low to guess keys or to overload the accounts store.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
-/// Maximum number of concurrent key lookups. A request that has waited needs no lookup if another
-/// request has found the same key in the meantime. The number is below the burst of [`STRANGERS`], so
-/// that a program that first sends many requests with a valid key is not limited as if the key were
-/// invalid.
+/// Maximum number of concurrent key lookups. A request that waited for its turn needs no lookup if
+/// another request found the same key in the meantime. The number is below the burst of [`STRANGERS`],
+/// since each lookup is counted as a request without a valid key until it succeeds. So many concurrent
+/// first requests with a valid key are not refused.
 const LOOKUPS_MAX: usize = 64;
 
-/// Value of `Retry-After`, in seconds, when a key could not be checked.
+/// Value of `Retry-After`, in seconds, if a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// Response header with the value of the limit that is closest to being reached.
+/// Response header with the limit that is closest to being reached.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
-/// Response header with the remainder of the limit in [`LIMIT`].
+/// Response header with the number of requests or bytes that are left of the limit in [`LIMIT`].
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 
-/// Response header with the seconds until the limit in [`LIMIT`] is fully available again.
+/// Response header with the number of seconds until the limit in [`LIMIT`] is fully available again.
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// Options of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// Limits of each account, and of each key that is counted separately.
+    /// Limits of each account and of each key that is counted separately.
     pub limits: Limits,
     /// Treatment of clients on this machine.
     pub loopback: Loopback,
@@ -85,27 +86,27 @@ pub enum Loopback {
     Unlimited,
 }
 
-/// How a service responds to rejected requests, and on which paths it accepts keys in the query.
+/// Responses to refused requests, and paths on which the key can be in the query.
 #[derive(Debug, Clone, Copy)]
 pub struct GateMessages {
-    /// Converts a refusal to a response, to which the gate adds headers.
+    /// Function that converts a refusal to a response. The gate adds headers to the response.
     pub refuse: fn(Refusal) -> Response,
-    /// Paths on which the key can be sent in the query, each with its parameter.
+    /// Paths on which the key can be in the query, each with the name of the query parameter.
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Divisor of the maximum number of streams, which gives the maximum per account.
+/// Divisor by which the maximum number of streams per account results from the maximum of the service.
 const STREAMS_PART: usize = 4;
 
-/// Limit of the concurrent streams of each account, or of each separately counted key. Cheap to clone:
-/// all clones share the counts.
+/// Limit of concurrent streams for each account and each key that is counted separately. Cheap to
+/// clone: all clones share the counts.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     n_max: usize,
     open: Tally<Consumer>,
 }
 
-/// Permit for a stream, released on drop.
+/// Permit for a stream. Dropping it releases the permit.
 #[derive(Debug)]
 pub struct StreamPermit {
     _counted: Counted<Consumer>,
@@ -159,12 +160,12 @@ struct GateState {
     lookups: Semaphore,
 }
 
-/// Account or key for which requests are counted together.
+/// Account or key whose requests are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
-    /// An account, with all its keys that have no separate limits.
+    /// An account with all its keys, except keys with their own limits.
     Account(AccountId),
-    /// A key without an account, or with own limits.
+    /// A key without an account, or with its own limits.
     Key(KeyId),
 }
 
@@ -217,15 +218,15 @@ impl Gate {
         &self.shared.keys
     }
 
-    /// Wraps all paths of `router`, including unknown paths. Admitted requests carry an [`Admitted`]
-    /// extension.
+    /// Lets only admitted requests reach `router`, including requests for unknown paths. An admitted
+    /// request has the extension [`Admitted`].
     pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
         let gate = self.clone();
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// Returns the key of a request, if it is valid. The limit for requests without a valid key is only
-    /// applied if `network` is given.
+    /// Returns the verified `key` of a request from `network`, or the reason why it is refused. Without
+    /// a `network`, requests without a valid key are not limited.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
@@ -244,7 +245,8 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // A key that was recently valid is not rejected because of other clients in its network.
+        // A key that was valid recently is not affected by other clients in its network that send
+        // invalid keys.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
@@ -253,8 +255,8 @@ impl Gate {
             // Cannot fail, since the semaphore is never closed.
             let _turn = self.shared.lookups.acquire().await.ok();
             if !is_known() {
-                // The request is counted before the lookup, so that the number of concurrent lookups is
-                // limited.
+                // Counts the request before the lookup and gives the count back if the key is valid, so
+                // that concurrent requests with invalid keys cannot exceed the limit.
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
@@ -292,7 +294,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     if is_unlimited {
         return next.run(request).await;
     }
-    // If the length of the body is known, its bytes are counted now, otherwise while they are read.
+    // Counts the bytes of the body now if their number is known, otherwise while they are read.
     let n_bytes = request.body().size_hint().exact();
     let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
@@ -315,7 +317,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
 }
 
 impl GateMessages {
-    /// Returns the key in the headers or the query string of a request.
+    /// Returns the API key in the headers or in the query of a request.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
         if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)

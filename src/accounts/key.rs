@@ -1,4 +1,4 @@
-//! API keys as stored: ids, hashes, prefixes and names, never secrets.
+//! API keys as they are stored: with id, hash, prefix and name, but without the secret.
 
 use std::str::FromStr;
 
@@ -10,8 +10,8 @@ use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
 use crate::account::{AccountId, InputError};
 
-/// Number of stored characters from the start of a key, by which its owner recognizes it: the common
-/// prefix and four digits. Eighty secret bits remain.
+/// Number of characters from the start of a key that are stored, so that its owner recognizes the key:
+/// the prefix that all keys have, and four digits. Eighty bits remain secret.
 const SHOWN_CHARS: usize = 7;
 
 /// Stored data of a key, without its secret.
@@ -19,7 +19,7 @@ const SHOWN_CHARS: usize = 7;
 pub struct KeyRecord {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner, or `None` if the key was created by an operator.
+    /// Account that owns the key, or `None` if an operator created the key.
     pub account: Option<AccountId>,
     /// Name chosen by the owner.
     pub name: String,
@@ -27,11 +27,12 @@ pub struct KeyRecord {
     pub prefix: Option<String>,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Time of the last use, which can be up to half a minute late.
+    /// Time of the last use, or `None` if the key was never used. A use is stored up to half a minute
+    /// later.
     pub used_at: Option<Timestamp>,
-    /// Time of revocation, if any.
+    /// Time of revocation, or `None` for a valid key.
     pub revoked_at: Option<Timestamp>,
-    /// Limits of this key that replace those of the service.
+    /// Limits of this key. Each replaces the service's limit.
     pub limits: KeyLimits,
 }
 
@@ -40,9 +41,9 @@ pub struct KeyRecord {
 pub struct Verified {
     /// Id of the key.
     pub id: KeyId,
-    /// Owner, or `None` if the key was created by an operator.
+    /// Account that owns the key, or `None` if an operator created the key.
     pub account: Option<AccountId>,
-    /// Limits of this key that replace those of the service.
+    /// Limits of this key. Each replaces the service's limit.
     pub limits: KeyLimits,
 }
 
@@ -55,7 +56,7 @@ pub enum Scope {
     Of(AccountId),
 }
 
-/// SHA-256 hash of a key. A key has 96 random bits, so a slow hash would not add security.
+/// SHA-256 hash of a key. A slow hash would not add security, since a key has 96 random bits.
 #[derive(derive_more::Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
 #[debug("KeyHash(…)")]
 #[display("{}", HEXLOWER.encode(_0))]
@@ -97,7 +98,7 @@ pub(crate) fn key_prefix(key: &ApiKey) -> String {
 }
 
 impl KeyRecord {
-    /// Returns the key as shown to its owner.
+    /// Converts the key to the body that its owner sees.
     #[must_use]
     pub fn body(&self) -> KeyBody {
         let state = if self.revoked_at.is_some() { "revoked" } else { "valid" };

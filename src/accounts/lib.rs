@@ -1,12 +1,13 @@
 //! Accounts, their sessions, and the API keys for the dataset and inference services.
 //!
-//! One SQLite file holds all accounts and keys, with secrets only as hashes. Each service of a
-//! machine opens this file with its own [`Accounts`] and sees changes by the others. Services on
-//! several machines share a PostgreSQL database instead, or query one another over HTTP through
-//! [`Keys`].
+//! One SQLite file contains all accounts and keys. Of secrets it contains only hashes. Each service on
+//! a machine opens this file with its own [`Accounts`] and notices changes by other services. Services
+//! on several machines share a PostgreSQL database instead, or verify keys at one another over HTTP
+//! through [`Keys`].
 //!
-//! The [`gate`] admits requests with a valid key within its limits. [`server`] has the API and the
-//! portal for signing up and managing keys. Services decide on their own what a key permits.
+//! The [`gate`] admits requests with a valid key as long as the key's limits are not exceeded.
+//! [`server`] contains the API and the portal with which people sign up and manage their keys. Each
+//! service decides itself which permissions a key has.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), accounts::AccountsError> {
@@ -62,7 +63,7 @@ pub use crate::store::sessions::{AuthenticatedAccount, StartedSession};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountsError {
-    /// A key's name is empty, too long, or contains control characters.
+    /// The name of a key is empty, too long, or contains control or invisible characters.
     #[error(
         "key name must have 1 to {NAME_CHARS_MAX} characters, none of them control or invisible"
     )]
@@ -73,10 +74,10 @@ pub enum AccountsError {
     /// An account with this name exists.
     #[error("account name is taken")]
     NameTaken,
-    /// Only operators create accounts.
+    /// Sign-up is closed, so that only operators can create accounts.
     #[error("sign-up is closed")]
     SignUpClosed,
-    /// Unknown name or wrong password.
+    /// No account has this name and password.
     #[error("wrong name or password")]
     WrongPassword,
     /// Too many password checks are waiting.
@@ -97,7 +98,7 @@ pub enum AccountsError {
     /// The file was removed or replaced while it was open. Reads and writes are refused.
     #[error("accounts file was removed or replaced while in use; restart the service")]
     Replaced,
-    /// The file could not be opened or set up.
+    /// The file could not be opened, or its tables could not be created or upgraded.
     #[error(transparent)]
     Open(OpenError),
     /// The tables were created by another version of the program.
@@ -108,7 +109,7 @@ pub enum AccountsError {
         /// Format that this program uses.
         known: i64,
     },
-    /// The file was not found immediately after it was opened.
+    /// The file disappeared immediately after it was opened.
     #[error("accounts file disappeared")]
     Find(#[source] io::Error),
     /// The store failed.
@@ -120,7 +121,7 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// Returns true if another process has locked the file, so that a retry may succeed.
+    /// Returns true if another process has locked the file, so that a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -141,15 +142,15 @@ pub struct Accounts {
 struct AccountsState {
     store: Store,
     cache: Mutex<Cache>,
-    /// Lock of the request that checks the cached keys against the store.
+    /// Held by the request that checks the cached keys against the store.
     checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
 }
 
 impl Accounts {
-    /// Opens the accounts file at `path`, creating it and its directory if they are missing. Other
-    /// processes can use or open the file at the same time.
+    /// Opens the accounts file at `path`. Creates the file and its directory if they are missing. Other
+    /// processes can have the file open at the same time.
     ///
     /// # Errors
     /// [`AccountsError::Open`] if the file cannot be opened, is locked by another process, or was
@@ -160,8 +161,8 @@ impl Accounts {
         retry_while_busy(open, AccountsError::is_busy).await
     }
 
-    /// Connects to the accounts in the database at `url`, creating their tables if they are missing.
-    /// Several services can do this at the same time.
+    /// Connects to the accounts in the database at `url`. Creates missing tables. Several services can
+    /// use the database at the same time.
     ///
     /// # Errors
     /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`] if its
@@ -170,11 +171,11 @@ impl Accounts {
         Ok(Self::new(Store::open_database(url, Access::ReadWrite).await?, clock))
     }
 
-    /// Connects to the accounts in a read-only database, such as a standby. Writes fail with
-    /// [`AccountsError::ReadOnly`].
+    /// Connects to the accounts in a database without ever writing to it, such as a standby. Writes
+    /// fail with [`AccountsError::ReadOnly`].
     ///
     /// # Errors
-    /// The same as for [`Self::connect`]. Also if the database has no tables.
+    /// As [`Self::connect`], and if the tables are missing.
     pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
         Ok(Self::new(Store::open_database(url, Access::ReadOnly).await?, clock))
     }
@@ -190,11 +191,11 @@ impl Accounts {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Checks that the store accepts writes: the database responds, or the file was neither removed nor
-    /// replaced. If the disk was full at the last write to the file, tries to write again.
+    /// Checks that the store can be written: the database responds, or the file was neither removed nor
+    /// replaced. If the last write found the disk full, tries a small write.
     ///
     /// # Errors
-    /// The reason why writes are not accepted.
+    /// [`AccountsError`] with the reason why the store cannot be written.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         self.shared.store.check().await
     }

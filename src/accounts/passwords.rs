@@ -1,4 +1,4 @@
-//! Password hashing: slow by design, on blocking threads, with bounded concurrency.
+//! Password hashing. It is slow by design, so it runs on blocking threads with bounded concurrency.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -24,14 +24,14 @@ const ROUNDS: u32 = 2;
 /// Number of threads per hash.
 const LANES: u32 = 1;
 
-/// Maximum number of concurrent hashes. They need 76 MiB.
+/// Maximum number of hashes that are computed concurrently. They need 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
-/// Maximum time that a hash waits for a permit. About a hundred hashes are computed in that time.
+/// Maximum time for which a hash waits for a permit. Hundreds of hashes are computed in this time.
 /// Further requests are refused and can be retried.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Hashes passwords. Cheap to clone: all clones share the permits.
+/// Password hasher. Cheap to clone: all clones share the permits.
 #[derive(Debug, Clone)]
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
@@ -52,8 +52,8 @@ impl Passwords {
         .await
     }
 
-    /// Returns true if `hash` is a hash of `password`. Takes the same time if `hash` is `None`, so that
-    /// response times do not reveal which accounts exist.
+    /// Returns true if `hash` is a hash of `password`. If `hash` is `None`, returns false after the
+    /// same time, so that response times do not reveal which accounts exist.
     pub(crate) async fn matches(
         &self,
         password: Password,
@@ -62,7 +62,7 @@ impl Passwords {
         let Some(hash) = hash else { return self.hash(password).await.map(|_| false) };
         self.run_in_turn(move || {
             let hash = PasswordHash::new(&hash)?;
-            // The comparison is in constant time.
+            // The comparison takes constant time.
             match hasher()?.verify_password(password.reveal().as_bytes(), &hash) {
                 Ok(()) => Ok(true),
                 Err(password_hash::Error::Password) => Ok(false),
@@ -80,7 +80,7 @@ impl Passwords {
         // Cannot fail, since the semaphore is never closed.
         let turn = turn.await.map_err(|_| AccountsError::Busy)?.map_err(|_| AccountsError::Busy)?;
         blocking(move || {
-            // The permit is held until the hash is computed, even if the caller has stopped waiting.
+            // Holds the permit until the hash is computed, even if the caller has stopped waiting.
             let _turn = turn;
             work().map_err(AccountsError::Hash)
         })

@@ -1,5 +1,5 @@
-//! The keys that a service accepts: keys of the accounts that it stores, or keys that another service
-//! verifies.
+//! The keys that a service accepts: those of its own accounts, or those that another service verifies
+//! for it.
 
 use std::error::Error;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::database_metrics::{self, ACCOUNTS};
 use crate::key::{KeyHash, Verified};
 use crate::{Accounts, AccountsError};
 
-/// Time for which responses of the other service are cached. A revoked key is accepted here until
-/// its cached response expires.
+/// Time for which responses of the other service are cached. A revoked key is accepted until its cached
+/// response expires.
 const CACHED_FOR: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent requests to the other service.
@@ -29,7 +29,7 @@ const REQUESTS_MAX: usize = 32;
 /// Timeout of a request, including the wait for a permit.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Looks up keys in another service.
+/// Lookup of keys in another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
     /// Returns the key with this hash, or `None` if it is unknown or revoked.
@@ -45,13 +45,13 @@ pub trait KeyLookup: fmt::Debug + Send + Sync {
 /// The keys that a service accepts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Keys {
-    /// Keys of the service's own accounts, in a file or a database.
+    /// Keys of the service's own accounts, which are in a file or a database.
     Local(Accounts),
-    /// Keys of another service.
+    /// Keys that another service verifies.
     Remote(RemoteKeys),
 }
 
-/// Keys of another service, cached for a few seconds. Cheap to clone.
+/// Keys that another service verifies. Its responses are cached for a few seconds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RemoteKeys {
     shared: Arc<RemoteCache>,
@@ -80,7 +80,7 @@ impl Keys {
     /// Returns the id of `key` if it exists and is not revoked. Cancel-safe.
     ///
     /// # Errors
-    /// The same as for [`Self::check`].
+    /// As [`Self::check`].
     pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
         Ok(self.check(KeyHash::from_key(key)).await?.map(|key| key.id))
     }
@@ -89,7 +89,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails, [`AccountsError::Unreachable`] if the other
-    /// service does not respond. In both cases it is unknown if the key is valid.
+    /// service does not respond. In both cases, the key might be valid.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check(hash).await,
@@ -100,7 +100,7 @@ impl Keys {
     /// Returns true if the key `id` exists and is not revoked.
     ///
     /// # Errors
-    /// The same as for [`Self::check`].
+    /// As [`Self::check`].
     pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
         match self {
             Self::Local(accounts) => Ok(accounts.find_key(id).await?.is_some()),
@@ -108,10 +108,10 @@ impl Keys {
         }
     }
 
-    /// Checks that the service's own accounts accept writes, if it has any.
+    /// Checks that the service's own accounts can be written. Does nothing for keys of another service.
     ///
     /// # Errors
-    /// The same as for [`Accounts::check_file`].
+    /// As [`Accounts::check_file`].
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check_file().await,
@@ -119,7 +119,7 @@ impl Keys {
         }
     }
 
-    /// Sets the metrics of the accounts database, if the service has one.
+    /// Sets the metrics of the accounts database if the accounts are in a database.
     pub fn set_metrics(&self, metrics: &Metrics) {
         if let Self::Local(accounts) = self
             && let Some(figures) = accounts.database()
@@ -138,7 +138,7 @@ impl Keys {
 }
 
 impl RemoteKeys {
-    /// Creates the keys of another service, which `lookup` queries.
+    /// Creates the keys that `lookup` finds in another service.
     pub fn new(lookup: impl KeyLookup + 'static) -> Self {
         let shared = RemoteCache {
             lookup: Box::new(lookup),
@@ -165,9 +165,9 @@ impl RemoteKeys {
     }
 
     async fn look_up(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        // An error would mean that the semaphore is closed, which never happens.
+        // Cannot fail, since the semaphore is never closed.
         let _permit = self.shared.permits.acquire().await.map_err(|_| AccountsError::Stopped)?;
-        // Another request may have received the response in the meantime.
+        // Another request might have received the response for this key in the meantime.
         if let Some(cached) = self.get_fresh(&hash) {
             return Ok(cached.key);
         }
@@ -188,7 +188,7 @@ impl RemoteKeys {
     }
 }
 
-/// Waits for `response`, at most [`RESPONSE_WITHIN`].
+/// Waits for `response` with a timeout of [`RESPONSE_WITHIN`].
 async fn with_timeout<T>(
     response: impl Future<Output = Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {

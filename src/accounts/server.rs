@@ -1,7 +1,7 @@
 //! HTTP API of the accounts, and the portal that uses it.
 //!
-//! The session is in a cookie. Requests from pages of other sites are rejected, and every change needs a
-//! body that only the portal's script or a program can send.
+//! A cookie contains the session's token. Changes requested by pages of other sites are rejected. In
+//! addition, every change requires a body of a type that a form on such a page cannot send.
 
 mod attempts;
 mod error;
@@ -43,20 +43,20 @@ use crate::{AccountRecord, Accounts, AccountsError, InputError, SessionId, Sessi
 /// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";
 
-/// Maximum size of a request body. Bodies only contain names and passwords.
+/// Maximum size of a request body, in bytes. Bodies contain only names and passwords.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Time limit of a request. A password check may wait for a permit for some seconds.
+/// Time limit of a request. It includes some seconds for which a password check can wait for a permit.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Options of the accounts API.
 #[derive(Debug, Clone)]
 pub struct PortalOptions {
-    /// Setting for sign-up, or `None` to use the setting stored with the accounts.
+    /// Setting for sign-up, or `None` to use the setting that is stored with the accounts.
     pub sign_up: Option<SignUp>,
     /// Source of client addresses.
     pub addresses: AddressSource,
-    /// Hash of the token with which other services verify keys, or `None` to let no service verify keys.
+    /// Operator's token with which other services verify keys, or `None` if no service can verify keys.
     pub token: Option<OperatorToken>,
     /// Host names of the portal.
     pub hosts: HostNames,
@@ -65,13 +65,13 @@ pub struct PortalOptions {
 /// Options of a server that provides only the accounts API.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Address to listen on, such as `127.0.0.1:0` or `:8083`.
+    /// Address to listen on, such as `127.0.0.1:0` or `:8083`. Port 0 selects a free port.
     pub listen: String,
     /// Source of client addresses.
     pub addresses: AddressSource,
 }
 
-/// Hash of the token with which other services verify keys. Hidden in `Debug`.
+/// Hash of the operator's token, with which other services verify keys. Hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 #[debug("OperatorToken(…)")]
 pub struct OperatorToken([u8; 32]);
@@ -102,7 +102,7 @@ pub enum StartError {
     /// The server cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address that the system assigned is unknown.
+    /// The address on which the server listens cannot be determined.
     #[error("address of the accounts server is unknown")]
     Address(#[source] io::Error),
 }
@@ -110,7 +110,7 @@ pub enum StartError {
 /// Serves `router` in tasks of `group` and returns the server's address.
 ///
 /// # Errors
-/// [`StartError`]. In this case, no task was started.
+/// [`StartError`] with the reason. No task is started in this case.
 pub async fn start(
     options: ServerOptions,
     router: Router,
@@ -147,14 +147,14 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
-/// Builds the router of `api`. It rejects query parameters that `api` does not describe.
+/// Returns the router of `api`, which rejects query parameters that `api` does not describe.
 fn check_names(api: OpenApiRouter<App>) -> Router<App> {
     let (router, description) = api.split_for_parts();
     let reject = |error| ApiError::Unreadable(error).into_response();
     check_query_names(router, &description, &[], reject)
 }
 
-/// Returns the paths for browsers and the portal.
+/// Returns the paths that browsers and the portal use.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(sessions::sign_up))
@@ -171,8 +171,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::docs))
 }
 
-/// Returns the path with which other services verify keys. It needs the operator's token, which pages of
-/// other sites do not have.
+/// Returns the path with which other services verify keys. It requires the operator's token, so
+/// requests from pages of other sites need not be detected.
 fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
 }
@@ -207,8 +207,8 @@ impl App {
     }
 }
 
-/// Returns the channel over which the page was loaded. It counts as clear text, unless its browser or a
-/// proxy indicates TLS.
+/// Returns the channel over which the browser sent a request: TLS if the browser or a proxy indicates
+/// it, otherwise clear text.
 fn channel_of(headers: &HeaderMap) -> Channel {
     match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
         Some(b"https") => Channel::Tls,
@@ -221,7 +221,7 @@ impl FromRequestParts<App> for SignedIn {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NOT_LOGGED_IN)?;
-        // Changes are limited per account, so that no account can fill the store.
+        // Limits the rate of changes by one account, so that no account can fill the store.
         if parts.method != Method::GET {
             app.attempts.try_change(signed_in.account.id)?;
         }
@@ -241,7 +241,7 @@ impl OperatorToken {
     /// Creates a token from `text`.
     ///
     /// # Errors
-    /// [`InputError::OperatorToken`] if it is too short.
+    /// [`InputError::OperatorToken`] if `text` is too short.
     pub fn new(text: &str) -> Result<Self, InputError> {
         let text = text.trim();
         if text.chars().count() < TOKEN_CHARS_MIN {
@@ -250,15 +250,15 @@ impl OperatorToken {
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// Returns true if `text` is the token. Compares hashes, so that the time does not depend on the
-    /// token.
+    /// Returns true if `text` is the token. Compares hashes, so that the time of the comparison reveals
+    /// nothing about the token.
     fn is(&self, text: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
         self.0 == shown
     }
 }
 
-/// Files of the portal: path, media type and content.
+/// Files of the portal, each with path, media type and content.
 const PORTAL_FILES: [(&str, &str, &str); 3] = [
     (paths::PORTAL, "text/html; charset=utf-8", include_str!("../../assets/portal/index.html")),
     (paths::PORTAL_STYLE, "text/css; charset=utf-8", include_str!("../../assets/portal/style.css")),
@@ -269,8 +269,9 @@ const PORTAL_FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Headers of the portal, which forbid content from other sites, frames, sniffing of content types, and
-/// referrers. The page is revalidated on each load, since an upgrade of the program may have changed it.
+/// Response headers of the portal. They forbid content from other sites, frames, content type sniffing
+/// and referrers. The browser revalidates the page on each load, since an upgrade of the program can
+/// change it.
 const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),
@@ -285,7 +286,7 @@ const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (HeaderName::from_static("cache-control"), HeaderValue::from_static("no-cache")),
 ];
 
-/// Returns the router of `/portal`, the page where people sign up and manage their keys.
+/// Returns the router of `/portal`, the page on which people sign up and manage their keys.
 fn portal() -> Router {
     let add_file = |router: Router, (path, media_type, content): (&str, &'static str, _)| {
         let file: &'static str = content;

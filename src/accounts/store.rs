@@ -1,4 +1,5 @@
-//! Store of accounts: a file, or a database that several machines share.
+//! Store of the accounts: a SQLite file, or a PostgreSQL database that services on several machines
+//! share.
 //!
 //! Each statement is written once, in SQL that both engines understand.
 
@@ -49,7 +50,7 @@ struct Statement {
     values: Vec<Value>,
 }
 
-/// The store in one of the two engines. Cheap to clone.
+/// The store in either engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
     File(Arc<FileStore>),
@@ -108,7 +109,7 @@ impl Store {
         Ok(self.query(sql, values, read).await?.into_iter().next())
     }
 
-    /// Runs `work` as the only writer, in one transaction.
+    /// Runs `work` in a transaction during which no other writer is active.
     async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
@@ -136,8 +137,8 @@ impl Store {
         }
     }
 
-    /// Returns a query for a number that changes with any change to a key. In a file, it changes with
-    /// any commit by another process.
+    /// Returns a query for the version of the keys. The version changes with any change to a key. In a
+    /// file, it changes with any commit by another process.
     const fn keys_version(&self) -> &'static str {
         match self {
             Self::File(_) => "SELECT data_version FROM pragma_data_version",
@@ -147,7 +148,7 @@ impl Store {
 }
 
 impl Accounts {
-    /// Returns the tables that must be copied to copy all accounts.
+    /// Returns the tables that are copied between a file and a database.
     #[must_use]
     pub const fn copied_tables() -> CopiedTables {
         CopiedTables {
@@ -158,8 +159,8 @@ impl Accounts {
         }
     }
 
-    /// Runs `work`, which changes keys, as [`Store::write`] does. Clears the caches of keys in this
-    /// process and others.
+    /// Runs `work`, which changes keys, like [`Store::write`]. Then clears the cache of keys in this
+    /// process, and makes other processes clear theirs.
     async fn write_keys<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

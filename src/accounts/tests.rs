@@ -1,5 +1,5 @@
-//! Tests of keys that several services with the same accounts use. A test runs on both engines if both
-//! guarantee the behavior.
+//! Tests of keys that several services with the same accounts use. Tests of behavior that both engines
+//! guarantee run on both.
 
 /// Runs each test on both engines.
 macro_rules! on_both {
@@ -54,7 +54,7 @@ async fn open(folder: &TempDir) -> Accounts {
     Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
 }
 
-/// Place where a test stores its accounts.
+/// Location in which a test stores its accounts.
 #[derive(Debug)]
 pub(crate) enum Place {
     Folder(TempDir),
@@ -86,13 +86,13 @@ impl Place {
 }
 
 impl Accounts {
-    /// Returns the id of `key`, if it is valid.
+    /// Returns the id of `key`, or `None` if it is not valid.
     pub(crate) async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
         Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
     }
 }
 
-/// Waits until cached keys are stale.
+/// Advances the clock of tokio until cached keys must be checked again.
 async fn wait_out_the_cache() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_millis(100)).await;
@@ -241,7 +241,8 @@ async fn keys_of_a_file_in_an_old_format_are_valid() {
     check_stored_keys(&place, &key).await;
 }
 
-/// Checks that the accounts in `place` contain the keys of [`write_version_2`], and changes them.
+/// Checks that the accounts in `place` contain the keys of [`write_version_2`] and that these can be
+/// changed.
 pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {
         let accounts = place.open().await;
@@ -268,7 +269,7 @@ async fn record_shows_prefix_and_last_use(place: &Place) {
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
     accounts.verify(&key).await.unwrap();
-    // The information that a key was used is not lost when the cache is cleared.
+    // Revoking a key clears the cache. The recent use of the other key must not be lost.
     let (other, _) = accounts.create_key("other").await.unwrap();
     accounts.revoke_key(Scope::All, other).await.unwrap();
     accounts.run_maintenance().await.unwrap();
@@ -315,7 +316,7 @@ async fn key_checks_do_not_wait_for_writers() {
     waiting.await.unwrap();
 }
 
-/// Returns the contents of the accounts file and of its write-ahead log.
+/// Returns the contents of the accounts file and its write-ahead log.
 fn read_files(folder: &Path) -> Vec<Vec<u8>> {
     let names = ["accounts.sqlite", "accounts.sqlite-wal"];
     names.iter().map(|name| std::fs::read(folder.join(name)).unwrap()).collect()

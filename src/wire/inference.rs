@@ -220,7 +220,7 @@ pub struct TopicBody {
     pub metadata: String,
     /// Loss function, such as `mse`.
     pub loss_method: String,
-    /// Nonce of the latest epoch, as text.
+    /// Nonce of the latest epoch; 0 if there is none.
     pub epoch_last_ended: String,
     /// Blocks per epoch.
     pub epoch_length: String,

@@ -1,5 +1,5 @@
-//! Rate limits and daily quotas of an account or key. They are computed without a clock, from given
-//! times.
+//! Rate limits and daily quotas of an account or key. All functions take the current time as an
+//! argument instead of reading a clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,8 @@ pub struct Limits {
     pub burst: u32,
     /// Maximum number of requests per UTC day.
     pub requests_per_day: u64,
-    /// Maximum number of bytes of request and response bodies per UTC day. Responses in progress are not
-    /// cut off.
+    /// Maximum number of bytes of request and response bodies per UTC day. A response in progress is
+    /// not cut off.
     pub bytes_per_day: u64,
 }
 
@@ -38,16 +38,16 @@ pub(super) struct ConsumerUsage {
     n_bytes: Arc<AtomicU64>,
 }
 
-/// Limits that are left after an admitted request.
+/// Remaining limits after an admitted request.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// The limit with the smallest remainder, if there is any limit.
+    /// Limit with the smallest remainder, or `None` if there are no limits.
     pub(super) nearest: Option<NearestLimit>,
-    /// Counter for the response's bytes, if they are limited.
+    /// Counter to which the bytes of the response are added, or `None` if bytes are not limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
 }
 
-/// Limit on requests, with its remainder.
+/// Limit with its remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NearestLimit {
     pub(super) limit: u64,
@@ -61,8 +61,8 @@ pub(super) struct NearestLimit {
 pub struct Exceeded {
     /// Time until the next request is allowed.
     pub(super) wait: Duration,
-    /// Limit that is shown in the `RateLimit` headers, or `None` if the exceeded limit is not shown
-    /// there.
+    /// Limit for the `RateLimit` headers, or `None` if these headers do not describe the exceeded
+    /// limit.
     pub(super) limit: Option<u64>,
     reason: String,
 }
@@ -71,7 +71,7 @@ impl Limits {
     /// Limits that allow everything.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
-    /// Returns these limits, replaced by the key's own limits where it has any.
+    /// Returns these limits. Each limit that the key has itself replaces that of the service.
     pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),
@@ -97,10 +97,12 @@ impl ConsumerUsage {
     ) -> Result<Allowance, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
         if day > self.day {
-            // Bytes of a response count toward the day on which the response began.
+            // Creates new counters. A response in progress continues to count its bytes in the old
+            // counter, toward the day on which it began.
             *self = Self { full_at: self.full_at, day, ..Self::default() };
         }
-        // A clock that is set back must not grant a second quota.
+        // If the clock was set back, the day changes, but the counters remain. Otherwise the quota
+        // would be granted twice.
         self.day = day;
         let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
         let wait = Duration::from_secs(left_of_day.unsigned_abs());

@@ -1,4 +1,4 @@
-//! Tests the gate by the statuses and headers of its responses.
+//! Tests of the gate by the statuses and headers of its responses.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use web::address::Caller;
 use super::*;
 use crate::{Accounts, KeyLookup, RemoteKeys, Scope};
 
-/// Two hours before midnight.
+/// Start of the tests, two hours before midnight.
 const NOW: &str = "2026-07-30T22:00:00Z";
 
 const FAR: &str = "192.0.2.7:999";
@@ -69,7 +69,7 @@ impl Fixture {
         Self::of(options, Keys::from).await
     }
 
-    /// Creates a gate. `keys` creates the keys that it accepts, given new accounts.
+    /// Creates a gate that accepts the result of `keys`, which is called with new accounts.
     async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
@@ -90,8 +90,8 @@ impl Fixture {
         self.send_body((from, ""), (method, path), key, Body::from("x".repeat(100))).await
     }
 
-    /// Sends a request from address `from`. If `forwarded` is not empty, it is sent as the
-    /// `X-Forwarded-For` header, as a proxy would send it.
+    /// Sends a request from the address `from`. If `forwarded` is not empty, it is the value of the
+    /// header `X-Forwarded-For`.
     async fn send_body(
         &self,
         (from, forwarded): (&str, &str),
@@ -124,7 +124,7 @@ impl Fixture {
 }
 
 impl Seen {
-    /// Returns the values of the headers for limit, remainder, reset and retry.
+    /// Returns the values of the headers [`LIMIT`], [`REMAINING`], [`RESET`] and `Retry-After`.
     fn limit_headers(&self) -> [Option<&str>; 4] {
         let names = [LIMIT, REMAINING, RESET, RETRY_AFTER];
         names.map(|name| self.headers.get(name).map(|value| value.to_str().unwrap()))
@@ -196,7 +196,7 @@ async fn keys_of_an_account_share_limits() {
         assert_eq!([get(0).await, get(1).await, get(2).await], [429; 3], "each key is refused");
         assert_eq!(get(3).await, 200, "another account's");
         assert_eq!(fixture.get(FAR).await.status, 200, "no account's");
-        // Limits of one key do not apply to other keys of the account.
+        // A key's own limits do not apply to the other keys of its account.
         let own = KeyLimits { rate: Some(0), requests_per_day: Some(0), ..KeyLimits::default() };
         assert!(fixture.accounts.set_limits(keys[0].0, own).await.unwrap());
         assert_eq!([get(0).await, get(0).await, get(1).await], [200, 200, 429]);
@@ -236,7 +236,7 @@ async fn daily_request_count_is_reset_at_midnight() {
 async fn daily_bytes_count_request_and_response_bodies() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
-    // Each request has 100 bytes, and each response has 600.
+    // The body of each request has 100 bytes, and that of each response has 600.
     for _ in 0..2 {
         let seen = long().await;
         assert_eq!((seen.status, seen.text.len()), (200, 600));
@@ -324,7 +324,7 @@ async fn requests_without_a_valid_key_are_limited_per_network() {
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
 }
 
-/// Looks up keys in a file after a delay, and counts the lookups.
+/// Key lookup in a file that takes some time and is counted.
 #[derive(Debug, Clone)]
 struct Slow {
     accounts: Accounts,
@@ -347,8 +347,8 @@ impl KeyLookup for Slow {
     }
 }
 
-/// Sends `n` concurrent requests with the keys that `key` returns. Returns their sorted statuses and the
-/// number of lookups.
+/// Sends `n` concurrent requests. `key` returns the key of each. Returns the sorted statuses of the
+/// responses and the number of key lookups.
 async fn send_concurrently(
     n: usize,
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,
@@ -369,7 +369,7 @@ async fn lookups_of_guessed_keys_are_bounded() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, n_lookups) =
         send_concurrently(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
-    // The network may regain a few requests during the test.
+    // The limit of the network can recover by a few requests during the test.
     assert!(n_lookups < u64::from(STRANGERS.burst) + 10, "{n_lookups}");
     assert!(statuses.iter().filter(|status| **status == 429).count() > burst, "{statuses:?}");
 }

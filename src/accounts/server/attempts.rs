@@ -1,4 +1,4 @@
-//! Limits of attempts with names and passwords, and of changes.
+//! Rate limits for attempts with passwords, for sign-ups and for changes.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter};
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Rate of attempts to log in with one account name from one network, even if no such account exists. It
-/// is enough for a user with a forgotten password, and allows a guesser about three thousand attempts
-/// per day. If attempts were only limited per name, anyone could lock out the owner.
+/// Maximum rate of attempts to log in with one account name from one network. It applies even if no
+/// account has this name. It is enough for a user who forgot the password, and allows about three
+/// thousand guesses per day. The limit is per network, since otherwise anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
-/// Rate of attempts to log in with one account name from all networks that have not logged in to it
-/// before. It allows a guesser with many networks about four thousand attempts per day. The owner's
-/// networks are exempt.
+/// Maximum rate of attempts to log in with one account name from all networks together. Networks from
+/// which someone has logged in to the account before are exempt, so that the owner is not locked out.
+/// It allows about four thousand guesses per day from many networks.
 const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
-/// Rate of attempts with passwords from one network, for all names together.
+/// Maximum rate of attempts with passwords from one network, for all account names together.
 const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
 
-/// Rate of sign-ups from one network.
+/// Maximum rate of sign-ups from one network.
 const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 
-/// Rate of changes by one account.
+/// Maximum rate of changes by one account.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
-/// Hash of an account name, and the network of the attempt.
+/// Hash of an account name, and the network from which an attempt is made.
 type Target = ([u8; 32], Option<Network>);
 
 /// Recent attempts, in bounded memory.
@@ -39,7 +39,7 @@ type Target = ([u8; 32], Option<Network>);
 pub(super) struct Attempts {
     names: RateLimiter<Target>,
     names_everywhere: RateLimiter<[u8; 32]>,
-    /// Pairs of an account name and a network that has logged in to the account.
+    /// Pairs of an account name and a network from which someone has logged in to the account.
     known: Mutex<LruCache<Target, ()>>,
     networks: RateLimiter<Network>,
     sign_ups: RateLimiter<Network>,
@@ -73,7 +73,8 @@ impl Attempts {
         count(&self.names_everywhere, (!is_known).then_some(name))
     }
 
-    /// Resets the count of attempts for `name` from `network` after a successful one.
+    /// Resets the count of attempts for `name` from `network` after a successful attempt, and exempts
+    /// the network from the limit for all networks.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
         let target = (hash(name), network);
         self.names.reset(&target);
@@ -96,13 +97,13 @@ impl Attempts {
     }
 }
 
-/// Counts an attempt of `caller`. Unknown callers are not limited.
+/// Counts an attempt of `caller`. If the caller is unknown, the attempt is not limited.
 fn count<C: Copy + Eq + Hash>(limiter: &RateLimiter<C>, caller: Option<C>) -> Result<(), ApiError> {
     let Some(caller) = caller else { return Ok(()) };
     limiter.take(caller).map(drop).map_err(|wait| ApiError::TooOften { wait })
 }
 
-/// Returns the hash of a name, which has a constant size.
+/// Returns the hash of a name, so that long names need no more memory.
 fn hash(name: &AccountName) -> [u8; 32] {
     Sha256::digest(name.to_lowercase().as_bytes()).into()
 }

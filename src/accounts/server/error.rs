@@ -1,4 +1,4 @@
-//! Errors of the accounts API, which are sent as a status and `{"details":null,"error":"…"}`.
+//! Errors of the accounts API. They are sent as an HTTP status and `{"details":null,"error":"…"}`.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::{AccountsError, InputError};
 /// Value of `Retry-After`, in seconds, if too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
 
-/// Value of `Retry-After`, in seconds, if the database does not respond. A failover may take longer.
+/// Value of `Retry-After`, in seconds, if the database does not respond. A failover can take longer.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
-/// Rejection or failure of a request.
+/// Reason why a request is refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
     #[error("{1}")]
@@ -47,20 +47,20 @@ impl ApiError {
     /// The current password of the account is wrong.
     pub(super) const CURRENT_PASSWORD: Self =
         Self::Refused(StatusCode::FORBIDDEN, "the current password is wrong");
-    /// The path does not have this method.
+    /// The path does not support the request's method.
     pub(super) const NO_METHOD: Self =
         Self::Refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    /// The path is not served.
+    /// The path does not exist.
     pub(super) const NO_PATH: Self = Self::Refused(StatusCode::NOT_FOUND, "path not found");
-    /// The account has no such key.
+    /// The account has no key with this id.
     pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
-    /// The account has no such session.
+    /// The account has no session with this id.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
     /// The request must contain either a hash or an id.
     pub(super) const HASH_OR_ID: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 
-    /// Converts the error of an operation that needs the account's current password.
+    /// Converts the error of an operation that requires the account's current password.
     pub(super) fn of_current_password(error: AccountsError) -> Self {
         match error {
             AccountsError::WrongPassword => Self::CURRENT_PASSWORD,
@@ -68,7 +68,8 @@ impl ApiError {
         }
     }
 
-    /// Returns the HTTP status, or `None` for an internal failure. Clients do not see its cause.
+    /// Returns the HTTP status, or `None` for an internal failure, of which clients do not see the
+    /// cause.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::Refused(status, _) => *status,
@@ -105,7 +106,7 @@ impl ApiError {
     }
 }
 
-/// Returns the response to a refused request.
+/// Returns the response to a request that was refused with `status` because of `reason`.
 pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
     let error = reason.to_owned();
     (status, Json(DatasetsError { details: None, error })).into_response()

@@ -1,4 +1,4 @@
-//! API keys of an account and their verification for other services.
+//! Requests about the API keys of an account, and verification of keys for other services.
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -26,7 +26,7 @@ pub(super) async fn list(
     State(app): State<App>,
     who: SignedIn,
 ) -> Result<Json<KeysBody>, ApiError> {
-    // This updates `last_used_at`. If it fails, the times that were stored before are returned.
+    // Updates `last_used_at`. If the update fails, returns the times that were stored before.
     if let Err(error) = app.accounts.run_maintenance().await {
         warn!(cause = chain(&error), "failed to store when keys were last used");
     }
@@ -34,7 +34,7 @@ pub(super) async fn list(
     Ok(Json(KeysBody { keys: keys.iter().map(KeyRecord::body).collect() }))
 }
 
-/// Creates a key, whose secret is returned only once.
+/// Creates a key. Its secret is returned only once.
 #[utoipa::path(post, path = paths::ACCOUNTS_KEYS, operation_id = "create_key", tag = "keys",
     request_body = KeyName, security(("session" = [])),
     responses((status = 201, description = "The key and its secret", body = KeyWithSecret)))]
@@ -84,7 +84,8 @@ pub(super) async fn revoke(
     }
 }
 
-/// Replaces the secret of a key, and returns it only once. The key keeps its id and all it owns.
+/// Replaces the secret of a key. The new secret is returned only once. The key keeps its id and
+/// everything that it owns.
 #[utoipa::path(post, path = paths::ACCOUNTS_KEY_RENEW, operation_id = "renew_key", tag = "keys",
     params(("id" = i64, Path, minimum = 1, description = "Id of the key.")),
     security(("session" = [])),
@@ -100,7 +101,8 @@ pub(super) async fn renew(
     Ok(Json(KeyWithSecret { key: find(&app, &who, id).await?, api_key }))
 }
 
-/// Returns the data of a key. Requires the operator's token: `Authorization: Bearer …`.
+/// Returns a key by its hash or its id, or null if it is not valid. Requires the operator's token:
+/// `Authorization: Bearer …`.
 #[utoipa::path(post, path = paths::ACCOUNTS_VERIFY, operation_id = "verify_key", tag = "services",
     request_body = VerifyRequest, security(("operator" = [])),
     responses((status = 200, description = "The key, or null", body = VerifyResponse)))]

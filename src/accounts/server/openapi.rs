@@ -1,6 +1,7 @@
-//! `GET /api/accounts/openapi.json`: the `OpenAPI` description of the accounts API. Needs no session.
+//! `GET /api/accounts/openapi.json`: the `OpenAPI` description of the accounts API. The request needs
+//! no session.
 //!
-//! The descriptions of services that include accounts contain these operations, too.
+//! A service that includes the accounts API adds these operations to its own description.
 
 use std::sync::LazyLock;
 
@@ -24,7 +25,7 @@ pub const GROUPS: [(&str, &str); 3] = [
     ("services", "For services on other machines."),
 ];
 
-/// The description as served.
+/// Description of the accounts API, created on the first request.
 static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| Description::new(&document(), paths::ACCOUNTS_OPENAPI));
 
@@ -47,7 +48,7 @@ fn document() -> Value {
     describe::<DatasetsError, DatasetsError>(operations(), &about)
 }
 
-/// Returns this `OpenAPI` document.
+/// Returns this OpenAPI description.
 #[utoipa::path(get, path = paths::ACCOUNTS_OPENAPI, operation_id = "describe_accounts",
     tag = "services", security(()),
     responses((status = 200, description = "An OpenAPI document", body = Object)))]
@@ -55,7 +56,7 @@ pub(super) async fn get() -> Response {
     DESCRIPTION.document()
 }
 
-/// Returns this description as a page that loads nothing from other sites.
+/// Returns this description as an HTML page that loads nothing from other sites.
 #[utoipa::path(get, path = paths::ACCOUNTS_DOCS, operation_id = "show_accounts", tag = "services",
     security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html")))]

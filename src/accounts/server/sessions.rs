@@ -1,4 +1,4 @@
-//! Sign-up, log-in and log-out, passwords and sessions.
+//! Requests that sign up, log in and log out, change passwords, and manage sessions.
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -19,10 +19,10 @@ use crate::{
     SessionRecord, SignUp,
 };
 
-/// Response header that sets or clears the session cookie.
+/// Response header that sets or clears the session cookie, or `None` to leave it unchanged.
 type CookieHeader = Option<[(HeaderName, HeaderValue); 1]>;
 
-/// Creates an account, and logs it in.
+/// Creates an account and logs it in.
 #[utoipa::path(post, path = paths::ACCOUNTS_SIGN_UP, operation_id = "sign_up", tag = "accounts",
     request_body = Credentials, security(()),
     responses((status = 201, description = "The account", body = AccountBody)))]
@@ -56,7 +56,7 @@ pub(super) async fn log_in(
 ) -> Result<impl IntoResponse, ApiError> {
     let headers = request.headers().clone();
     let body: Credentials = web::extract::json(request).await?;
-    // If the name or the password is invalid, no account can match.
+    // No account can have an invalid name or password.
     let (Ok(name), Ok(password)) =
         (body.name.parse::<AccountName>(), body.password.0.parse::<Password>())
     else {
@@ -69,7 +69,7 @@ pub(super) async fn log_in(
     Ok((cookie, Json(account)))
 }
 
-/// Logs out, if there is a session.
+/// Ends the current session, if there is one.
 #[utoipa::path(post, path = paths::ACCOUNTS_LOG_OUT, operation_id = "log_out", tag = "accounts",
     security(()), responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]
 pub(super) async fn log_out(
@@ -83,7 +83,7 @@ pub(super) async fn log_out(
     Ok((clear_cookie(&headers), Json(DoneBody { n_done: is_ended.into() })))
 }
 
-/// Returns the account that is logged in, and if anyone can sign up.
+/// Returns the account that is logged in and the setting for sign-up.
 #[utoipa::path(get, path = paths::ACCOUNTS_ME, operation_id = "me", tag = "accounts", security(()),
     responses((status = 200, description = "The account, or null", body = MeBody)))]
 pub(super) async fn me(
@@ -95,7 +95,7 @@ pub(super) async fn me(
     Ok(Json(MeBody { account, sign_up }))
 }
 
-/// Deletes the account, and revokes its keys.
+/// Deletes the account and revokes its keys.
 #[utoipa::path(delete, path = paths::ACCOUNTS_ME, operation_id = "delete_me", tag = "accounts",
     request_body = Removal, security(("session" = [])),
     responses((status = 200, description = "Number of keys revoked", body = DoneBody)))]
@@ -114,7 +114,7 @@ pub(super) async fn delete_me(
     Ok((clear_cookie(&headers), Json(DoneBody { n_done })))
 }
 
-/// Changes the password, and ends all other sessions.
+/// Changes the password and ends all other sessions.
 #[utoipa::path(post, path = paths::ACCOUNTS_PASSWORD, operation_id = "change_password",
     tag = "accounts", request_body = PasswordChange, security(("session" = [])),
     responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]
@@ -154,7 +154,7 @@ pub(super) async fn list(
     Ok(Json(SessionsBody { sessions: sessions.into_iter().map(body).collect() }))
 }
 
-/// Ends all sessions except this one.
+/// Ends all sessions of the account except the current one.
 #[utoipa::path(delete, path = paths::ACCOUNTS_SESSIONS, operation_id = "end_other_sessions",
     tag = "accounts", security(("session" = [])),
     responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]

@@ -1,4 +1,4 @@
-//! Tests the accounts API as browsers use it.
+//! Tests of the accounts API with requests like those of browsers.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use super::*;
 use crate::KeyHash;
 
 const FAR: &str = "192.0.2.7:999";
-/// Date of the manual clock.
+/// Current time of the manual clock.
 const NOW: &str = "2026-09-21T14:13:20Z";
 const TOKEN: &str = "a token of the operator";
 
@@ -27,7 +27,7 @@ struct Service {
     _folder: TempDir,
 }
 
-/// A browser, with its source address and its cookie.
+/// A browser with its source address and its cookie.
 #[derive(Debug, Clone)]
 struct Browser<'s> {
     service: &'s Service,
@@ -369,7 +369,7 @@ async fn password_attempts_are_limited() {
             "only the guesser is locked out"
         );
     }
-    // This network has already made thirty attempts.
+    // The network has used up its thirty attempts.
     let limited = log_in(FAR, "someone", "correct horse").await;
     assert_eq!((limited.0, limited.1.is_some()), (429, true));
     tokio::time::advance(Duration::from_secs(30)).await;
@@ -463,7 +463,7 @@ async fn request_for_a_rebound_host_name_is_rejected() {
         assert_eq!(rebound.send("GET", path, Body::empty()).await.status(), 403, "{path}");
     }
     assert!(service.accounts.account("bob".parse().unwrap()).await.unwrap().is_none());
-    // A service that sends the operator's token may use any host name.
+    // A service that sends the operator's token can use any host name.
     rebound.headers =
         vec![("host", "keys.example"), ("authorization", "Bearer a token of the operator")];
     assert_eq!(rebound.post("verify", &json!({"id": 99})).await.0, 200);

@@ -1,4 +1,4 @@
-//! The accounts file: an SQLite database that several processes can have open.
+//! The accounts file: a SQLite database that several processes can have open.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ use crate::AccountsError;
 /// Connections to the file.
 #[derive(Debug)]
 pub(crate) struct FileStore {
-    /// Connection for writes. It waits for writes of other processes.
+    /// Connection for writes. A write waits for writes of other processes.
     writes: Mutex<Connection>,
-    /// Connection for reads, so that keys can be checked while a write waits.
+    /// Separate connection for reads, so that keys can be checked while a write waits.
     reads: Mutex<Connection>,
     files: DatabaseFiles,
     /// True if a write found no space and no later check has found space.
@@ -54,7 +54,7 @@ impl FileStore {
         block_on(work(Session::File(&mut self.reads.lock())))
     }
 
-    /// Runs `work` in a transaction that locks out other writers from its start. Blocks.
+    /// Runs `work` in a transaction that keeps out other writers from its start. Blocks.
     pub(super) fn write<T>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
@@ -66,11 +66,11 @@ impl FileStore {
         if matches!(done, Err(AccountsError::Full)) {
             self.is_full.store(true, Ordering::Relaxed);
         }
-        // A write is lost if the file was removed or replaced.
+        // Returns an error if the file was removed or replaced, since the write is lost in this case.
         if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
-    /// Checks that the file accepts writes. Blocks.
+    /// Checks that the file can be written. Blocks.
     pub(super) fn check(&self) -> Result<(), AccountsError> {
         if self.is_full.load(Ordering::Relaxed) {
             TRY_SPACE.into_iter().try_for_each(|sql| self.execute(sql.to_owned()))?;
@@ -110,7 +110,7 @@ fn transact<T>(
             connection.execute_batch("COMMIT")?;
             Ok(done)
         });
-    // After some errors, such as a full disk, SQLite has already rolled back.
+    // Rolls back, unless SQLite has already done so, as after some errors such as a full disk.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

@@ -1,4 +1,4 @@
-//! Operations on API keys: create, verify, list, rename, renew, revoke.
+//! Operations on API keys: creating, verifying, listing, renaming, renewing and revoking them.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub const LISTED_MAX: u32 = 1000;
 /// Maximum number of valid keys per account.
 pub const KEYS_MAX: u32 = 100;
 
-/// Maximum number of keys in a statement that stores which keys were used.
+/// Maximum number of keys in one statement that stores their last use.
 const USED_STEP: usize = 500;
 
 /// Interval at which the use of keys is stored and expired sessions are deleted.
@@ -38,8 +38,9 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Accounts {
-    /// Creates a key called `name` that belongs to no account. Returns its id and its secret, which is
-    /// not stored. Names need not be unique. The key is durable on return.
+    /// Creates a key called `name` that belongs to no account. Names need not be unique. Returns the id
+    /// and the secret of the key. Of the secret, only a hash is stored. The key is durable once this
+    /// function returns.
     ///
     /// # Errors
     /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store fails.
@@ -50,7 +51,7 @@ impl Accounts {
     /// Creates a key like [`Self::create_key`], but for an account if `account` is given.
     ///
     /// # Errors
-    /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise the same as for
+    /// [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`] keys. Otherwise as
     /// [`Self::create_key`].
     pub async fn create_account_key(
         &self,
@@ -63,7 +64,7 @@ impl Accounts {
         let created_at = self.shared.clock.now().micros();
         let created = self.shared.store.write(move |mut session| {
             async move {
-                // For keys without an account, the number is not limited.
+                // Finds nothing for keys without an account, since their number is not limited.
                 let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
                 let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
                 if n_keys >= Some(KEYS_MAX.into()) {
@@ -81,8 +82,8 @@ impl Accounts {
 
     /// Returns the key with this hash if it exists and is not revoked. Cancel-safe.
     ///
-    /// Uses the cache if possible. A key that another process has revoked is rejected after at most 100
-    /// ms.
+    /// Uses the cache if possible. If another process revokes a key, this process rejects the key after
+    /// at most 100 ms.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -92,7 +93,8 @@ impl Accounts {
         if known.is_some() {
             return Ok(known);
         }
-        // Waiting requests share one query, which confirms that the cached keys are still valid.
+        // If the key is cached, waits for a query of a concurrent request, which confirms that all
+        // cached keys are still valid.
         let _turn =
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {
@@ -134,7 +136,7 @@ impl Accounts {
         }
     }
 
-    /// Returns true if the key is cached, so that it was valid recently.
+    /// Returns true if the key is cached, which means that it was valid recently.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         self.shared.cache.lock().contains(hash)
     }
@@ -145,7 +147,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
-        // Valid keys come first, so that the limit omits revoked keys.
+        // Selects valid keys first, so that the limit omits revoked keys.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
         let sql = format!(
             "SELECT {RECORD} FROM keys WHERE {filter}
@@ -176,8 +178,8 @@ impl Accounts {
         Ok(record.map(Verified::from))
     }
 
-    /// Permanently revokes the key `id` if it is in `scope`. Returns true if it existed and was not
-    /// already revoked.
+    /// Permanently revokes the key `id` if it is in `scope`. Returns true if there was such a valid
+    /// key.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -186,7 +188,7 @@ impl Accounts {
         self.write_keys(|session| set(session, "revoked_at = ?3", values).boxed()).await
     }
 
-    /// Renames the key `id` if it is in `scope`. Returns true if it exists and is not revoked.
+    /// Renames the key `id` if it is in `scope`. Returns true if there is such a valid key.
     ///
     /// # Errors
     /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store fails.
@@ -200,7 +202,7 @@ impl Accounts {
         self.shared.store.write(|session| set(session, "name = ?3", values).boxed()).await
     }
 
-    /// Sets the limits of the key `id`. Returns true if it exists and is not revoked.
+    /// Sets the limits of the key `id`. Returns true if there is such a valid key.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -234,10 +236,11 @@ impl Accounts {
     }
 
     /// Replaces the secret of the latest key called `name` that belongs to no account, like
-    /// [`Self::renew`]. If there is no such key, creates one. The change is durable on return.
+    /// [`Self::renew`]. If there is no such key, creates it. The change is durable once this function
+    /// returns.
     ///
     /// # Errors
-    /// The same as for [`Self::create_key`].
+    /// As [`Self::create_key`].
     pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         let key = ApiKey::from_random(rand::random());
         let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
@@ -256,8 +259,7 @@ impl Accounts {
     /// Stores which keys were used since the previous call, and deletes expired sessions.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the store fails. The information which keys were used is then
-    /// lost.
+    /// [`AccountsError::Statement`] if the store fails. The recent uses of keys are lost in this case.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         let now = self.shared.clock.now().micros();
         let used: Vec<_> = self.shared.cache.lock().take_used().into_iter().collect();
@@ -278,8 +280,8 @@ impl Accounts {
         write.await
     }
 
-    /// Runs [`Self::run_maintenance`] every half minute and when `group` stops. Checks each second that
-    /// the accounts file was not removed or replaced.
+    /// Runs [`Self::run_maintenance`] every half minute and when `group` stops. Checks every second
+    /// that the accounts file was not removed or replaced.
     pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("accounts maintenance", async move {
@@ -307,8 +309,8 @@ impl Accounts {
     }
 }
 
-/// Sets columns of key `?1` if it is valid and, unless `?2` is null, belongs to account `?2`. Returns
-/// true if there was such a key.
+/// Sets columns of the key `?1` if it is valid and belongs to the account `?2`. If `?2` is null, the
+/// account is not checked. Returns true if there was such a key.
 async fn set<const N: usize>(
     mut session: Session<'_>,
     columns: &str,
@@ -321,7 +323,7 @@ async fn set<const N: usize>(
     Ok(session.run(&sql, &values).await? > 0)
 }
 
-/// Converts a limit to the form in which it is stored.
+/// Converts a limit to the type of the column.
 fn stored(limit: Option<u64>) -> Result<Option<i64>, AccountsError> {
     let too_large = |error| AccountsError::Statement(Box::new(error));
     limit.map(i64::try_from).transpose().map_err(too_large)

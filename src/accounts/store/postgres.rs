@@ -1,7 +1,7 @@
 //! Accounts in a PostgreSQL database that several services share.
 //!
-//! As with a file, only one service writes at a time. Accounts rarely change, and all data that a
-//! writing transaction reads remain valid until its commit.
+//! As with a file, only one service writes at a time. This is fast enough, since accounts rarely
+//! change, and ensures that all data that a writing transaction reads are valid until its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,34 +23,34 @@ use crate::AccountsError;
 /// Maximum number of connections that a service has to the accounts database.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// Options of the connections. A few suffice, since lookups of keys are rare and sequential, and writers
-/// wait for each other.
+/// Options of the connections. A few are enough, since lookups of keys are rare and sequential, and
+/// writers wait for one another.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
-/// Time limit of a lookup. Each request waits until its key is looked up.
+/// Time limit of a key lookup, for which the request waits.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Statements that have no effect, but write once and access every table.
+/// Statements without an effect that fail if the database does not accept writes or a table is missing.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
      SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
-/// Statement that accesses every table, for a read-only service.
+/// Statement that fails if a table is missing, for a read-only service.
 const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
-/// Statement that locks out other writers until the end of the transaction. The number is arbitrary: it
-/// spells `acct`.
+/// Statement that keeps out other writers until the end of the transaction. The number is arbitrary. As
+/// text it is `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
 /// Access that a service has to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
-    /// Only reads, for a database that accepts no writes, such as a standby.
+    /// Only reads, as required for a database that does not accept writes, such as a standby.
     ReadOnly,
 }
 
-/// The database and the operations in progress, which continue even if their callers are dropped.
+/// The database. An operation continues even if its caller is dropped.
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
@@ -59,7 +59,7 @@ pub(crate) struct DatabaseStore {
 }
 
 impl DatabaseStore {
-    /// Connects to the database. Creates missing tables if `access` allows it.
+    /// Connects to the database. Creates missing tables if `access` allows writes.
     pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
         match access {
@@ -122,8 +122,8 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Checks that every table exists and, unless the database was opened read-only, that it accepts
-    /// writes.
+    /// Checks that every table exists. Unless the database was opened read-only, also checks that it
+    /// accepts writes.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
         let (connections, access) = (self.connections.clone(), self.access);
         self.run_to_end(async move {
@@ -144,7 +144,7 @@ impl DatabaseStore {
     ) -> Result<T, AccountsError> {
         let (reply, answer) = oneshot::channel();
         self.tasks.spawn_to_end("accounts", async move {
-            // An error means that the caller has stopped waiting.
+            // Sending fails only if the caller has stopped waiting.
             drop(reply.send(work.await));
         });
         answer.await.unwrap_or(Err(AccountsError::Stopped))

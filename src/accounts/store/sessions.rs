@@ -13,19 +13,19 @@ use crate::{Accounts, AccountsError};
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Maximum number of sessions per account. When it is exceeded, a log-in deletes the oldest session.
+/// Maximum number of sessions per account. A log-in that exceeds it deletes the oldest session.
 const SESSIONS_MAX: i64 = 50;
 
 /// Name under which the sign-up setting is stored.
 const SIGN_UP: &str = "sign_up";
 
-/// An account whose password was verified, with the hash that was used. No session is started if the
-/// password has changed since then. The hash is hidden in `Debug`.
+/// An account of which the password was verified. The hash is hidden in `Debug`.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
     /// The account.
     pub account: AccountRecord,
-    /// Hash of the password as stored.
+    /// Stored hash with which the password was verified. If the stored hash has changed since, no
+    /// session is started.
     #[debug(skip)]
     hash: String,
 }
@@ -40,7 +40,8 @@ pub struct StartedSession {
 }
 
 impl Accounts {
-    /// Creates an account, which is durable on return. The caller must check that sign-up is open.
+    /// Creates an account. The account is durable once this function returns. The caller must check
+    /// that sign-up is open.
     ///
     /// # Errors
     /// [`AccountsError::NameTaken`] if the name exists, [`AccountsError::Busy`] if too many passwords
@@ -64,7 +65,8 @@ impl Accounts {
         Ok(AuthenticatedAccount { account, hash })
     }
 
-    /// Returns the account with this name and password. Takes the same time if no such account exists.
+    /// Returns the account with this name and password. Takes the same time whether or not such an
+    /// account exists.
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if no account matches, [`AccountsError::Busy`] if too many
@@ -179,8 +181,8 @@ impl Accounts {
     /// Returns the number of ended sessions.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed in the meantime. Otherwise
-    /// the same as for [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if `current` is wrong or the password was changed concurrently.
+    /// Otherwise as [`Self::authenticate`].
     pub async fn change_password(
         &self,
         account: AccountId,
@@ -194,8 +196,9 @@ impl Accounts {
         changed.ok_or(AccountsError::WrongPassword)
     }
 
-    /// On behalf of an operator, sets the password of the account with this name and ends its sessions.
-    /// Returns the number of ended sessions, or `None` if there is no such account.
+    /// Sets the password of the account with this name without its current password, for an operator,
+    /// and ends its sessions. Returns the number of ended sessions, or `None` if there is no such
+    /// account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -212,8 +215,7 @@ impl Accounts {
     /// Deletes the account if `password` is correct. Returns the number of revoked keys.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if the password is wrong. Otherwise the same as for
-    /// [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if the password is wrong. Otherwise as [`Self::authenticate`].
     pub async fn delete_account(
         &self,
         account: AccountId,
@@ -225,8 +227,8 @@ impl Accounts {
         deleted.await?.ok_or(AccountsError::WrongPassword)
     }
 
-    /// On behalf of an operator, deletes the account with this name. Returns the number of revoked keys,
-    /// or `None` if there is no such account.
+    /// Deletes the account with this name without its password, for an operator. Returns the number of
+    /// revoked keys, or `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -240,7 +242,7 @@ impl Accounts {
         }
     }
 
-    /// Returns the account with this name.
+    /// Returns the account with this name, or `None` if it does not exist.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -265,7 +267,8 @@ impl Accounts {
         let sql = "SELECT value FROM settings WHERE name = ?1";
         let name = values![SIGN_UP.to_owned()];
         let value = self.shared.store.find(sql, name, |row| row.get::<String>(0)).await?;
-        // If the stored setting is unknown to this version, sign-up is closed.
+        // Sign-up is closed if another version of the program stored a setting that this version does
+        // not know.
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
@@ -279,8 +282,7 @@ impl Accounts {
         self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
-    /// Closes sign-up, unless an operator has already chosen a setting. Returns true if this call closed
-    /// it.
+    /// Closes sign-up if no setting is stored yet. Returns true if this call closed it.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -291,8 +293,8 @@ impl Accounts {
     }
 
     /// Changes an account's password and ends all its sessions except `kept`. Returns the number of
-    /// ended sessions, or `None` if there is no such account or its password hash is no longer
-    /// `expected`.
+    /// ended sessions. Returns `None` without a change if there is no such account, or its password
+    /// hash is no longer `expected`.
     async fn replace_password(
         &self,
         account: AccountId,
@@ -322,7 +324,7 @@ impl Accounts {
         self.shared.store.find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash).await
     }
 
-    /// Runs one statement that writes. Returns the number of changed rows.
+    /// Runs a single statement that writes. Returns the number of changed rows.
     async fn run<const N: usize>(
         &self,
         sql: &'static str,
@@ -335,7 +337,7 @@ impl Accounts {
         write.await
     }
 
-    /// Returns the account's password hash if `password` matches it.
+    /// Returns the account's password hash if `password` is correct.
     async fn confirm_password(
         &self,
         account: AccountId,
@@ -349,10 +351,11 @@ impl Accounts {
     }
 }
 
-/// Statement that ends all sessions of an account, or all but one.
+/// Statement that ends all sessions of account `?1`, except session `?2` unless that is null.
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
 
-/// Statement that finds an account by its name in lower case, for [`account_with_hash`].
+/// Statement that finds an account by its name in lower case, with the columns that
+/// [`account_with_hash`] reads.
 const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
 
 /// Reads an account and its password hash from a row.

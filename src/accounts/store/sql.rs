@@ -7,15 +7,15 @@ use sqlx::PgConnection;
 
 use crate::AccountsError;
 
-/// Statement that replaces the number by which services with a shared database notice that keys have
-/// changed. The number is random, since a counter could repeat a number after a failover.
+/// Statement that replaces the version of the keys, by which services that share a database notice that
+/// keys have changed. The version is random, since a counter could repeat a number after a failover.
 pub(super) const RENEW_KEYS_VERSION: &str =
     "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
 
-/// Value of a parameter. `None` is null.
+/// Value of a statement's parameter. `None` is null.
 pub(crate) type Value = Box<dyn sql::Value + Send + Sync>;
 
-/// Connection to either engine, within a write transaction or for a single statement.
+/// Connection to either engine, in a write transaction or for a single statement.
 #[derive(Debug)]
 pub(crate) enum Session<'c> {
     File(&'c mut Connection),
@@ -78,8 +78,8 @@ impl Session<'_> {
         Ok(self.all(sql, values, read).await?.into_iter().next())
     }
 
-    /// Lets other services with the same database notice that this transaction changes keys. Not needed
-    /// for SQLite, which counts commits itself.
+    /// Replaces the version of the keys, so that other services with the same database notice that this
+    /// transaction changes keys. Does nothing in a file, since SQLite counts commits itself.
     pub(super) async fn renew_keys_version(&mut self) -> Result<(), AccountsError> {
         match self {
             Self::File(_) => Ok(()),

@@ -5,10 +5,10 @@ use db::postgres::schema;
 
 /// Schema of the file. Timestamps are microseconds since 1970.
 ///
-/// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text and `prefix`
-/// its first characters. A key is valid while `revoked_at` is null. `account` is null if the key was
-/// created by an operator, or after its account was deleted. A limit is null to use the service's limit,
-/// and 0 for no limit.
+/// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text, and `prefix`
+/// contains its first characters. A key is valid if `revoked_at` is null. `account` is null if an
+/// operator created the key, or if the key's account was deleted. If a limit is null, the service's
+/// limit applies, and 0 means no limit.
 ///
 /// `accounts`: `folded` is the name in lower case, and `password` an argon2id hash as a PHC string.
 ///
@@ -58,8 +58,8 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// Schema of the database: the same tables, and `keys_version`. Its single row contains a number that
-/// every change of keys replaces. Each table has a primary key, which logical replication needs.
+/// Schema of the database: the same tables, and `keys_version`, which has a single row with the version
+/// of the keys. Each table has a primary key, since logical replication requires it.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 3,

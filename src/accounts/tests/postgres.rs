@@ -23,7 +23,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::gate::{Gate, GateMessages, GateOptions, Refusal};
 
-/// Terminates all connections of others to a database.
+/// Terminates all other connections to a database.
 fn end_connections(url: &str) {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -147,7 +147,8 @@ async fn read_only_accounts_check_keys_and_refuse_changes() {
     assert!(matches!(refused, AccountsError::ReadOnly), "{refused:?}");
 }
 
-/// Failed log-ins, missing permissions, TLS failures and unreachable servers cause different errors.
+/// A wrong password, a missing permission, a TLS failure and an unreachable server result in different
+/// advice.
 #[tokio::test]
 async fn diagnosis_distinguishes_password_tls_and_permission_errors() {
     let Some(url) = new_database() else { return };
@@ -171,7 +172,7 @@ async fn diagnosis_distinguishes_password_tls_and_permission_errors() {
 }
 
 /// The stored tables have format 3, the oldest that can be upgraded. With
-/// `TRIPTYCH_WRITE_STORED_FILE=1`, the test writes tables in the current format.
+/// `TRIPTYCH_WRITE_STORED_FILE=1`, the test replaces them with tables in the current format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_tables_in_an_old_format_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");
@@ -261,7 +262,8 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-/// Starts a service that uses the database at `near`. Returns its accounts, its router and a valid key.
+/// Starts a service that uses the database at the address `near`. Returns its accounts, its router and
+/// a valid key.
 async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
@@ -275,7 +277,7 @@ async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
 /// Sends requests with a valid and an unknown key while the database does not respond.
 async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
-    // The clock of tokio is paused, so that waiting for a connection takes no time.
+    // Pauses the clock of tokio, so that the timeout of a connection passes immediately.
     tokio::time::pause();
     let come_again = Some("5".to_owned());
     assert_eq!(ask(router, strange).await, (503, come_again.clone()));

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Looks up keys in a file and counts the lookups. Can be set to fail.
+/// Key lookup in a file that is counted and can be set to fail.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,

@@ -94,7 +94,7 @@ async fn password_change_ends_other_sessions(place: &Place) {
     assert!(accounts.session(&here).await.unwrap().is_some());
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     assert!(accounts.authenticate(name("ada@example.org"), word(new)).await.is_ok());
-    // An operator sets a password without knowing the current one, which ends all sessions.
+    // An operator can set a password without the current one. All sessions end.
     let changed = accounts.set_password(name("ada@example.org"), word(GOOD)).await.unwrap();
     assert_eq!(changed, Some(1));
     assert!(accounts.session(&here).await.unwrap().is_none());
@@ -105,7 +105,7 @@ async fn pending_log_in_fails_after_a_password_change(place: &Place) {
     let accounts = place.open().await;
     ada(&accounts).await;
     let shown = accounts.authenticate(name("ada@example.org"), word(GOOD)).await.unwrap();
-    // Even the same password gets a new hash, so setting it again ends all other sessions.
+    // Setting the same password again also ends all other sessions, since the password gets a new hash.
     for new in ["a longer password", GOOD] {
         accounts.set_password(name("ada@example.org"), word(new)).await.unwrap().unwrap();
         let late = accounts.begin_session(shown.clone(), "late").await;
@@ -142,7 +142,8 @@ async fn account_has_access_to_only_its_own_keys(place: &Place) {
         ("yours", renewed.reveal().get(..7))
     );
     assert_eq!(accounts.verify(&key).await.unwrap(), None);
-    // The key of a stack is found by its name among the keys that belong to no account.
+    // `renew_key` ignores the account's key of the same name, since it finds only keys that belong to
+    // no account.
     let (same, _) = accounts.renew_key("mine").await.unwrap();
     assert_eq!(same, of_nobody);
     assert!(accounts.revoke_key(scope, id).await.unwrap());
