@@ -30,8 +30,9 @@ impl Channel {
 }
 
 impl Hub {
-    /// Sets the revision after which commits are published. A reader calls this with the latest revision
-    /// of the dataset, after it has subscribed and before it reads rows. Only the first call has an effect.
+    /// Sets the revision after which commits are published. A reader calls this with the latest
+    /// revision of the dataset, after it has subscribed and before it reads rows. Only the first
+    /// call has an effect.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);

@@ -40,7 +40,8 @@ CREATE TABLE n_people (n bigint PRIMARY KEY);
 };
 
 /// Creates a file with people and things. The person with the highest key is deleted, so that the
-/// counter exceeds all keys. No language sorts the names of the things in the order of their bytes.
+/// counter is higher than all keys. The names of things are chosen so that no language sorts them by
+/// their bytes.
 fn create_source(folder: &TempDir) -> CopyPlace {
     let path = folder.path().join("from.db");
     let file = TABLES.file.open(&path).unwrap();
@@ -64,7 +65,7 @@ fn open(place: &CopyPlace) -> Connection {
     Connection::open(path).unwrap()
 }
 
-/// Returns the rows of a file as text, and the key that was generated last.
+/// Returns the rows of a file as text, and the last generated key.
 fn contents(place: &CopyPlace) -> Vec<String> {
     let file = open(place);
     let sql = "SELECT quote(id) || quote(name) FROM people UNION ALL

@@ -1,4 +1,4 @@
-//! Tests of jobs that share a commit, with a real file.
+//! Tests of jobs that share a commit, with a file on disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ fn check_names(path: &Path, want: &[&str]) {
 async fn failed_job_does_not_affect_others_of_its_transaction() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
-    // The first job runs until the other jobs are queued, so that all three share a commit.
+    // The first job runs until the other two are queued, so that all three share a commit.
     let first = writer.run(
         move |connection| {
             wait.recv().unwrap();

@@ -18,7 +18,7 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{append, block, create, new_dataset, newest, scan};
 use crate::store::{Catalog as _, Store};
 
-/// Creates a store with packed and unpacked chunks and with rows in the tail, some of them late.
+/// Creates a store with packed chunks, unpacked chunks, and rows in the tail, some of which are late.
 async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
@@ -53,7 +53,8 @@ fn n_rows(store: &dyn Store, id: DatasetId) -> usize {
     n_rows
 }
 
-/// Changes the file with SQL, bypassing the store. Returns the faults that verification finds.
+/// Changes the file with SQL, bypassing the store, and returns the faults that a verification then
+/// finds.
 #[track_caller]
 fn faults_after(path: &Path, sql: &str) -> Vec<String> {
     let connection = Connection::open(path).unwrap();

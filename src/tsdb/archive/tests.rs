@@ -1,4 +1,4 @@
-//! Tests that a store with an archive behaves like a store without one.
+//! Tests that a store with an archive returns the same as a store without one.
 
 mod races;
 mod server;
@@ -37,10 +37,10 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{create, new_dataset};
 use crate::store::{Append, AppendMode, Count, PageRead, RowDeletion, Store, StoreError};
 
-/// Seconds between the rows of a test. A hundred days have 2 400 rows.
+/// Seconds between two rows of a test. A hundred days have 2 400 rows.
 const STEP: i64 = 3_600;
 
-/// Time at which all rows are old enough to be archived.
+/// Current time of the tests, at which all rows are old enough to be archived.
 const LATE: Timestamp = Timestamp::from_seconds(900 * 86_400);
 
 const OPTIONS: ArchiveOptions =
@@ -50,7 +50,7 @@ fn at(step: i64) -> Timestamp {
     Timestamp::from_seconds(step * STEP)
 }
 
-/// Opens the store in a directory, which is created if it is missing.
+/// Opens the store in a directory. Creates the store if it does not exist.
 pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn Engine>;
 
 fn open_file(folder: &Path) -> Arc<dyn Engine> {
@@ -67,12 +67,12 @@ fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
     ArchivedStore::new(open(folder), objects, OPTIONS)
 }
 
-/// Expires the lease of a store.
+/// Ends the lease of a store immediately.
 fn end_lease(store: &ArchivedStore) {
     block_on(store.archive.store.lease_archive(store.archive.holder, Duration::ZERO)).unwrap();
 }
 
-/// Returns rows with two columns from pairs of a step and a value. A value of zero is missing.
+/// Returns rows with two columns, given as pairs of a step and a value. The value 0 is a missing value.
 fn rows(steps: &[(i64, u8)]) -> Block {
     let mut block = Block::new(&[Dtype::Float, Dtype::String]);
     for (step, value) in steps {
@@ -104,7 +104,7 @@ fn new_pair(store: &dyn Store) -> DatasetId {
     block_on(create(store, new))
 }
 
-/// Returns a row for each hour, beginning with hour `start`. A month of 30 days has 720.
+/// Returns `n` rows, one for each hour from `start` on. A month of 30 days has 720 rows.
 fn hours(start: i64, n: i64) -> Vec<(i64, u8)> {
     (start..start + n).map(|step| (step, u8::try_from(step.rem_euclid(250)).unwrap() + 1)).collect()
 }
@@ -127,7 +127,7 @@ fn scanned(store: &dyn Store, dataset: DatasetId, span: Span) -> Block {
     found
 }
 
-/// Checks that all reads of two datasets are equal.
+/// Checks that all reads of two datasets have equal results.
 fn compare(
     one: &dyn Store,
     other: &dyn Store,
@@ -194,7 +194,8 @@ fn archived_rows_are_read_like_rows_of_a_store_without_archive() {
     check_equal(&open_file, 24);
 }
 
-/// Checks random writes to two datasets of an engine, one of which has an archive.
+/// Makes the same random writes to a dataset with an archive and to one without, and compares their
+/// reads.
 pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     let reads = (0..2_500_u64, 1..700_usize, -99..2_400_i64, 0..2_000_i64);
     let strategy = (prop::collection::vec(operation(), 1..10), prop::collection::vec(reads, 3));
@@ -230,7 +231,7 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     TestRunner::new(Config::with_cases(n_cases)).run(&strategy, check).unwrap();
 }
 
-/// Creates a store with three archived months. Also returns the path of the second month's file.
+/// Creates a store with three archived months. Also returns the path of the file of the second month.
 fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
@@ -243,7 +244,8 @@ fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     (folder, store, id, file)
 }
 
-/// Checks that only the second month is unreadable and that the error names that month.
+/// Checks that the second month cannot be read, that the error names it, and that other months can be
+/// read.
 fn check_lost(folder: &Path, id: DatasetId) {
     let store = open(folder);
     let error = store.page(id, &read(Span::ALL, Order::Ascending, 0, 2_000)).unwrap_err();
@@ -300,7 +302,7 @@ fn kill_between_write_and_commit_of_an_archive_file_loses_no_rows() {
     append(&store, id, AppendMode::Replace, &[(800, 77)]);
     let want = scanned(&store, id, Span::ALL);
     let old = fs::read(&file).unwrap();
-    // The state that a process leaves if it is killed before the commit.
+    // Writes the file without the commit, as a process does that is killed before the commit.
     let archive = &store.archive;
     let sight = archive.store.sight(None, &DatasetRef::Id(id)).unwrap().unwrap();
     let february = Month::of(at(800));

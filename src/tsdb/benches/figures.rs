@@ -1,13 +1,14 @@
 //! Prints the figures of the store, each next to its bar: `figures [--rows N] [--folder PATH]
 //! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL] [--decimals N]`, where the
-//! parts are `ingest`, `writers`, `reads`, `packed` and `late`. The address of an empty database adds
-//! the store in it and a plain table for comparison. A Python that has `duckdb` and `chdb` adds those to
-//! `ingest`. The bars have full mantissas unless they are rounded to some decimals.
+//! parts are `ingest`, `writers`, `reads`, `packed` and `late`. With the address of an empty database,
+//! also measures a store in the database and, for comparison, a plain table. With a Python that has
+//! `duckdb` and `chdb`, `ingest` also measures these. Values of bars have full mantissas, or
+//! `--decimals` decimals.
 //!
 //! The dataset has one-minute bars with full mantissas, which are as hard to pack as real prices. Each
-//! batch of 1000 is durable before the next. Rows in SQLite, with buckets maintained by upserts, are the
-//! yardstick. The time that the disk needs for a batch is printed next to the operations that wait for
-//! it.
+//! batch of 1000 bars is durable before the next one is sent. The reference is a plain SQLite table with
+//! buckets that upserts maintain. Next to operations that wait for the disk, the time that the disk
+//! needs for a batch is printed.
 
 #[path = "figures/bars.rs"]
 mod bars;
@@ -34,7 +35,7 @@ use tokio::time::Instant;
 use self::bars::{Bars, START, random};
 use self::store::{Bar, Figures, Page};
 
-/// Rows of a batch.
+/// Number of rows of a batch.
 const BATCH: usize = 1000;
 
 /// Number of reads of each kind, of which the median is reported.
@@ -48,11 +49,11 @@ struct Options {
     n_peer_rows: usize,
     folder: Option<PathBuf>,
     peers: Option<PathBuf>,
-    /// Address of an empty database.
+    /// Address of an empty database; `None` skips its measurements.
     postgres: Option<String>,
-    /// Decimals of the bars; `None` for full mantissas.
+    /// Number of decimals of the bars; `None` for full mantissas.
     decimals: Option<u8>,
-    /// Parts to measure; empty for all. Rows are ingested in any case.
+    /// Parts to measure. Empty measures all of them. Rows are ingested in any case.
     parts: Vec<String>,
 }
 
@@ -86,7 +87,7 @@ fn parse_options(mut arguments: impl Iterator<Item = String>) -> Outcome<Options
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
         match argument.as_str() {
-            // Cargo passes this argument to every bench.
+            // Ignores an argument that cargo passes to every benchmark.
             "--bench" => {}
             "--rows" => options.n_rows = value()?.parse()?,
             "--peer-rows" => options.n_peer_rows = value()?.parse()?,
@@ -172,14 +173,14 @@ async fn packed(
     Ok(store)
 }
 
-/// Returns the total rows per second of concurrent writers, which share commits.
+/// Returns the number of rows per second of all concurrent writers together, which share commits.
 async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     let store = Figures::open(path)?;
     let mut ids = Vec::new();
     for writer in 0..WRITERS {
         ids.push(store.create(&format!("writer_{writer}")).await?);
     }
-    // The bars are created before the clock starts, since the writers share one thread.
+    // Creates the bars before the measurement, since all writers share one thread.
     let mut bars = Bars::new();
     let batches: Vec<Vec<Bar>> =
         (0..n / WRITERS / BATCH).map(|_| bars.by_ref().take(BATCH).collect()).collect();
@@ -194,7 +195,7 @@ async fn writers(path: &Path, n: usize) -> Outcome<f64> {
     Ok(to_f64(batches.len() * BATCH * WRITERS) / start.elapsed().as_secs_f64())
 }
 
-/// Waits until a store that was closed has written everything to its file.
+/// Moves the write-ahead log of a closed store to its file.
 fn close(path: &Path) -> Outcome<()> {
     let connection = rusqlite::Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(10))?;
@@ -234,7 +235,7 @@ fn reads(store: &Figures, id: DatasetId, n: usize, what: &str, table: &mut Table
     Ok(())
 }
 
-/// Measures appends of a thousand late rows: within one day, and spread across all years.
+/// Measures appends of a thousand late rows: first within one day, then spread over all years.
 async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Outcome<()> {
     let n_minutes = u64::try_from(n)?;
     let mut draw = random(11);
@@ -262,7 +263,7 @@ async fn late(store: &Figures, id: DatasetId, n: usize, table: &mut Table) -> Ou
     Ok(())
 }
 
-/// Returns the median duration in seconds of `times` calls of `work`.
+/// Calls `work` `times` times and returns the median duration of a call in seconds.
 fn median<E>(times: usize, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {

@@ -19,7 +19,7 @@ fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
     (0..200_i64, (float, integer, string, boolean).prop_map(|(f, i, s, b)| [f, i, s, b]))
 }
 
-/// A block of ordered rows with unique timestamps.
+/// Generates blocks of rows sorted by unique timestamp.
 fn block() -> impl Strategy<Value = Block> {
     prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
         let mut block = Block::new(&DTYPES);
@@ -38,7 +38,7 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// A block with two similar columns of floats and a column of integers.
+/// Generates blocks with two similar columns of floats and a column of integers.
 fn number_columns() -> impl Strategy<Value = Block> {
     (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
         let n = values.len();
@@ -79,12 +79,12 @@ fn number_columns() -> impl Strategy<Value = Block> {
     })
 }
 
-/// Returns the block encoded with every packing.
+/// Encodes the block with each packing.
 fn forms(block: &Block) -> [Encoded; 2] {
     [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
-/// Returns the bits of all numbers, so that 0 and -0 are distinguished.
+/// Returns the bits of all numbers, which distinguish 0 from -0.
 fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
     let bits = |series: &Series| match series {
         Series::Float(values) => values.iter().map(|value| value.map(f64::to_bits)).collect(),
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// A wrong row count must not allocate memory for that number of rows.
+/// Decoding bytes with a wrong row count must not allocate memory for this number of rows.
 #[test]
 fn block_with_an_excessive_row_count_is_rejected() {
     let mut block = Block::new(&[Dtype::Integer]);

@@ -1,4 +1,4 @@
-//! Tests which columns are folded and the resulting buckets.
+//! Tests of the choice of folded columns, and of the resulting buckets.
 
 use model::dataset::DatasetId;
 use model::row::Value;
@@ -127,7 +127,7 @@ fn adding_rows_to_a_bucket_equals_computing_it_from_all_rows() {
     assert_eq!(begun, whole);
 }
 
-/// Checks that rows folded together give the same buckets as rows folded one by one.
+/// Checks that folding rows together gives the same buckets as folding them one by one.
 #[track_caller]
 fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
     let whole = fold.buckets(&block(rows), Resolution::FiveMinutes, None);
@@ -142,8 +142,8 @@ fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
 #[test]
 fn bucket_is_the_same_if_rows_are_added_together_or_one_by_one() {
     let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
-    // Each of the 2^5 combinations of missing values is in the first, a middle, or the last row of its
-    // bucket.
+    // Each of the 2^5 combinations of missing values occurs in the first, a middle, or the last row of
+    // its bucket.
     for lacking in 0..32 {
         for place in 0..4 {
             let row = |idx: i64| -> [Option<f64>; 5] {
@@ -169,8 +169,8 @@ fn replaced_rows_are_not_included_in_buckets() {
     let fold = Fold::of_value(0, Some(1));
     let row = |value: f64| [Some(value), Some(0.1 * value)];
     let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
-    // Every other row is stored. Some of the new rows replace a stored row and others are between two
-    // stored rows.
+    // Every other row is already stored. A new row either replaces a stored row or lies between two of
+    // them.
     let rows = |is_in: fn(i64) -> bool| -> Vec<(i64, &[Option<f64>])> {
         let all = values.iter().zip(0..).filter(|(_, i)| is_in(*i));
         all.map(|(row, i)| (i * 40, row.as_slice())).collect()

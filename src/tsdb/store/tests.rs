@@ -1,7 +1,7 @@
-//! Tests that every store must pass, through its trait.
+//! Tests that every store must pass, written for the trait.
 //!
 //! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a
-//! function that opens it again on the same files.
+//! function that opens the store again on the same files.
 
 pub(crate) mod archived;
 pub(crate) mod catalog;
@@ -21,10 +21,10 @@ use super::row_batch::RowBatch;
 use super::*;
 use crate::rollup::{Fold, coarser};
 
-/// Opens the store on its existing files.
+/// Opens the store again on its existing files.
 pub(crate) type Open<'a> = &'a (dyn Fn() -> Box<dyn Store> + Sync);
 
-/// A page to read: rows to skip, maximum number of rows, first second, number of seconds.
+/// Page to read: number of rows to skip, maximum number of rows, first second, number of seconds.
 pub(crate) type Read = (u64, usize, i64, i64);
 
 fn now() -> Timestamp {
@@ -54,7 +54,7 @@ pub(crate) async fn create(store: &dyn Store, dataset: NewDataset) -> DatasetId 
     store.create(vec![dataset], now()).await.unwrap()[0].id
 }
 
-/// Returns the latest rows and the revision.
+/// Returns the latest rows, at most `limit`, and the revision.
 pub(crate) fn newest(store: &dyn Store, dataset: DatasetId, limit: usize) -> (Block, u64) {
     store.newest(dataset, limit).unwrap()
 }
@@ -81,7 +81,7 @@ pub(crate) fn scan(
     store.scan(dataset, resolution, span, &mut |batch| Ok(visit(batch.rows()?)))
 }
 
-/// Returns a block of ordered rows with one value each.
+/// Returns a block of rows with one value each, sorted by timestamp.
 pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
     let rows: BTreeMap<i64, f64> = rows.into_iter().collect();
     let mut block = Block::new(&[Dtype::Float]);
@@ -96,7 +96,7 @@ pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -
     try_append(store, dataset, rows).await.unwrap()
 }
 
-/// Appends rows. The append may be rejected.
+/// Appends rows and returns the outcome, which can be a rejection.
 pub(crate) async fn try_append(
     store: &dyn Store,
     dataset: DatasetId,
@@ -126,7 +126,7 @@ fn raw_page(store: &dyn Store, dataset: DatasetId, read: &PageRead) -> (u64, Vec
     (page.count.unwrap(), values(&block))
 }
 
-/// Reads a page with `limit` rows after skipping `skip`. Returns the number of all rows and the seconds
+/// Reads a page of `limit` rows after the first `skip`. Returns the number of all rows and the seconds
 /// of the page.
 pub(crate) fn seconds_of_page(
     store: &dyn Store,
@@ -147,7 +147,7 @@ fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec
     }
 }
 
-/// Runs all checks except the checks of random writes.
+/// Runs all checks except those of random writes.
 pub(crate) async fn check_all(open: Open<'_>) {
     catalogue(open).await;
     visibility(open).await;
@@ -366,7 +366,7 @@ async fn long_appends(open: Open<'_>) {
     assert_eq!(n_buckets, 2400);
 }
 
-/// Checks the ids of chunks in a store that has chunks.
+/// Checks the ids of chunks, for stores that have chunks.
 pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let store = open();
     let id = create(&*store, new_dataset("batches")).await;
@@ -393,7 +393,7 @@ pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     let (part, n_rows) = names(&*store, Span { first: at_second(60), last: at_second(60 * 4900) });
     assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
     assert!(part.len() < all.len(), "batches at the ends are not whole");
-    // A late row removes the id of the batch that contains it.
+    // A late row removes the id of the chunk with which it overlaps.
     append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
     let (left, n_rows) = names(&*store, Span::ALL);
     assert_eq!((&left[..], n_rows), (&all[1..], 5012));
@@ -420,7 +420,7 @@ async fn letting_go(open: Open<'_>) {
     let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
     assert!((3500..=3501).contains(&(n_left + n_gone)), "the replaced row counts where it is kept");
     check_newest(&*store, id, None);
-    // After the wrong date was corrected, rows of the next five minutes are accepted.
+    // The prune with a date in the far future only rejects rows up to the end of the last pruned bucket.
     append(&*store, id, block([(3_600, 1.0)])).await;
     check_newest(&*store, id, Some(at_second(3_600)));
 }
@@ -430,7 +430,7 @@ async fn deleting_rows(open: Open<'_>) {
     let id = create(&*store, new_dataset("cut")).await;
     let mut want: BTreeMap<i64, f64> = (0..6000).map(|n| (n * 20, 1.5)).collect();
     append(&*store, id, block(want.clone())).await;
-    // Late rows in the tail, some of which replace other rows.
+    // Appends late rows, which remain in the tail. One of them replaces another row.
     let late: BTreeMap<i64, f64> = (0..40).map(|n| (n * 1010 + 7, 2.5)).chain([(0, 9.0)]).collect();
     append(&*store, id, block(late.clone())).await;
     want.extend(late);
@@ -460,7 +460,7 @@ async fn deleting_rows(open: Open<'_>) {
     compare(&*store, id, &BTreeMap::new(), &[]);
     check_newest(&*store, id, None);
 
-    // Buckets of pruned rows remain, unless a deletion covers them completely.
+    // Checks that buckets of pruned rows remain unless a deletion covers them completely.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
@@ -498,7 +498,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     compare(&*store, other, &BTreeMap::from([(1, 1.0)]), &[]);
 }
 
-/// Checks that a dataset has exactly these rows and their buckets.
+/// Checks that a dataset has exactly these rows, with their buckets.
 pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64>, reads: &[Read]) {
     let rows: Vec<(i64, f64)> = want.iter().map(|(second, value)| (*second, *value)).collect();
     let all = read(Resolution::Raw, Order::Ascending, 0, usize::MAX);
@@ -529,7 +529,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
     );
 }
 
-/// Checks the buckets of all resolutions, given the buckets of five minutes.
+/// Checks the buckets of all resolutions against those computed from the buckets of five minutes.
 fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
     let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
     for resolution in Resolution::ALL.into_iter().skip(1) {

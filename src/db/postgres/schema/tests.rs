@@ -1,4 +1,4 @@
-//! Tests of upgrading tables that several services use.
+//! Tests of the upgrade of tables that several services use.
 
 use futures::FutureExt as _;
 use test_postgres::{new_database, run};
@@ -63,7 +63,7 @@ async fn concurrent_services_upgrade_once_and_older_services_stop_writing() {
     assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
 }
 
-/// An upgrade waits for an open writing transaction. The write of the transaction is preserved.
+/// The upgrade waits for an open writing transaction and preserves its write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upgrade_waits_for_writes_of_the_older_format() {
     let Some(url) = new_database() else { return };

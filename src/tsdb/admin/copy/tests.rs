@@ -1,4 +1,5 @@
-//! Tests of copies between embedded stores. The tests of databases cover copies to and from them.
+//! Tests of copies between embedded stores. The tests of PostgreSQL stores cover copies to and from
+//! databases.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::catalog::{ColumnChange, DatasetChange, NewDataset, TagFilter};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Catalog as _, RowDeletion};
 
-/// Number of rows of the long dataset, at intervals of 7 seconds.
+/// Number of rows of the long dataset, one every 7 seconds.
 const ROWS: i64 = 40_000;
 
 fn time(second: i64) -> Timestamp {
@@ -26,7 +27,7 @@ fn open(folder: &TempDir, name: &str) -> SqliteStore {
     SqliteStore::open(&folder.path().join(name).join("datasets.db")).unwrap()
 }
 
-/// Returns rows with values of each type, some of them missing.
+/// Returns rows with values of each type, some of which are missing.
 fn block(seconds: impl IntoIterator<Item = i64>, columns: &[Dtype]) -> Block {
     let mut block = Block::new(columns);
     for second in seconds {
@@ -60,7 +61,7 @@ fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
 }
 
 /// Fills a store with datasets of every kind: with late and corrected rows, with pruned rows, with a
-/// deleted column, without rows, without numeric columns, and a deleted dataset.
+/// deleted column, without rows, and without numeric columns. Also deletes a dataset.
 pub(crate) fn fill(store: &dyn Store) {
     let all = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
     let names = ["close", "trades", "note", "is_final"].map(str::to_owned);
@@ -93,7 +94,7 @@ pub(crate) fn fill(store: &dyn Store) {
     append(store, 5, block(0..50, &all[2..]), 22);
     let column = ColumnChange::Delete("trades".to_owned());
     block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
-    // The last affected bucket is pruned only in part, so some of its rows remain.
+    // Ends the pruning within a bucket, so that the bucket retains some of its rows.
     assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
     for change in [
         TagChange::Acquire { tag: "public".to_owned(), key: reader },
@@ -107,7 +108,7 @@ fn change_column(store: &dyn Store, dataset: i64, change: ColumnChange) {
     block_on(store.change(id(dataset), DatasetChange::Column(change), time(30))).unwrap();
 }
 
-/// Changes of datasets that were copied before: late rows and corrections, deleted and pruned rows,
+/// Changes of datasets after they were copied: late rows and corrections, deleted and pruned rows,
 /// renamed, deleted and added columns.
 pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     |store| {
@@ -122,7 +123,7 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
                 .unwrap()
                 > 0
         );
-        // Deletes the buckets that have no rows.
+        // Deletes buckets of pruned rows.
         let span = Span { first: Timestamp::MIN, last: time(9000) };
         block_on(store.delete_rows(id(3), RowDeletion::new(span, time(30)), Box::new(|_| {})))
             .unwrap();
@@ -146,7 +147,7 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     },
 ];
 
-/// Copies all datasets. Returns them with their checksums.
+/// Copies all datasets and returns their outcomes, which include checksums.
 pub(crate) fn copy_all(from: &dyn Engine, to: &dyn Engine) -> Vec<CopiedDataset> {
     let mut copied = Vec::new();
     let outcome = copy(from, to, &|_| true, &mut |progress| {
@@ -162,7 +163,7 @@ pub(crate) fn copy_all(from: &dyn Engine, to: &dyn Engine) -> Vec<CopiedDataset>
     copied
 }
 
-/// Copies until `n_commits` were made, then stops.
+/// Stops a copy after `n_commits` commits.
 pub(crate) fn copy_some(from: &dyn Engine, to: &dyn Engine, n_commits: usize) {
     let mut n_left = n_commits;
     let stopped = copy(from, to, &|_| true, &mut |progress| {

@@ -7,7 +7,7 @@ fn reads_while_months_are_archived_are_complete() {
     check_meanwhile(&open_file);
 }
 
-/// Checks reads and writes of an engine while months are archived.
+/// Runs all checks of reads and writes of an engine while months are archived.
 pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
     for n_before in 0..3 {
         check_scan(open, n_before);
@@ -18,8 +18,8 @@ pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
     check_paused_archiver(open);
 }
 
-/// Checks a scan during which months are archived and then rewritten, after `n_before` batches were
-/// visited.
+/// Checks a scan of an engine. After `n_before` batches were visited, its months are archived and then
+/// rewritten.
 fn check_scan(open: OpenIn<'_>, n_before: usize) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -47,8 +47,7 @@ fn check_scan(open: OpenIn<'_>, n_before: usize) {
     check(LATE + Duration::from_hours(48));
 }
 
-/// Checks that a scan visits batches of bounded size if there are a few stored rows and many archived
-/// rows in the same span.
+/// Checks that the batches of a scan are not too large if a span has few stored and many archived rows.
 fn check_scan_is_bounded(open: OpenIn<'_>) {
     let folder = tempdir().unwrap();
     let store = open_archived(folder.path(), open);
@@ -85,7 +84,7 @@ fn check_late_append(open: OpenIn<'_>) {
     assert_eq!(scanned(&store, id, Span::ALL), scanned(&other, id, Span::ALL));
 }
 
-/// Checks that rows and columns that are added while their month is written to a file are not lost.
+/// Checks that no rows or columns are lost that are added while their month is written to a file.
 fn check_writes_meanwhile(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());
@@ -132,8 +131,8 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     check();
 }
 
-/// Checks that a process that was paused before it wrote a file, and has lost the lease, does not
-/// overwrite the file of another process.
+/// Checks that a process with a lost lease does not overwrite a file of another process. It was paused
+/// just before it wrote its own file.
 fn check_paused_archiver(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());

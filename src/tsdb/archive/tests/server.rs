@@ -1,4 +1,4 @@
-//! An S3 server for tests, which stores objects in memory.
+//! S3 server for tests, which stores objects in memory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 
 use crate::archive::objects::Objects;
 
-/// Path of the only bucket.
+/// Path of the bucket that the server has.
 const BUCKET: &str = "/rows";
 
-/// Modification time that all objects report.
+/// Modification time of all objects.
 const WRITTEN: &str = "Tue, 24 Nov 2020 03:00:00 GMT";
 
 /// An S3 server that runs until the test program exits.
@@ -28,7 +28,7 @@ pub(crate) struct TestServer {
 #[derive(derive_more::Debug)]
 struct State {
     stored: Mutex<Stored>,
-    /// Called once, before the next object is written.
+    /// Function that is called once, before the next object is written.
     #[debug(skip)]
     before_write: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -38,7 +38,7 @@ struct Stored {
     /// Content and `ETag` of each object.
     objects: BTreeMap<String, (Vec<u8>, String)>,
     n_written: u64,
-    /// True if requests fail, as on an overloaded server.
+    /// True if all requests fail, as on an overloaded server.
     is_lost: bool,
 }
 
@@ -64,14 +64,14 @@ impl TestServer {
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let state = Arc::clone(&state);
-                // A client may disconnect early, which is not an error.
+                // Ignores errors of clients that disconnect early.
                 thread::spawn(move || drop(state.serve(&connection.unwrap())));
             }
         });
         server
     }
 
-    /// Opens the bucket as another process would.
+    /// Opens the bucket with its own connections, as another process would.
     pub(crate) fn open(&self) -> Objects {
         let builder = AmazonS3Builder::new().with_access_key_id("key").with_secret_access_key("s");
         Objects::connect(&self.url.parse().unwrap(), builder).unwrap()
@@ -82,12 +82,12 @@ impl TestServer {
         self.state.stored.lock().objects.keys().cloned().collect()
     }
 
-    /// Runs `work` before the next object is written.
+    /// Calls `work` before the next object is written.
     pub(crate) fn before_write(&self, work: impl FnOnce() + Send + 'static) {
         *self.state.before_write.lock() = Some(Box::new(work));
     }
 
-    /// Makes requests fail if `is_lost`.
+    /// Makes all later requests fail if `is_lost`, and succeed otherwise.
     pub(crate) fn lose(&self, is_lost: bool) {
         self.state.stored.lock().is_lost = is_lost;
     }
@@ -147,7 +147,7 @@ impl State {
 }
 
 impl Request {
-    /// Returns true if the condition on the replaced object is met.
+    /// Returns true if the object to be replaced meets the condition of the request.
     fn is_met(&self, replaced: Option<&(Vec<u8>, String)>) -> bool {
         let is_same = |wanted: &String| replaced.is_some_and(|(_, tag)| tag == wanted);
         self.headers.get("if-match").is_none_or(is_same)

@@ -1,4 +1,4 @@
-//! Bars generated from a seed, with mantissas as full as in a live feed.
+//! Bars generated from a seed, with as many digits as those of a live feed.
 
 use super::store::Bar;
 
@@ -17,7 +17,7 @@ pub(crate) struct Bars {
     decimals: Option<u8>,
 }
 
-/// Returns a generator of random numbers: called with `n`, it returns a number below `n`.
+/// Returns a generator of random numbers. Called with `n`, it returns a number below `n`.
 pub(crate) fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |below| shifted(&mut state) % below
@@ -35,7 +35,7 @@ impl Bars {
         Self { minute: START, close: 65_000.0, state: 0x2545_F491_4F6C_DD1D, decimals: None }
     }
 
-    /// Rounds all values of the bars to `decimals`.
+    /// Rounds all later bars to `decimals` decimals.
     pub(crate) const fn rounded(self, decimals: Option<u8>) -> Self {
         Self { decimals, ..self }
     }

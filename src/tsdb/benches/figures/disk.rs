@@ -1,4 +1,4 @@
-//! Measures the disk of the machine in the same run, for comparison with the figures.
+//! Measures the disk of the machine in the same run, so that the figures can be compared with it.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -15,8 +15,8 @@ const SYNCS: usize = 200;
 /// Approximate number of bytes that a commit of 1000 rows writes.
 const COMMIT_BYTES: usize = 72 << 10;
 
-/// Returns the median duration, in seconds, of a disk sync after a write as large as that of a commit.
-/// The length of the file stays constant.
+/// Returns the median duration in seconds of a write of [`COMMIT_BYTES`] with a sync. The length of the
+/// file does not change.
 pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
     let path = folder.join("sync");
     let bytes = vec![0xA5; COMMIT_BYTES];
@@ -27,7 +27,7 @@ pub(crate) fn sync(folder: &Path) -> Outcome<f64> {
         let start = Instant::now();
         file.write_all(&bytes)?;
         file.sync_data()?;
-        // The first write extends the file, so it is not measured.
+        // The first write is not measured, since it extends the file.
         if sync > 0 {
             taken.push(start.elapsed());
         }

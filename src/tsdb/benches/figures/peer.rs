@@ -1,4 +1,4 @@
-//! The yardstick: the same bars as rows of an SQLite table, with buckets maintained by upserts.
+//! Reference for the figures: the same bars in a plain SQLite table, with buckets that upserts maintain.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::bars::Bars;
 use crate::{BATCH, Outcome};
 
-/// Schema and settings with the same durability, rows and log length as the store.
+/// Schema, and settings for the same durability, number of rows per commit and length of the log as in
+/// the store.
 const TABLES: &str = "
 PRAGMA journal_mode = wal;
 PRAGMA synchronous = full;
@@ -27,17 +28,17 @@ CREATE TABLE buckets (
 ) WITHOUT ROWID;
 ";
 
-/// Inserts a row, or replaces the one at its timestamp.
+/// Inserts a row, or replaces the row with the same timestamp.
 const INSERT: &str =
     "INSERT OR REPLACE INTO bars VALUES (1, ?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// Adds the rows of a batch to a bucket. The result is only correct for rows in ascending order.
+/// Adds the rows of a batch to a bucket. The result is correct only if rows arrive in ascending order.
 const UPSERT: &str = "INSERT INTO buckets VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO UPDATE SET high = max(high, excluded.high), low = min(low, excluded.low),
 close = excluded.close, volume = volume + excluded.volume, count = count + excluded.count";
 
-/// Ingests `n` rows in batches and returns the rows per second. Buckets of 5 minutes, an hour and a day
-/// are folded within each batch and then added to the stored buckets.
+/// Ingests `n` rows in batches and returns the rows per second. The buckets of 5 minutes, an hour and a
+/// day are computed for each batch and then added to the stored buckets.
 pub(crate) fn ingest(path: &Path, n: usize) -> Outcome<f64> {
     fs::remove_file(path).ok();
     let mut connection = Connection::open(path)?;

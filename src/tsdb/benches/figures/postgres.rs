@@ -1,7 +1,7 @@
-//! Compares the store in a database with hand-written tables: a table with a row for each bar and a
-//! table of buckets of the same five resolutions. Both are in the same database, with the same
-//! durability and number of connections. They are measured in turns, batch by batch and page by page, so
-//! that load on the machine affects both equally. The embedded store is measured in the same run.
+//! Compares a store in a database with hand-written tables: one with a row for each bar, and one with
+//! buckets of the same five resolutions. They are in the same database, with the same durability and
+//! number of connections. Store and tables are measured in turns, batch by batch and page by page, so
+//! that other load on the machine affects both equally. The embedded store is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::FutureExt as _;
@@ -19,10 +19,10 @@ use super::bars::{Bars, random};
 use super::store::{Bar, Figures, Page};
 use super::{START, median};
 
-/// Number of pages per round. The median of each round is used.
+/// Number of pages per round, of which the median duration is used.
 const PAGES: usize = 250;
 
-/// Number of rounds of pages. The first is not measured, since it fills caches.
+/// Number of rounds. The first round fills caches and is not measured.
 const ROUNDS: usize = 41;
 
 /// Number of runtime threads for the connections of the plain table, the same as for the store.
@@ -31,7 +31,7 @@ const THREADS: usize = 2;
 /// A row of the plain table, without its timestamp.
 type Row = (f64, f64, f64, f64, f64, f64, f64, f64);
 
-/// Rows of a batch.
+/// Number of rows of a batch.
 const BATCH_ROWS: usize = 5000;
 
 /// The hand-written tables: rows with buckets of five resolutions, and a table of rows without buckets.
@@ -47,7 +47,7 @@ CREATE TABLE plain_buckets (
 );
 CREATE TABLE bare_rows (LIKE plain_rows INCLUDING ALL)";
 
-/// Folds the buckets of a resolution that contain rows at or after `$1`.
+/// Computes the buckets of a resolution that contain rows from `$1` on.
 const FOLD: &str = "INSERT INTO plain_buckets
     SELECT 1, $2::interval, date_bin($2::interval, t, 'epoch') AS start,
         (array_agg(open ORDER BY t))[1], max(high), min(low), (array_agg(close ORDER BY t DESC))[1],
@@ -56,11 +56,11 @@ const FOLD: &str = "INSERT INTO plain_buckets
     ON CONFLICT (dataset, resolution, t) DO UPDATE SET open = excluded.open, high = excluded.high,
         low = excluded.low, close = excluded.close, volume = excluded.volume, count = excluded.count";
 
-/// Resolutions of buckets as intervals.
+/// Resolutions of buckets, as SQL intervals.
 const RESOLUTIONS: [&str; 5] = ["5 min", "15 min", "1 hour", "4 hours", "1 day"];
 
-/// Measures a store in the database at `url`, plain tables in the same database, and `embedded` with its
-/// dataset `id` of `n` rows.
+/// Measures a store in the database at `url`, plain tables in the same database, and the store
+/// `embedded`, which has the dataset `id` with `n` rows.
 pub(crate) async fn measure(
     url: &str,
     embedded: &Figures,
@@ -105,7 +105,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Reads rounds of pages that begin at random minutes, from the store and the plain table in turns.
+/// Reads pages that begin at random minutes, in rounds and in turns from the store and the plain table.
 /// Returns the median duration of the store.
 fn pages(
     store: &Figures,
@@ -155,7 +155,7 @@ fn pages(
     Ok(page)
 }
 
-/// Seconds that an ingest into each destination took.
+/// Duration of an ingest into each destination, in seconds.
 struct Taken {
     ours: f64,
     by_hand: f64,
@@ -200,10 +200,10 @@ async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)>
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table. Reads and writes block, as those of the store do.
+/// A plain table. Its reads and writes block, as those of the store do.
 struct Plain {
     connections: Connections,
-    /// `None` while this is dropped.
+    /// `None` only while the value is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -239,7 +239,7 @@ impl Plain {
         Ok(block_on(unconstrained(self.connections.write(write)))?)
     }
 
-    /// Inserts rows and folds their buckets, in one transaction.
+    /// Inserts rows and updates their buckets, in one transaction.
     fn append(&self, batch: &[Bar]) -> Outcome<()> {
         let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60).collect();
         let first = times.first().copied().unwrap_or_default();
@@ -267,7 +267,7 @@ impl Plain {
         })
     }
 
-    /// Copies rows without buckets, in the binary format.
+    /// Inserts rows into the table without buckets, by a binary `COPY`.
     fn copy(&self, batch: &[Bar]) -> Outcome<()> {
         const EPOCH_MICROS: i64 = 946_684_800_000_000;
         let mut bytes = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();

@@ -1,4 +1,4 @@
-//! Measures other databases with the same buckets in the same run.
+//! Measures other databases with the same buckets, in the same run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,19 +8,19 @@ use tempfile::TempDir;
 
 use test_bench::Outcome;
 
-/// Python script that measures the other databases, since all of them have Python packages.
+/// Python script that measures the other databases, all of which have Python packages.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
 
-/// Result of another database.
+/// Figures of another database.
 pub(crate) struct Rival {
     pub(crate) peer: String,
-    /// Name of the database and whether it maintains buckets.
+    /// Name of the database, and a note on whether it maintains buckets.
     pub(crate) what: String,
     /// Rows per second.
     pub(crate) rate: f64,
 }
 
-/// Measures the databases in a directory next to the store, a few seconds each.
+/// Measures each database for a few seconds, in a directory next to the store.
 pub(crate) fn ingest(python: &Path, folder: &Path, n_rows: usize) -> Outcome<Vec<Rival>> {
     let folder = TempDir::new_in(folder)?;
     let output = Command::new(python)

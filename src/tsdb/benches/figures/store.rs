@@ -1,4 +1,4 @@
-//! The store as used by the bench, with rows of seven numbers.
+//! The store as the benchmark uses it, with rows of seven numbers.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,7 +20,7 @@ use test_bench::Outcome;
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
-/// A row: the minute since 1970 and a number for each column.
+/// A row: its minute since 1970, and a number for each column.
 pub(crate) type Bar = (i64, [f64; 7]);
 
 /// A store.
@@ -32,11 +32,11 @@ pub(crate) struct Figures {
 /// A page of rows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// Rows after this minute.
+    /// Rows after the row at this minute.
     After(i64),
     /// The latest rows.
     Newest,
-    /// Rows after skipping this many, with the total count.
+    /// Rows after this number of rows, with the count of all rows.
     Offset(u64),
 }
 
@@ -89,7 +89,7 @@ impl Figures {
             let values = bars.iter().map(|(_, values)| values.get(idx).copied());
             *series = Series::Float(values.collect());
         }
-        // A live row is stored within a second of the end of its minute.
+        // Sets a creation time that is close to the last timestamp, as in a live feed.
         let now = block.times.last().copied().unwrap_or_default();
         let append = Append {
             mode: AppendMode::Replace,
@@ -102,7 +102,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Reads a page. Returns its number of rows and, if requested, the number of all rows.
+    /// Reads a page. Returns its number of rows and, for [`Page::Offset`], the number of all rows.
     ///
     /// # Errors
     /// [`StoreError`].

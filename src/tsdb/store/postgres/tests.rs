@@ -1,5 +1,5 @@
-//! Tests of the shared store: the tests that every store must pass, and tests of guarantees of this
-//! store.
+//! Tests of the shared store: the tests that every store must pass, and tests of what only this store
+//! guarantees.
 
 mod database;
 mod faults;
@@ -71,7 +71,7 @@ async fn store_passes_the_common_tests_behind_a_pooler() {
     contract::check_all(&|| open_any(&url)).await;
 }
 
-/// Creates a dataset with columns of each type and rows with some of the values missing.
+/// Creates a dataset with columns of each type, and rows in which some values are missing.
 async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
     let store = open(url);
     let dtypes = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean, Dtype::Float];
@@ -294,7 +294,7 @@ fn copies_to_and_from_files_are_equal() {
     let copied = copy_all(&from, &there);
     copy_some(&there, &back, 2);
     assert_eq!(copy_all(&there, &back), copied);
-    // New datasets must not get the ids of copies.
+    // A new dataset must not get the id of a copy.
     let new = contract::new_dataset("next");
     let made = futures::executor::block_on(there.create(vec![new], Timestamp::default())).unwrap();
     assert_eq!(made[0].id.get(), 6);

@@ -1,5 +1,5 @@
-//! Tests of the embedded store: the tests that every store must pass, and tests of guarantees of this
-//! store.
+//! Tests of the embedded store: the tests that every store must pass, and tests of what only this store
+//! guarantees.
 
 mod kills;
 
@@ -122,7 +122,7 @@ async fn many_new_buckets_are_sealed_in_a_chunk_that_is_merged_later() {
     assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
 
-/// Scans a store and returns its seconds.
+/// Scans a store and returns the seconds of its rows.
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
@@ -156,7 +156,8 @@ async fn full_disk_is_reported_and_loses_no_rows() {
     assert!(matches!(refused, StoreError::Full), "{refused:?}");
     assert!(!want.is_empty());
     contract::compare(&store, id, &want, &[(3, 9, 0, 5_000)]);
-    // A write that is smaller than the rejected one succeeds, but does not prove that larger writes do.
+    // A smaller write than the rejected one succeeds, but is no proof that the store has enough space
+    // again.
     contract::append(&store, id, contract::block([(-5, 1.0)])).await;
     want.insert(-5, 1.0);
     let checked = store.check().await;
@@ -256,7 +257,7 @@ async fn damaged_file_causes_errors_and_no_wrong_rows() {
     let mut n_errors = 0;
     for flip in 0..24 {
         let mut bytes = whole.clone();
-        // Skips the first pages, which contain the schema.
+        // Leaves the first pages intact, which contain the schema.
         let at = 20_000 + (bytes.len() - 20_000) / 24 * flip;
         for byte in &mut bytes[at..at + 40] {
             *byte ^= 0x5A;

@@ -1,4 +1,4 @@
-//! Tests of records of the archive and of writes over archived rows.
+//! Tests of the records of archived files, and of writes over archived rows.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::super::engine::Engine;
 use super::*;
 use crate::archive::month::Month;
 
-/// Number of the process that archives.
+/// Number that identifies the archiving process.
 const HOLDER: i64 = 1;
 
 /// Duration of a lease that does not expire during the tests.
 const LONG: Duration = Duration::from_hours(24);
 
-/// Returns the record of a file of January 1970 with rows until `last`.
+/// Returns the record of a file of January 1970, with its last row at second `last`.
 fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
     ArchivedFile {
         month: Month::of(at_second(0)),
@@ -108,7 +108,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let other = ArchivedDeletion { stored: vec![(span, 0)], ..deletion.clone() };
     let refused = delete_archived(store, id, span, other).await;
     assert!(matches!(refused, Err(StoreError::ArchiveChanged { .. })), "{refused:?}");
-    // A row in another month does not affect the commit.
+    // A new row in another month does not invalidate the prepared deletion.
     append(store, id, block([(5_184_000, 1.0)])).await;
     let n_gone = delete_archived(store, id, span, deletion).await.unwrap();
     assert_eq!(n_gone, 3, "one stored row and two archived ones");
@@ -117,7 +117,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let months = store.archived(id, Span::ALL).unwrap();
     assert_eq!((months[0].file.stamp, months[0].cuts.len()), (9, 1));
 
-    // A file does not take effect if rows were deleted after it was read.
+    // A file is rejected if rows were deleted after its rows were read.
     assert!(store.announce_file(id, january(10, 98, 99 * 60), HOLDER).await.unwrap());
     let stale = ArchiveCommit { dataset: id, month, stamp: Some(10), revision: 4, last_row };
     assert!(!store.commit_file(stale, HOLDER).await.unwrap());
@@ -128,8 +128,8 @@ pub(crate) async fn check(store: &dyn Engine) {
     check_pruned(store, id).await;
 }
 
-/// Checks that an archived month is only pruned as a whole, and that stored rows in it are not pruned
-/// separately.
+/// Checks that a prune removes an archived month only as a whole, and the stored rows in it only
+/// afterwards.
 async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     let prune =
         async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
@@ -151,7 +151,7 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
-/// Checks that a removal of the latest rows considers a later month that is archived at the same time.
+/// Checks that a removal of the latest rows takes a later month into account that is archived meanwhile.
 pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;
@@ -169,7 +169,7 @@ pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
         assert!(store.commit_file(commit, HOLDER).await.unwrap());
     };
     archive(1, 0).await;
-    // Prepared before the second month is archived.
+    // Prepares a deletion before the second month is archived.
     let span = Span { first: at_second(0), last: at_second(0) };
     let deletion = ArchivedDeletion {
         newest_archived: Some(at_second(60)),

@@ -1,4 +1,5 @@
-//! Tests of the catalog: changes are complete, and each key finds exactly the datasets that it may see.
+//! Tests of the catalog: changes are made completely, and each key finds exactly the datasets that are
+//! visible to it.
 
 use std::collections::BTreeSet;
 
@@ -69,8 +70,8 @@ pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want
     );
 }
 
-/// A change of visibility. There are so few keys, tags and datasets that several changes often affect
-/// the same dataset.
+/// Random change that affects visibility. There are few keys, tags and datasets, so that several changes
+/// often affect the same dataset.
 #[derive(Debug, Clone)]
 enum Step {
     Create { owner: i64, tags: Vec<usize> },
@@ -98,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A dataset of [`Plain`] lists.
+/// A dataset of the [`Model`].
 #[derive(Debug, Clone)]
 struct Plain {
     id: DatasetId,
@@ -107,16 +108,16 @@ struct Plain {
     tags: BTreeSet<usize>,
 }
 
-/// A catalog as plain lists.
+/// Plain lists with the expected content of the catalog.
 #[derive(Debug, Default)]
 struct Model {
-    /// Number of this run, which is part of its names and tags, so that runs in the same store do
-    /// not affect each other.
+    /// Number of this run, which is part of the names of its datasets and tags, so that runs in the same
+    /// store are independent.
     run: usize,
     datasets: Vec<Plain>,
-    /// Existing tags, as pairs of owner and number.
+    /// Existing tags, as pairs of the owner and a number.
     tags: BTreeSet<(i64, usize)>,
-    /// Pairs of keys and the tags that they hold.
+    /// Keys with the tags that they hold: key, owner and number of the tag.
     held: BTreeSet<(i64, i64, usize)>,
     n_named: usize,
 }
@@ -199,7 +200,7 @@ impl Model {
         self.datasets.push(Plain { id: made[0].id, owner, name, tags });
     }
 
-    /// Checks the datasets that each key finds, by each way to find them.
+    /// Checks which datasets each key finds, in every way to find them.
     fn check(&self, store: &dyn Store) {
         for number in 100..104 {
             let of_run = |dataset: &&Plain| self.sees(number, dataset);
@@ -232,7 +233,7 @@ impl Model {
     }
 }
 
-/// Checks random changes against plain lists.
+/// Makes random changes to a store and compares it with the [`Model`].
 pub(crate) fn check_random_sharing(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = Config::with_cases(n_cases);

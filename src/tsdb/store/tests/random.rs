@@ -1,4 +1,4 @@
-//! Compares a store after random writes with a plain computation.
+//! Compares a store after random writes with a simple model.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 
-/// A row: its second, and its value and volume.
+/// A row: its second, its value and its volume.
 type Row = (i64, (Option<f64>, f64));
 
 /// A write to a dataset.
@@ -20,11 +20,11 @@ enum Operation {
     Reopen,
 }
 
-/// A dataset as a plain list of rows.
+/// A dataset as a list of rows.
 #[derive(Debug, Default)]
 struct Model {
     rows: BTreeMap<i64, (Option<f64>, f64)>,
-    /// Buckets of five minutes of pruned rows.
+    /// Buckets of five minutes of pruned rows, which no longer change.
     frozen: BTreeMap<Timestamp, Bucket>,
     kept_from: Option<i64>,
 }
@@ -36,14 +36,14 @@ fn row() -> impl Strategy<Value = (Option<f64>, f64)> {
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        // A few rows at random positions, some of them at existing timestamps.
+        // A few rows at random timestamps, at some of which a row exists.
         6 => prop::collection::vec((0..400_i64, row()), 1..20).prop_map(|rows| {
             Operation::Append(rows.into_iter().map(|(n, row)| (n * 577, row)).collect())
         }),
         // A run of consecutive rows.
         3 => (0..200_000_i64, prop::collection::vec(row(), 1..300))
             .prop_map(|(start, rows)| Operation::Append((start..).zip(rows).collect())),
-        // More rows than a chunk has.
+        // More rows than fit into a chunk.
         2 => (0..200_000_i64, 1..90_i64, prop::collection::vec(row(), 400..2600)).prop_map(
             |(start, step, rows)| {
                 Operation::Append((0..).zip(rows).map(|(n, row)| (start + n * step, row)).collect())
@@ -56,7 +56,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Checks `n_cases` random datasets.
+/// Makes random writes to `n_cases` datasets and checks the results.
 pub(crate) fn check(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let config = Config::with_cases(n_cases);
@@ -121,7 +121,7 @@ impl Model {
                 let before = before / 300 * 300;
                 let finest = self.finest();
                 if store.prune(id, at_second(before), 3000, Box::new(|_| {})).await.unwrap() > 0 {
-                    // The engine decides how many rows a prune removes. Rows after the bound must
+                    // The engine decides how many rows it removes, but all rows from `before` on must
                     // remain.
                     let left = rows_of(store, id);
                     let is_gone = |second: &i64| *second < before && !left.contains_key(second);
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// Returns the buckets of five minutes.
+    /// Returns the expected buckets of five minutes.
     fn finest(&self) -> Vec<Bucket> {
         let kept_from = self.kept_from.unwrap_or(i64::MIN);
         let kept = self.rows.range(kept_from..).map(|(second, row)| (*second, *row)).collect();

@@ -7,13 +7,13 @@ pub(crate) fn id(writer: i64, name: &str) -> BatchId {
     BatchId { writer: key(writer), key: name.parse().unwrap(), digest: [7; 32] }
 }
 
-/// Returns an append of two rows from `second` on, which form one batch.
+/// Returns an append of two rows from `second` on, which form one named batch.
 pub(crate) fn named(id: BatchId, second: i64) -> Append {
     let batches = vec![Batch { id, n_rows: 2 }];
     Append { batches, ..replace(block([(second, 1.0), (second + 1, 1.0)])) }
 }
 
-/// Appends a batch. Returns its revision, or `None` if it was already stored.
+/// Appends a batch and returns the revision, or `None` if the batch was already stored.
 pub(crate) async fn put(store: &dyn Store, dataset: DatasetId, append: Append) -> Option<u64> {
     match store.append(dataset, append, Box::new(|_, _| ())).await {
         Ok(appended) => Some(appended.revision),
@@ -42,7 +42,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert!(matches!(again, Err(StoreError::BatchStored)), "{again:?}");
     assert_eq!(put(&*store, dataset, named(id(2, "a"), 30)).await, Some(2), "another writer's");
 
-    // The batches of a failed append are unknown.
+    // A failed append stores none of its batches.
     let other = create(&*store, new_dataset("repeats elsewhere")).await;
     assert_eq!(put(&*store, other, named(id(1, "a"), 10)).await, None, "also for another dataset");
     let mut both = named(id(1, "b"), 40);
@@ -56,7 +56,7 @@ pub(super) async fn check(open: Open<'_>) {
     assert_eq!(put(&*store, dataset, both).await, Some(3));
     assert_eq!(["b", "c"].map(|name| find(&*store, 1, name)), [Some(3); 2]);
 
-    // Batches of a deleted dataset are unknown, and their names can be reused.
+    // The batches of a deleted dataset no longer exist, so their names can be used again.
     assert_eq!(put(&*store, other, named(id(1, "d"), 10)).await, Some(1));
     assert!(store.delete(other).await.unwrap());
     assert_eq!(find(&*store, 1, "d"), None);

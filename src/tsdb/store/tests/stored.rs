@@ -1,6 +1,6 @@
-//! Stores of the first format, which every later version must be able to open.
+//! Stored files of earlier formats, which every later version must be able to open.
 //!
-//! Each engine has a stored file next to its tests. For a new format, keep the older files and add a new
+//! Each engine has such files next to its tests. For a new format, leave the older files and add a new
 //! one: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use crate::catalog::DatasetRef;
 use crate::span::Span;
 use crate::store::{RowDeletion, Store};
 
-/// Rows that replace stored rows, fall between them, and come after all of them.
+/// Rows that replace a stored row, lie between stored rows, and come after all of them.
 const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];
 
-/// Returns a row for each minute. Values have full mantissas first, then two decimals.
+/// Returns a row for each minute. The first values have full mantissas, later values two decimals.
 fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
     minutes.map(|n| {
         let value =
@@ -24,12 +24,12 @@ fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
     })
 }
 
-/// Returns true if the stored files are to be written.
+/// Returns true if this run is to write the stored files.
 pub(crate) fn is_written() -> bool {
     std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1")
 }
 
-/// Fills a store with rows in every form in which they can be stored.
+/// Fills a store with rows in every form in which it stores them.
 pub(crate) async fn fill(store: &dyn Store) {
     let id = create(store, new_dataset("stored")).await;
     for n in [0..1500, 1500..2000] {
@@ -42,7 +42,7 @@ pub(crate) async fn fill(store: &dyn Store) {
     append(store, id, block(LATE)).await;
 }
 
-/// Reads a store that [`fill`] filled, writes to it and deletes from it.
+/// Reads a store that [`fill`] filled, appends to it and deletes from it.
 pub(crate) async fn check(store: &dyn Store) {
     let mut want: BTreeMap<i64, f64> = minutes(0..2700).chain(LATE).collect();
     let which = DatasetRef::Name("stored".to_owned());

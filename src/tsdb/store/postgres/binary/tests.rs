@@ -1,6 +1,6 @@
 use super::*;
 
-/// Encodes the array of a row as the database would store it.
+/// Encodes an array of a row as the database stores it.
 fn array_of(columns: &[Series], array: Array, row_idx: usize) -> Vec<u8> {
     let mut copy = Copy { bytes: Vec::new() };
     let columns: Vec<&Series> =

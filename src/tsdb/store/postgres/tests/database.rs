@@ -1,4 +1,4 @@
-//! Creates stores in test databases and queries the databases directly.
+//! Creates stores in test databases and queries these databases directly.
 
 use sqlx::AssertSqlSafe;
 use test_postgres::with_connection;

@@ -9,11 +9,12 @@ use test_postgres::{new_database, number, run};
 use super::database::open;
 use super::*;
 
-/// SQL that selects the connections of stores that wait for a lock in a database.
+/// SQL that selects those connections of stores in a database that wait for a lock.
 const WAITING: &str = "FROM pg_stat_activity WHERE application_name = 'triptych'
      AND datname = current_database() AND wait_event_type = 'Lock'";
 
-/// Runs `sql`, which begins a transaction. Returns the connection with the open transaction.
+/// Runs `sql`, which begins a transaction and locks records. Returns the connection with the open
+/// transaction.
 pub(super) async fn lock(url: &str, sql: &str) -> PgConnection {
     let mut c = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
@@ -53,7 +54,7 @@ async fn batch_with_a_lost_commit_response_is_found_by_its_key() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("lost")).await;
-    // The server closes the connection during the commit, which may or may not take effect.
+    // The server closes the connection during the commit, so that the outcome is unknown.
     run(
         &url,
         "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$

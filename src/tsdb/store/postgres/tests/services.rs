@@ -103,7 +103,8 @@ async fn column_added_while_an_append_waits_is_included_in_buckets() {
     rows.columns[0].push_missing(1);
     rows.columns[1].push(Value::Float(1.0)).unwrap();
     let column = DatasetChange::NewColumns(vec![("value".to_owned(), Dtype::Float)]);
-    // The writer waits for the lock of the other service, so that its snapshot becomes outdated.
+    // The lock makes the append wait for the change of the other service, so that its snapshot is
+    // outdated.
     let lock = "BEGIN; SELECT FROM datasets.datasets FOR UPDATE";
     let mut c = faults::lock(&url, lock).await;
     let change = other.change(id, column, Timestamp::default());

@@ -1,4 +1,4 @@
-//! Tests of cached chunk indexes while this or another process writes.
+//! Tests that cached chunk indexes remain correct while this or another process writes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::store::sqlite::{SqliteStore, scan};
 use crate::store::tests::{self as contract, Read};
 use crate::store::{Catalog as _, RowDeletion, Store as _};
 
-/// Pages at both ends and in the middle of about 9000 seconds.
+/// Pages to read, at both ends and in the middle of about 9000 seconds.
 const READS: [Read; 4] =
     [(0, 5, 0, 99_999), (4000, 5, 0, 99_999), (2500, 9, 700, 7000), (8990, 50, -9, 99_999)];
 
@@ -18,7 +18,8 @@ async fn chunks_written_by_another_process_are_found() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let reader = SqliteStore::open(&path).unwrap();
-    // Another program may not know of the lock, so it is removed.
+    // Removes the lock, so that a second store can be opened, as by a program that does not know the
+    // lock.
     std::fs::remove_file(folder.path().join("datasets.sqlite.lock")).unwrap();
     let writer = SqliteStore::open(&path).unwrap();
     let id = contract::create(&writer, contract::new_dataset("shared")).await;
@@ -26,7 +27,8 @@ async fn chunks_written_by_another_process_are_found() {
     contract::append(&writer, id, contract::block(want.clone())).await;
     contract::compare(&reader, id, &want, &READS);
     let later = [
-        // Chunks at the end, a late row, late rows that overlap chunks, and a few rows at the end.
+        // In this order: chunks at the end, a late row, late rows that overlap chunks, and a few rows at
+        // the end.
         (6000..9000).map(|n| (n, 1.5)).collect(),
         vec![(-7, 2.5), (31, 2.5)],
         (500..2500).map(|n| (n * 2, 3.5)).chain((0..700).map(|n| (-1000 + n, 3.5))).collect(),

@@ -1,4 +1,4 @@
-//! Tests that several threads fold the same buckets as one thread, also from uncommitted rows.
+//! Tests that several threads compute the same buckets as one thread, even from uncommitted rows.
 
 use model::resolution::Resolution;
 use tempfile::tempdir;
@@ -8,10 +8,10 @@ use crate::store::sqlite::series::{SeriesId, span};
 use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
 use crate::store::{AppendMode, tests as contract};
 
-/// Number of hours with late rows. They are so far apart that each is read separately.
+/// Number of hours with late rows, so far apart that each is read separately.
 const HOURS: i64 = 300;
 
-/// Creates a dataset with a row every ten minutes over several months, and an empty dataset.
+/// Creates a dataset with a row every ten minutes for several months, and an empty dataset.
 fn months(connection: &mut Connection) -> [DatasetId; 2] {
     connection.execute_batch(tables::SCHEMA.pragmas).unwrap();
     connection.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -41,7 +41,7 @@ fn base() -> Block {
     contract::block((0..12_000_i32).map(|n| (i64::from(n) * 600, f64::from(n))))
 }
 
-/// Returns a row in each of the hours. Every other one replaces a stored row if `offset` is 0.
+/// Returns a row in each of the hours. With an `offset` of 0, every other row replaces a stored row.
 fn late(offset: i64, value: f64) -> Block {
     contract::block((0..HOURS).map(|n| (n * 21_600 + n % 2 * 60 + offset, value)))
 }
@@ -53,7 +53,7 @@ fn late_rows_result_in_the_same_buckets_as_ordered_rows() {
     let [mixed, ordered] = months(&mut connection);
     let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
     let mut all = base();
-    // The last three appends share a transaction, in which each append must see the previous appends.
+    // The last three appends share a transaction, in which each must see the rows of the previous ones.
     for shared in [&batches[..1], &batches[1..]] {
         let write = connection.transaction().unwrap();
         for rows in shared {

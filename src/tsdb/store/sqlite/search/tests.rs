@@ -1,4 +1,4 @@
-//! Tests of the letter indexes, and of lookups compared with a plain search.
+//! Tests of the indexes of letters, and of searches with indexes compared with plain searches.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::catalog::NewDataset;
 use crate::store::sqlite::catalog::grams;
 use crate::store::sqlite::tables;
 
-/// Returns a store in memory with datasets of these names and descriptions, owned by key 1.
+/// Creates a store in memory with datasets of these names and descriptions, which key 1 owns.
 fn store(texts: &[(String, String)]) -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
     tables::SCHEMA.create_tables(&mut connection).unwrap();

@@ -1,4 +1,4 @@
-//! Tests that a store has all rows that a killed writer acknowledged.
+//! Tests that a store contains all rows that a killed writer had acknowledged.
 
 use std::env;
 use std::hint::spin_loop;
@@ -13,13 +13,13 @@ const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 /// Number of kills.
 const KILLS: usize = 210;
 
-/// Number of kills between comparisons of all rows and buckets.
+/// Number of kills after which all rows and buckets are compared.
 const COMPARE_EVERY: usize = 30;
 
-/// Datasets that are written concurrently, so that they share commits.
+/// Datasets that the writer writes concurrently, so that they share commits.
 const DATASETS: [i64; 2] = [1, 2];
 
-/// The write that a revision of a dataset results from.
+/// Write that leads to a certain revision of a dataset.
 enum Operation {
     /// Appends a few new rows, a late row, a replacement, and sometimes a whole chunk.
     Append(BTreeMap<i64, f64>),
@@ -92,8 +92,8 @@ async fn writer_appends_until_it_is_killed() {
     futures::join!(write(&store, one), write(&store, two));
 }
 
-/// Starts the writer and kills it shortly after it has printed `n_lines`. Returns the latest
-/// acknowledged revisions.
+/// Starts the writer and kills it shortly after it has printed `n_lines` lines. Returns the latest
+/// revision of each dataset that it acknowledged.
 fn killed(path: &Path, n_lines: usize, n_spins: usize) -> [u64; 2] {
     let mut writer = Command::new(env::current_exe().unwrap())
         .args([
