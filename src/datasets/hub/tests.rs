@@ -1,4 +1,4 @@
-//! Tests of the events that readers of a hub get.
+//! Tests of the events that readers of a hub receive.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// Returns the next frame if it is available.
+    /// Returns the next frame if it has already arrived.
     fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
         match self.next().now_or_never().unwrap_or(Ok(None))? {
             Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
@@ -38,7 +38,7 @@ fn dataset() -> DatasetId {
     DatasetId::new(1).unwrap()
 }
 
-/// Returns a frame for each commit. The commit has one row, which is rendered as its revision.
+/// Returns frames with the given commits, each of which has one row with its revision as text.
 fn frames(revisions: &[u64]) -> Vec<Frame> {
     let commit = |(row_idx, revision): (usize, &u64)| CommitRows {
         revision: *revision,
@@ -112,27 +112,26 @@ fn readers_beyond_the_maximum_number_are_rejected() {
     hub.subscribe(dataset(), KEY).unwrap();
 }
 
-/// A step of a simulated service on a shared store. Steps are tested in any order.
+/// A step of a simulated service with a shared store. The test takes random steps in any order.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Another service commits.
     CommitElsewhere,
-    /// This service commits. Its hub is notified later.
+    /// This service makes a commit, of which its hub is notified in a later step.
     CommitHere,
-    /// The hub is notified of this service's oldest commit that it does not know.
+    /// The hub is notified of the oldest commit of this service that it does not know yet.
     Publish,
-    /// A poll starts, or the poll in progress completes.
+    /// A poll begins, or the poll in progress completes.
     Poll,
-    /// A read of a marked dataset starts, or the rows of the read in progress are published.
+    /// A read of the marked dataset begins, or its rows are published.
     Read,
-    /// A reader subscribes, or a subscribed reader first reads the revision of the dataset and then its
-    /// rows.
+    /// A reader subscribes. In the next such step, it reads the revision of the dataset, then the rows.
     Subscribe,
     /// The reader that subscribed first leaves.
     Leave,
 }
 
-/// A dataset that several services write, and its readers at this service.
+/// A dataset with readers at this service, to which several services write.
 struct Replica {
     hub: Hub,
     head: u64,
@@ -140,11 +139,11 @@ struct Replica {
     unpublished: VecDeque<u64>,
     /// Result of a poll in progress.
     poll: Option<(Vec<Followed>, u64)>,
-    /// Result of a read in progress: the commits after the first and up to the second revision.
+    /// Revisions of a read in progress: it has the commits after the first revision up to the second.
     read: Option<(u64, u64)>,
     subscribing: Option<Subscription>,
-    /// Readers, each with the revision at which it read its first rows, and the revisions of the commits
-    /// it received later.
+    /// Readers, each with the revision of the rows that it read first, and the revisions of the commits
+    /// that it received afterwards.
     readers: VecDeque<(Subscription, u64, Vec<u64>)>,
 }
 
@@ -203,7 +202,7 @@ impl Replica {
         self.receive();
     }
 
-    /// Delivers published commits to the readers.
+    /// Passes published commits on to the readers.
     fn receive(&mut self) {
         for (reader, from, got) in &mut self.readers {
             while let Some(frame) = reader.try_next().unwrap() {
@@ -214,7 +213,7 @@ impl Replica {
         }
     }
 
-    /// Completes the steps in progress, then polls and reads once more.
+    /// Completes all steps in progress, then polls and reads once more.
     fn finish(&mut self) {
         while !self.unpublished.is_empty() {
             self.step(Step::Publish);

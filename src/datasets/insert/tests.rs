@@ -1,4 +1,4 @@
-//! Tests that bodies of each format are parsed and that invalid rows are rejected.
+//! Tests that each format is parsed and that invalid rows are rejected.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -45,7 +45,7 @@ fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, Operati
     Ok((made, block.rows()))
 }
 
-/// Formats rows as text, with a dash for each missing value.
+/// Formats rows as texts, in which a dash is a missing value.
 fn row_texts(rows: &[Row]) -> Vec<String> {
     let value = |value: &Option<model::row::Value>| match value {
         None => "-".to_owned(),
@@ -342,7 +342,7 @@ fn parquet_without_a_timestamp_or_with_unknown_columns_is_rejected() {
     let reasons: Vec<_> = refusals.rows.iter().filter_map(|one| one.column.as_deref()).collect();
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
     assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
-    // The crate does not limit the length of a decompressed gzip page.
+    // The library does not limit the length of a decompressed gzip page.
     let mut builder = ColumnBuilder::new(&[]);
     read_parquet(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
     let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {

@@ -47,7 +47,7 @@ fn full_cache_evicts_the_page_requested_least_recently() {
     let cache = PageCache::default();
     let n = i64::try_from(4 * BYTES_MAX / PAGE_BYTES_MAX).unwrap();
     for after in 0..n {
-        // A page that is cached again only counts once.
+        // A page that is cached twice counts only once toward the limit.
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         assert!(cache.get(&key(0), 7).is_some(), "it is requested all the time");

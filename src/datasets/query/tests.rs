@@ -1,9 +1,9 @@
-//! Tests of spans, errors and links of queries.
+//! Tests of the spans, the errors and the links of queries.
 
 use super::params::*;
 use super::*;
 
-/// Current time of the tests. The latest row is a minute older.
+/// Current time of the tests, a minute after the latest row.
 const NOW: &str = "2026-07-30T12:00:00Z";
 const NEWEST: &str = "2026-07-30T11:59:00Z";
 

@@ -1,4 +1,4 @@
-//! Tests of the service from the perspective of its callers, with a file for each file of `server`.
+//! Tests of the service over HTTP, with a file for each file of `server`.
 
 mod archive;
 mod browsers;
@@ -35,23 +35,23 @@ use tsdb::store::Store;
 use super::*;
 use crate::POLL_EVERY;
 
-/// Timestamp of the first row. The others follow at intervals of a minute.
+/// Timestamp of the first row. Further rows follow at intervals of a minute.
 const FIRST: &str = "2026-07-29T00:00:00Z";
 
 /// Maximum number of streams of all accounts together.
 const N_STREAMS: usize = 8192;
 
-/// Time of the manual clock.
+/// Time that the manual clock shows.
 const NOW: &str = "2026-07-30T22:00:00.376Z";
 
-/// A service with two keys.
+/// A service with two API keys.
 pub(crate) struct Service {
     app: App,
     accounts: Accounts,
     router: Router,
     clock: Clock,
     group: Group,
-    /// Key that owns the datasets, since it creates them.
+    /// Key that creates the datasets and therefore owns them.
     owner: String,
     /// Key that holds the tag `public`.
     reader: String,
@@ -82,7 +82,8 @@ impl Service {
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
-    /// Starts a service with dataset 1, `btc`, which has one-minute bars and is visible to both keys.
+    /// Starts a service with dataset 1, called `btc`, which has bars of one minute and is visible to
+    /// both keys.
     async fn with_bars(n_minutes: usize) -> Self {
         let service = Self::start().await;
         let columns = ["open", "high", "low", "close", "volume"]
@@ -120,7 +121,7 @@ impl Service {
         self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
-    /// Sends JSON and returns the status and the response as JSON.
+    /// Sends a JSON body. Returns the status and the response as JSON.
     async fn call(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         json_of(self.send(key, method, path, Body::from(body.to_string())).await).await
     }
@@ -138,7 +139,7 @@ impl Service {
         json_of(self.send(key, "GET", path, Body::empty()).await).await
     }
 
-    /// Returns the text and content type of a successful response to the reader.
+    /// Returns the text and the content type of the response to the reader, which must be successful.
     async fn text(&self, path: &str) -> (String, String) {
         let response = self.send(&self.reader, "GET", path, Body::empty()).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -148,13 +149,13 @@ impl Service {
     }
 }
 
-/// Opens the store in `folder` and creates the state of a service.
+/// Opens the store in `folder` and creates the state of a service with this store.
 fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     app_on(Arc::new(store), folder, accounts, clock)
 }
 
-/// Creates the state of a service on `store`. Its caches are in `folder`.
+/// Creates the state of a service with `store`. Its caches are in `folder`.
 fn app_on(
     store: Arc<dyn Store>,
     folder: &Path,
@@ -190,7 +191,7 @@ fn timestamp_of(minute: usize) -> String {
     (first + Duration::from_mins(minute.try_into().unwrap())).to_string()
 }
 
-/// Returns the bar of a minute. It opens at the number of the minute and closes one half above.
+/// Returns the bar of a minute. It opens at the number of the minute and closes 0.5 higher.
 fn bar(minute: usize) -> Value {
     let open = f64::from(u32::try_from(minute).unwrap());
     json!({"timestamp": timestamp_of(minute), "values": {
@@ -214,7 +215,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads work");
-    // There is space for a small insert, but not for the rejected one.
+    // Leaves space for a small insert, but not for one as large as the rejected insert.
     store.limit_pages(150).await.unwrap();
     let little = json!({"dataset": 1, "rows": [bar(50_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);

@@ -1,4 +1,4 @@
-//! Tests that appends share transactions and that each caller gets its own outcome.
+//! Tests that appends share transactions, and that each caller gets the outcome of its own append.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tsdb::store::sqlite::SqliteStore;
 
 use super::*;
 
-/// Opens a store with a dataset that has a single integer column.
+/// Opens a store and creates a dataset with a single integer column.
 async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     let datasets = Datasets::new(Arc::new(store), Clock::system(), &Group::default());
@@ -43,7 +43,8 @@ fn block(seconds: &[i64], n: i64) -> Block {
     block
 }
 
-/// Appends all `blocks` concurrently. Returns the number of rows and the revision that each caller gets.
+/// Appends all `blocks` concurrently. Returns the number of rows and the revision that each caller
+/// received.
 async fn append_at_once(
     datasets: &Datasets,
     dataset: DatasetId,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use test_bench::Outcome;
 
-/// A connection that is reused.
+/// A connection on which requests are sent one after another.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,

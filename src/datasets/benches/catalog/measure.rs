@@ -1,4 +1,4 @@
-//! Starts the service and takes the measurements of the bench.
+//! Starts the service and measures the catalog.
 
 use std::io::{Write as _, stdout};
 use std::net::SocketAddr;
@@ -23,16 +23,16 @@ use crate::names;
 /// Default number of datasets.
 const DATASETS_DEFAULT: usize = 1_000_000;
 
-/// Number of datasets that a request creates, which is the maximum.
+/// Number of datasets that a request creates, the maximum of the service.
 const BATCH: usize = 1000;
 
-/// Number of datasets per dataset that has the private tag.
+/// Number of datasets of which one has the private tag.
 const RARE: usize = 2000;
 
-/// Number of measured requests per row of the table.
+/// Number of measured requests for each line of the table.
 const REQUESTS: usize = 200;
 
-/// Limit for the median time of a request.
+/// Limit of the median duration of a request.
 const BAR: Duration = Duration::from_millis(10);
 
 /// Creates the catalog, measures every figure and prints the table.
@@ -69,13 +69,13 @@ pub(crate) fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Keys of the requests.
+/// API keys that send the requests.
 struct Keys {
     /// Key that owns all datasets.
     owner: String,
-    /// Key that sees all datasets.
+    /// Key to which all datasets are visible.
     holder: String,
-    /// Key that sees one of [`RARE`] datasets.
+    /// Key to which one of [`RARE`] datasets is visible.
     member: String,
 }
 
@@ -122,7 +122,7 @@ fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     print(&format!("create {n} datasets, {BATCH} in a request"), &figure, "-", "-")?;
     let public = serde_json::json!({"tag_name": "public"});
     connection.post(&keys.holder, "/api/tags/acquire/", &public)?;
-    // The member's key is the third key that was created.
+    // The number of the member's key is 3, since it was created third.
     let member = serde_json::json!({"key": 3});
     connection.post(&keys.owner, "/api/tags/members/holders/", &member)?;
     Ok(())
@@ -177,7 +177,7 @@ fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     row(connection, "one dataset", holder, |round| format!("{list}{}/", pick(round) + 1))
 }
 
-/// Requests the paths returned by `path` and prints the median and maximum time.
+/// Requests paths from the function `path`, and prints the median and the maximum duration.
 fn row(
     connection: &mut Connection,
     what: &str,

@@ -1,5 +1,4 @@
-//! Names and metadata of datasets, generated from a number. They resemble datasets of the upstream
-//! service.
+//! Names and metadata of datasets, generated from a number. They resemble those of the upstream service.
 
 use serde_json::{Value, json};
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 const SOURCES: [(&str, &str); 3] =
     [("tiingo", "Tiingo"), ("kraken", "Kraken"), ("candlegpt", "CandleGPT")];
 
-/// Returns a ticker that encodes the number in letters, followed by a currency.
+/// Returns a ticker: the number in letters, followed by a currency.
 pub(crate) fn ticker(idx: usize) -> String {
     let mut left = idx / SOURCES.len();
     let mut letters = String::new();

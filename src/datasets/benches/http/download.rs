@@ -1,5 +1,5 @@
-//! Downloads a whole dataset over one connection. Measures rate, processor time and memory, and the gain
-//! of caching compressed pieces.
+//! Measures downloads of a whole dataset over one connection: rate, processor time, memory, and the gain
+//! of the cache of compressed pieces.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::rows::millions;
 /// Interval at which the service's memory is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Minimum number of rows per second of elapsed time, and per second of processor time.
+/// Minimum number of rows per second, both of elapsed time and of processor time.
 const RATE_BAR: f64 = 2e6;
 
-/// Maximum memory during a download, in addition to the memory of the idle service.
+/// Maximum additional memory of the service during a download, compared with the idle service.
 const MEMORY_BAR_MIB: f64 = 64.0;
 
-/// Minimum ratio between the speeds of downloads with and without cached compressed pieces.
+/// Minimum ratio of the speed of a download from the cache to that of a download with an empty cache.
 const GZIP_BAR: f64 = 5.0;
 
-/// Number of repetitions of each download. Only the best is reported, since other programs use the
-/// machine, too.
+/// Number of repetitions of each download. Only the fastest is reported, since other programs also use
+/// the machine.
 const N_TAKES: usize = 3;
 
 /// Measurements of a download.
@@ -34,15 +34,15 @@ struct Taken {
     drained: Drained,
     time: Duration,
     cpu: Duration,
-    /// Maximum memory in addition to that of the idle service.
+    /// Maximum additional memory, compared with the idle service.
     above_mib: f64,
 }
 
-/// Measures JSON and CSV without compression.
+/// Measures downloads as JSON and CSV without compression.
 pub(crate) async fn plain(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for (output, mark, n_extra) in [("json", b'{', 0), ("csv", b'\n', 1)] {
-        // Memory that was used for earlier requests must not count as idle.
+        // Restarts the service, so that memory of earlier requests does not count as idle memory.
         bench.restart().await?;
         let path = format!("/api/rows/bulk_download/?dataset={}&output={output}", loaded.dataset);
         let request = Request::get(&path, &bench.key);
@@ -76,7 +76,7 @@ pub(crate) async fn plain(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-/// Measures gzip, first with an empty cache and then with cached pieces.
+/// Measures downloads with gzip, first with an empty cache and then from the cache.
 pub(crate) async fn gzip(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     bench.restart().await?;
     let (n_rows, dataset) = (loaded.n_rows, loaded.dataset);

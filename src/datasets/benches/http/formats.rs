@@ -1,7 +1,7 @@
-//! Inserts over HTTP from one client, as NDJSON and as Parquet, compared with `PostgreSQL`'s COPY of the
-//! same rows.
+//! Measures inserts over HTTP by one client, as NDJSON and as Parquet, relative to `PostgreSQL`'s COPY
+//! of the same rows.
 //!
-//! The client sends a body while the service still commits the previous one, as `datasets import` does.
+//! While the service commits a body, the client already sends the next one, as `datasets import` does.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use crate::program::Bench;
 use crate::rows::{Options, millions};
 use crate::{Outcome, postgres};
 
-/// Number of rows in a body.
+/// Number of rows of a body.
 const BATCH_ROWS: usize = 20_000;
 
 /// Number of bodies that are sent concurrently.
 const IN_FLIGHT: usize = 3;
 
-/// Maximum number of rows per format. Inserting them takes some seconds.
+/// Maximum number of rows of each format. Inserting this many takes some seconds.
 const ROWS_MAX: usize = 2_000_000;
 
-/// Minimum speed of each format relative to COPY.
+/// Minimum speed of each format, relative to COPY.
 const BARS: [(&str, &str, f64); 2] =
     [("NDJSON", "application/x-ndjson", 1.5), ("Parquet", "application/vnd.apache.parquet", 3.0)];
 
@@ -93,7 +93,7 @@ async fn insert(bench: &Bench, form: &str, kind: &str, n_rows: usize) -> Outcome
     Ok(rate)
 }
 
-/// Writes the next rows to a Parquet file as pyarrow would.
+/// Writes the next rows to a Parquet file, in the form that pyarrow writes.
 fn file(market: &mut Market) -> Outcome<Vec<u8>> {
     let timestamp = Type::primitive_type_builder("timestamp", Physical::INT64)
         .with_logical_type(Some(LogicalType::timestamp(true, TimeUnit::MICROS)));

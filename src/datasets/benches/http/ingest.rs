@@ -1,4 +1,4 @@
-//! Fills a dataset over HTTP in batches. Each batch is durable before the next one is sent.
+//! Fills a dataset over HTTP in batches, each of which is durable before the next one is sent.
 
 use test_bench::http::Request;
 use test_bench::{note, per_second};
@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::market::{COLUMNS, Market};
 use crate::program::{Bench, Loaded};
 
-/// Number of rows in a batch.
+/// Number of rows of a batch.
 const BATCH_ROWS: usize = 1_000;
 
 /// Number of batches that are rendered in advance, so that rendering is not measured.
@@ -18,7 +18,7 @@ const READY: usize = 16;
 /// Number of batches between two progress messages.
 const NOTE_EVERY: usize = 500;
 
-/// Inserts `n_rows` in batches of [`BATCH_ROWS`] on one connection.
+/// Inserts `n_rows` rows in batches of [`BATCH_ROWS`] on one connection.
 pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
     let dataset = bench.create("bench_btcusd_1min", &COLUMNS).await?;
     let path = format!("/api/rows/bulk_insert/?dataset={dataset}");
@@ -31,7 +31,7 @@ pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
             let n_batch = n_left.min(BATCH_ROWS);
             let lines = market.lines(n_batch);
             let request = Request::post(&path, &key, "application/x-ndjson", &lines);
-            // The receiver is gone if sending failed.
+            // The receiver is dropped if sending a batch has failed.
             if sender.blocking_send((n_batch, request)).is_err() {
                 return;
             }

@@ -1,9 +1,9 @@
 //! Prints figures of the dataset service over HTTP, each with the limit that it must meet: `http
 //! --program PATH [ROW]… [--rows N] [--folder DIR]`.
 //!
-//! The service is the program at `PATH`, which runs in a separate process and directory. This process
-//! generates the load over plain sockets, to minimize the cost of the client. The bench `figures`
-//! measures the store without HTTP.
+//! The service is the program at `PATH`, which runs in its own process and directory. This process
+//! generates the load over plain sockets, to minimize the cost of the client. The benchmark `figures` of
+//! the crate `tsdb` measures the store without HTTP.
 
 mod download;
 mod formats;

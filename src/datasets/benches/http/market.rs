@@ -1,5 +1,5 @@
-//! Generates rows that resemble real market data: one bar per minute, with prices as random and as long
-//! as real prices.
+//! Generates rows that resemble real market data: one bar per minute, with prices as random and with as
+//! many digits as real prices.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const COLUMNS: [&str; 7] =
 /// First minute: 2015-01-01T00:00:00Z.
 const FIRST_S: i64 = 1_420_070_400;
 
-/// Generator of consecutive bars. All generators produce the same bars.
+/// Generator of consecutive bars. Every generator produces the same bars.
 #[derive(Debug)]
 pub(crate) struct Market {
     minute: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// Creates a generator that starts at the first minute.
+    /// Creates a generator that begins with the first minute.
     pub(crate) const fn new() -> Self {
         Self { minute: 0, close: 64_000.0, seed: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Returns the next `n_rows` as lines of flat rows.
+    /// Returns the next `n_rows` bars as lines of JSON.
     pub(crate) fn lines(&mut self, n_rows: usize) -> String {
         let mut lines = String::with_capacity(n_rows * 230);
         for _ in 0..n_rows {
@@ -36,7 +36,7 @@ impl Market {
         lines
     }
 
-    /// Returns the next `n_rows` as lines of CSV without a header.
+    /// Returns the next `n_rows` bars as lines of CSV without a header.
     pub(crate) fn csv(&mut self, n_rows: usize) -> String {
         let mut lines = String::with_capacity(n_rows * 120);
         for _ in 0..n_rows {
@@ -49,8 +49,8 @@ impl Market {
         lines
     }
 
-    /// Returns the next `n_rows` as columns: microseconds since 1970 followed by the values of each
-    /// column.
+    /// Returns the next `n_rows` bars as columns: timestamps in microseconds since 1970, and the values
+    /// of each column.
     pub(crate) fn columns(&mut self, n_rows: usize) -> (Vec<i64>, [Vec<f64>; 7]) {
         let (mut times, mut columns) = (Vec::with_capacity(n_rows), <[Vec<f64>; 7]>::default());
         for _ in 0..n_rows {
@@ -75,7 +75,7 @@ impl Market {
         .unwrap_or_default();
     }
 
-    /// Returns the timestamp of the next bar with its values in the order of [`COLUMNS`].
+    /// Returns the timestamp of the next bar and its values, in the order of [`COLUMNS`].
     fn bar(&mut self) -> (Timestamp, [f64; 7]) {
         let open = self.close;
         let close = (open * (1.0 + (self.random() - 0.5) * 0.002) * 100.0).round() / 100.0;
@@ -100,7 +100,7 @@ impl Market {
     }
 }
 
-/// Returns the timestamp of a minute, which is counted from the first bar.
+/// Returns the timestamp of a minute, counted from the first bar.
 pub(crate) fn timestamp_of(minute: usize) -> Timestamp {
     let minutes = u64::try_from(minute).unwrap_or_default();
     Timestamp::from_seconds(FIRST_S) + Duration::from_secs(60 * minutes)

@@ -1,5 +1,5 @@
-//! Reference for the time of a page: an axum handler in a separate process that responds with bytes from
-//! memory.
+//! Reference for the duration of a page: an axum handler in its own process, which responds with bytes
+//! from memory.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -21,20 +21,20 @@ use tokio::process::{Child, Command};
 
 use crate::Outcome;
 
-/// Environment variable that makes this program run as the reference.
+/// Environment variable that makes this program run as the reference process.
 const PART: &str = "FIGURES_MEMORY";
 
-/// Pages of the reference, by index.
+/// Pages that the reference process serves, by index.
 type Pages = Arc<RwLock<Vec<Bytes>>>;
 
-/// The reference process. Dropping it kills the process.
+/// The reference process, which is killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Memory {
     _child: Child,
     address: SocketAddr,
 }
 
-/// Returns true if this process should run as the reference.
+/// Returns true if this process is to run as the reference process.
 pub(crate) fn is_reference() -> bool {
     env::var_os(PART).is_some()
 }
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Sends `page` to the reference, which appends it to its pages.
+/// Sends `page` to the reference process, which adds it to its pages.
 pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
     let request = Request::post("/pages/", "", "application/json", page);
     connection.send(&request).await?.ok()?;

@@ -1,6 +1,6 @@
-//! Measures pages of 250 rows, requested by cursor deep in history while new rows arrive, relative to
-//! responses with bytes from memory: repeated pages, successive pages of a client that follows links
-//! slowly or quickly, and pages that are not reached by a link.
+//! Measures pages of 250 rows relative to responses with bytes from memory. The pages are requested by
+//! cursor, deep in history, while new rows arrive: repeated pages, successive pages of a client that
+//! follows links slowly or quickly, and pages that no link leads to.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::market::{COLUMNS, timestamp_of};
 use crate::memory::{Memory, hold};
 use crate::program::{Bench, Loaded};
 
-/// Number of rows in a page.
+/// Number of rows of a page.
 pub(crate) const PAGE_ROWS: usize = 250;
 
 /// Number of different pages that are requested repeatedly.
@@ -29,40 +29,41 @@ const N_ROUNDS: usize = 20;
 /// Number of different pages that are requested once each.
 const N_FIRSTS: usize = 2000;
 
-/// Distance in rows between the pages that are requested once. It is a prime, so that no two pages are
-/// equal.
+/// Distance in rows between pages that are requested once. It is a prime, so that all of these pages
+/// differ.
 const APART_ROWS: usize = 1_299_709;
 
 /// Interval at which new rows are inserted into the same dataset.
 const ROW_EVERY: Duration = Duration::from_millis(100);
 
-/// Maximum time of a page relative to a response from memory.
+/// Maximum duration of a page relative to a response from memory.
 const BAR: f64 = 2.0;
 
-/// Request to the service, the corresponding request to the reference, and the length of the page.
+/// A request to the service, the corresponding request to the reference process, and the length of the
+/// page.
 type Held = (Request, Request, usize);
 
-/// Connections to the service and the reference.
+/// Connections to the service and to the reference process.
 struct Pair {
     here: Connection,
     there: Connection,
 }
 
-/// Response times of the service and the reference.
+/// Durations of requests to the service and to the reference process.
 #[derive(Default)]
 struct Took {
     ours: Vec<Duration>,
     theirs: Vec<Duration>,
 }
 
-/// Alternates requests to the service and the reference.
+/// Sends requests to the service and to the reference process in turns, and compares their durations.
 pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let memory = Memory::start().await?;
     let mut pair = Pair { here: bench.connect().await?, there: memory.connect().await? };
     let n_minutes = loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
     let mut pages = Vec::new();
     for page in 0..N_PAGES {
-        // The pages are spread over history. Consecutive requests never read the same chunk.
+        // Spreads the pages over history, so that consecutive requests never read the same chunk.
         let spread = (page * 79) % N_PAGES;
         let options = page_at(bench, loaded, n_minutes * spread / N_PAGES);
         let answer = pair.here.send(&options).await?.ok()?;
@@ -108,7 +109,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Sends a request to the service and a request to the reference. Returns the service's response.
+    /// Sends a request to the service and one to the reference process. Returns the service's response.
     async fn send(
         &mut self,
         took: &mut Took,
@@ -124,8 +125,8 @@ impl Pair {
         Ok(answer)
     }
 
-    /// Requests pages from the service by following links without pauses, then as many pages from the
-    /// reference process.
+    /// Follows links from page to page of the service without pauses, then requests as many pages from
+    /// the reference process.
     async fn walk(
         &mut self,
         bench: &Bench,
@@ -167,12 +168,12 @@ impl Took {
     }
 }
 
-/// Returns the request for the page that follows a minute.
+/// Returns the request for the page after a minute.
 fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
     page_of(loaded.dataset, minute, &bench.key)
 }
 
-/// Returns the request for the page of `dataset` that follows a minute.
+/// Returns the request for the page of `dataset` after a minute.
 pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     let (first, after) = (timestamp_of(0), timestamp_of(minute));
     let path = format!(
@@ -181,25 +182,25 @@ pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     Request::get(&path, key)
 }
 
-/// Parses a whole page and returns the link to the next page, if there is one.
+/// Parses a whole page and returns the link to the next page, or `None` if it is the last page.
 fn link(page: &[u8]) -> Outcome<Option<String>> {
     let page: Value = serde_json::from_slice(page)?;
     Ok(page["next"].as_str().map(str::to_owned))
 }
 
-/// Returns the part of a page before its rows, as JSON.
+/// Returns the part of a page before its rows, which is JSON.
 fn head(page: &[u8]) -> Outcome<String> {
     let at = page.windows(10).position(|part| part == b"\"results\":").ok_or("no rows")?;
     Ok(format!("{}\"results\":[]}}", std::str::from_utf8(&page[..at])?))
 }
 
-/// Returns the request for the page of a link, or for the page after `minute` if there is no link.
+/// Returns the request for the page at `link`, or for the page after `minute` if `link` is `None`.
 fn after(bench: &Bench, loaded: &Loaded, link: Option<String>, minute: usize) -> Request {
     link.map_or_else(|| page_at(bench, loaded, minute), |path| Request::get(&path, &bench.key))
 }
 
-/// Returns the request that inserts the latest row again, which is a commit that does not change the
-/// number of rows.
+/// Returns the request that inserts the latest row again. This is a commit, but leaves the number of
+/// rows unchanged.
 fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     let mut line = format!("{{\"timestamp\":\"{}\"", timestamp_of(loaded.n_rows.saturating_sub(1)));
     for column in COLUMNS {
@@ -210,7 +211,7 @@ fn newest(bench: &Bench, loaded: &Loaded) -> Outcome<Request> {
     Ok(Request::post(&path, &bench.key, "application/x-ndjson", &line))
 }
 
-/// Inserts a row every [`ROW_EVERY`] until stopped. Returns the number of inserted rows.
+/// Inserts a row every [`ROW_EVERY`] until it is stopped. Returns the number of inserted rows.
 async fn arrive(
     mut connection: Connection,
     row: Request,

@@ -1,6 +1,6 @@
-//! Measures `PostgreSQL` for comparison: `COPY` of plain rows into the server and out of it, by one
-//! client on the same machine. `COPY` out of the server is compared with a service that stores its rows
-//! on the same server.
+//! Measures `PostgreSQL` for comparison: `COPY` of plain rows into a server and out of it, by one client
+//! on the same machine. Also compares `COPY` out of a server with a service that stores its rows on this
+//! server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -22,8 +22,8 @@ use crate::program::Bench;
 use crate::rows::Options;
 use crate::{Outcome, ingest};
 
-/// User id (`nobody`) of the server process if the bench runs as root, since `PostgreSQL` refuses to run
-/// as root.
+/// User id (`nobody`) for the server process if the benchmark runs as root, since `PostgreSQL` refuses
+/// to run as root.
 const NOBODY: u32 = 65_534;
 
 /// Time limit for the start of the server.
@@ -32,14 +32,14 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// Number of rows that are sent at a time, about as many as a client of the service sends.
 const PART_ROWS: usize = 1_000;
 
-/// Number of repetitions of each download. Only the best is reported, since other programs use the
-/// machine, too.
+/// Number of repetitions of each download. Only the fastest is reported, since other programs also use
+/// the machine.
 const N_TAKES: usize = 5;
 
 /// Number of bytes that are read from the server at a time.
 const READ_BYTES: usize = 1 << 18;
 
-/// Statement that exports all rows in the order in which a service sends them.
+/// Statement that exports all rows in the same order as a service.
 const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
 /// A `PostgreSQL` server with its own data directory.
@@ -55,8 +55,8 @@ pub(crate) async fn is_installed() -> bool {
     Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_ok()
 }
 
-/// Returns the rows per second of a `COPY` of `n_rows` bars, first into a table without an index, then
-/// into one with the timestamp as key. Returns `None` if `PostgreSQL` is not installed.
+/// Returns the rows per second of a `COPY` of `n_rows` bars: into a table without an index, and into a
+/// table with the timestamp as key. Returns `None` if `PostgreSQL` is not installed.
 pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
     if !is_installed().await {
         return Ok(None);
@@ -79,8 +79,8 @@ pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f6
     Ok(Some(rates))
 }
 
-/// Compares the CSV download of all rows from a service that uses a server with `COPY` of a plain table
-/// on the same server. Returns no figures if `PostgreSQL` is not installed.
+/// Compares the CSV download of all rows of a service with `COPY` of a plain table. Both are on the same
+/// server. Returns no figures if `PostgreSQL` is not installed.
 pub(crate) async fn bulk_csv(options: &Options) -> Outcome<Vec<Row>> {
     if !is_installed().await {
         return Ok(Vec::new());
@@ -127,14 +127,14 @@ impl Server {
         format!("postgres://bench@{}/postgres", self.address)
     }
 
-    /// Returns the processor time of all processes of the server.
+    /// Returns the processor time of all processes of the server together.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
         let pid = self.running.id().ok_or("the server has ended")?;
         let of_server = CpuTime::of(pid)?;
         let mut cpu = of_server.own + of_server.of_children;
         for entry in fs::read_dir("/proc")? {
             let Ok(child) = entry?.file_name().to_string_lossy().parse() else { continue };
-            // A process may exit at any time.
+            // Skips processes that exit meanwhile.
             if let Ok(usage) = CpuTime::of(child)
                 && usage.parent == pid
             {
@@ -144,7 +144,7 @@ impl Server {
         Ok(cpu)
     }
 
-    /// Kills the server. Its data is no longer needed.
+    /// Kills the server, since its data is no longer needed.
     pub(crate) async fn stop(mut self) -> Outcome<()> {
         Ok(self.running.kill().await?)
     }
@@ -191,7 +191,7 @@ impl Server {
     }
 }
 
-/// A connection that uses version 3 of the protocol.
+/// A connection to the server, with version 3 of the protocol.
 struct Session {
     stream: TcpStream,
 }
@@ -257,7 +257,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads messages until one of this kind arrives.
+    /// Reads messages up to the first one of the given kind.
     async fn await_kind(&mut self, kind: u8) -> Outcome<()> {
         loop {
             let found = self.stream.read_u8().await?;

@@ -1,4 +1,4 @@
-//! The service in a separate process.
+//! The measured service, which runs in its own process.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -24,7 +24,7 @@ const WITHIN: Duration = Duration::from_mins(2);
 /// Interval at which the bench checks that the service has started or stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Option that disables rate limits for the bench, if the service has it.
+/// Option that disables rate limits, for programs that have them.
 const UNLIMITED: &str = "--unlimited-loopback";
 
 /// A service and its data directory.
@@ -35,28 +35,28 @@ pub(crate) struct Bench {
     running: Option<Child>,
     /// Address that the service listens on.
     pub(crate) address: SocketAddr,
-    /// Key that owns the datasets it creates.
+    /// API key of the benchmark, which owns all datasets that it creates.
     pub(crate) key: String,
     is_limited: bool,
-    /// Address of the store's database. `None` if the store is in the directory.
+    /// Address of the store's database; `None` if the store is a file in the directory.
     store: Option<String>,
-    /// Core that the service runs on. `None` for all cores.
+    /// Core to which the service is restricted; `None` for all cores.
     core: Option<usize>,
 }
 
-/// A dataset that the bench has filled.
+/// A dataset that was filled with rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {
     /// Number of the dataset.
     pub(crate) dataset: i64,
     /// Number of rows.
     pub(crate) n_rows: usize,
-    /// Rows inserted per second.
+    /// Number of rows inserted per second.
     pub(crate) rate: f64,
 }
 
 impl Loaded {
-    /// Returns the rate of inserts as a figure.
+    /// Returns the rate of inserts as a line of the table.
     pub(crate) fn row(&self) -> Row {
         let name = "bulk_insert, NDJSON batches of 1 000, one connection";
         Row::new(name, millions(self.rate), "0.25 M rows/s at least", self.rate >= 0.25e6)
@@ -64,7 +64,7 @@ impl Loaded {
 }
 
 impl Bench {
-    /// Starts the service in a new directory, with an API key and optionally with a database.
+    /// Starts the service in a new directory, with an API key and, if `store` is given, with a database.
     pub(crate) async fn start(options: &Options, store: Option<String>) -> Outcome<Self> {
         let program = fs::canonicalize(&options.program)?;
         let folder = options.make_folder()?;
@@ -95,7 +95,7 @@ impl Bench {
         })
     }
 
-    /// Starts the service like [`Self::run`], restricted to one core of the machine.
+    /// Starts the stopped service like [`Self::run`], but restricts it to one core of the machine.
     pub(crate) async fn run_on(&mut self, core: usize) -> Outcome<Duration> {
         self.core = Some(core);
         self.run().await
@@ -103,7 +103,8 @@ impl Bench {
 
     /// Starts the stopped service. Returns the time until it responded.
     pub(crate) async fn run(&mut self) -> Outcome<Duration> {
-        // The port is free now, and another process is unlikely to take it before the service does.
+        // The listener is closed again, but another process is unlikely to get its port before the
+        // service.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         self.address = listener.local_addr()?;
         drop(listener);
@@ -187,8 +188,8 @@ impl Bench {
     }
 }
 
-/// Returns the command that runs the program without the user's configuration. Its store is in the
-/// database `store`, if given.
+/// Returns the command that runs the program with its own configuration and, if `store` is given, with a
+/// store in this database.
 fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     let mut command = Command::new(program);
     command.env("HOME", folder).env_remove("TRIPTYCH_DATA_DIR").env_remove("TRIPTYCH_API_KEY");
@@ -201,7 +202,7 @@ fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     command
 }
 
-/// Finds the first API key in the output of a program.
+/// Returns the first API key in the output of a program.
 fn key_in(output: &[u8]) -> Outcome<String> {
     let text = String::from_utf8_lossy(output);
     let (_, rest) = text.split_once("UP-").ok_or("no key was created")?;

@@ -1,6 +1,6 @@
-//! Reads pages through one, two and three services on one `PostgreSQL`. Measures pages per second, and
-//! the processor time of the services and the server. Each service runs on one core. The cores are not
-//! shared if there are enough.
+//! Measures pages that are read through one, two and three services with one `PostgreSQL`: pages per
+//! second, and the processor time of the services and the server. Each service runs on one core, and
+//! shares it only if the machine has too few cores.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -16,63 +16,63 @@ use crate::program::{Bench, Loaded};
 use crate::rows::Options;
 use crate::{Outcome, ingest};
 
-/// Number of services. On a machine with four cores, one core is left for the server and the load.
+/// Maximum number of services. A machine with four cores has one core left for the server and the load.
 const N_SERVICES: usize = 3;
 
-/// Maximum number of rows of the dataset. A page can begin at each row, so there are enough different
-/// pages.
+/// Maximum number of rows of the dataset. Since a page can begin at each row, this is enough for
+/// different pages.
 const ROWS_MAX: usize = 1_000_000;
 
-/// Number of connections to each service. With several, a request is always pending.
+/// Number of connections to each service, so that always some request is pending.
 const CONNECTIONS: usize = 8;
 
-/// Number of pages that are requested repeatedly. They fill the cache of each service.
+/// Number of pages that are requested again and again, so that every service has them in its cache.
 const N_CACHED: usize = 64;
 
 /// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Number of repetitions of each measurement. The measurements alternate, so that other load affects all
-/// of them.
+/// Number of repetitions of each measurement. Measurements alternate, so that other load affects all of
+/// them equally.
 const N_TAKES: u32 = 3;
 
-/// Distance in rows between the pages that are read once. It is a prime, so that no two pages are equal.
+/// Distance in rows between pages that are read once. It is a prime, so that all of these pages differ.
 const APART_ROWS: usize = 1_299_709;
 
-/// Minimum number of pages per second of processor time through all services, relative to one service.
+/// Minimum number of pages per second of processor time with all services, relative to one service.
 const BAR: f64 = 0.9;
 
 /// Kind of pages that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Pages in the cache of a service.
+    /// Pages that every service has in its cache.
     Cached,
     /// Different pages, each of which is read once.
     Anywhere,
 }
 
-/// Measurements with a certain number of services.
+/// Measurements with one number of services.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     n_pages: usize,
     elapsed: Duration,
-    /// Processor time of all services.
+    /// Processor time of all services together.
     of_services: Duration,
-    /// Processor time of all processes of the server.
+    /// Processor time of all processes of the server together.
     of_server: Duration,
 }
 
-/// Pages that are read.
+/// Pages that the clients read.
 #[derive(Debug, Clone)]
 struct Load {
     pages: Pages,
     key: String,
     loaded: Loaded,
-    /// Number of pages that were read so far in the measurement without repetitions.
+    /// Number of pages read so far of those that are read once.
     n_once: usize,
 }
 
-/// Measures all rates. Returns no figures if `PostgreSQL` is not installed.
+/// Measures pages of each kind. Returns no figures if `PostgreSQL` is not installed.
 pub(crate) async fn all(options: &Options) -> Outcome<Vec<Row>> {
     if !postgres::is_installed().await {
         return Ok(Vec::new());
@@ -109,7 +109,7 @@ pub(crate) async fn all(options: &Options) -> Outcome<Vec<Row>> {
 }
 
 impl Load {
-    /// Reads through all of `services` for the duration [`SPAN`].
+    /// Reads pages through all of `services` for the time [`SPAN`].
     async fn take(&mut self, services: &[Bench], server: &Server) -> Outcome<Taken> {
         let mut connections = Vec::new();
         for service in services {
@@ -165,7 +165,7 @@ impl Load {
         Ok(n_pages)
     }
 
-    /// Returns the request for a page, given its number in this round.
+    /// Returns the request for a page, given its number within this measurement.
     fn request(&self, page: usize) -> Request {
         let n_minutes = self.loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
         let minute = match self.pages {
@@ -188,13 +188,14 @@ impl Taken {
         per_second(self.n_pages, self.elapsed)
     }
 
-    /// Returns the pages per second of processor time, the sum over the services and the server.
+    /// Returns the pages per second of processor time, which is that of the services and the server
+    /// together.
     fn pages_per_core(&self) -> f64 {
         per_second(self.n_pages, self.of_services + self.of_server)
     }
 }
 
-/// Compares the rates through each number of services with the rate through one service.
+/// Compares the rate with each number of services with the rate of one service.
 fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
     let what = match pages {
         Pages::Cached => "in the cache",

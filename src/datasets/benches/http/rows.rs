@@ -11,8 +11,8 @@ use crate::{
     Outcome, download, formats, ingest, page, postgres, replicas, stored, stream, writers,
 };
 
-/// Names of the figures, in the order of measurement. Reads come after compaction and run without other
-/// load.
+/// Names of the figures, in the order of measurement. Reads are measured after compaction and without
+/// other load.
 const NAMES: [&str; 11] = [
     "insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream",
     "postgres", "replicas",
@@ -25,11 +25,11 @@ const ROWS_DEFAULT: usize = 5_000_000;
 #[derive(Debug)]
 pub(crate) struct Options {
     names: Vec<String>,
-    /// Rows of the large dataset.
+    /// Number of rows of the large dataset.
     pub(crate) n_rows: usize,
     /// Path of the program that runs the service.
     pub(crate) program: PathBuf,
-    /// Directory in which temporary directories are created. `None` for the system's default.
+    /// Directory for temporary directories; `None` for the system's default.
     pub(crate) folder: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
             match argument.as_str() {
-                // Cargo passes this argument to every bench.
+                // Ignores an argument that cargo passes to every benchmark.
                 "--bench" => {}
                 "--rows" => options.n_rows = value()?.replace('_', "").parse()?,
                 "--program" => options.program = from_root(value()?.into()),
@@ -69,14 +69,14 @@ impl Options {
     }
 }
 
-/// Resolves a path relative to the working directory, or else to the root of the workspace, since cargo
-/// runs benches in the directory of their crate.
+/// Resolves a path relative to the working directory. If it does not exist there, resolves it relative
+/// to the root of the workspace, since cargo runs benchmarks in the directory of their crate.
 fn from_root(path: PathBuf) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if path.exists() || !root.join(&path).exists() { path } else { root.join(path) }
 }
 
-/// Measures the figures that `arguments` name (default: all) and prints the table. Fails if any figure
+/// Measures the figures that `arguments` name, or all of them, and prints the table. Fails if a figure
 /// misses its limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let options = Options::read(arguments)?;
@@ -90,7 +90,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
 
 async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     let mut bench = Bench::start(options, None).await?;
-    // All reads need a dataset with rows.
+    // Always inserts rows, which all reads need.
     note("== insert")?;
     let loaded: Loaded = ingest::load(&bench, options.n_rows).await?;
     if options.wants("insert") {
@@ -115,7 +115,7 @@ async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     bench.stop().await
 }
 
-/// Adds the figures of a measurement. A failed measurement does not affect the others.
+/// Adds the figures of a measurement, or a line that it failed. Other measurements continue.
 fn push(rows: &mut Vec<Row>, name: &str, taken: Outcome<Vec<Row>>) {
     match taken {
         Ok(taken) => rows.extend(taken),
@@ -123,7 +123,7 @@ fn push(rows: &mut Vec<Row>, name: &str, taken: Outcome<Vec<Row>>) {
     }
 }
 
-/// Formats a rate in millions of rows.
+/// Formats a number of rows per second in millions.
 pub(crate) fn millions(rate: f64) -> String {
     format!("{:.2} M rows/s", rate / 1e6)
 }

@@ -1,4 +1,4 @@
-//! Measures the size of the rows on disk, and the time to open the store.
+//! Measures the size of rows on disk, and the time to open the store.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::Outcome;
 use crate::program::{Bench, Loaded};
 
-/// Maximum number of bytes per row after old rows were compacted.
+/// Maximum number of bytes per row after compaction of old rows.
 const DISK_BAR: f64 = 45.0;
 
 /// Time limit of compaction.
@@ -32,11 +32,12 @@ struct Pages {
     n_free_bytes: u64,
 }
 
-/// Waits until the service has compacted its rows, then reports their size.
+/// Waits until the service has compacted its rows, then measures their size.
 pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let began = Instant::now();
     let (mut last, mut since) = (0, Instant::now());
-    // While the service runs, changed pages are in the write-ahead log at first.
+    // Waits until the file and its write-ahead log, to which changed pages are written first, no longer
+    // change.
     while began.elapsed() < PACKED_WITHIN && since.elapsed() < STILL_FOR {
         sleep(LOOK_EVERY).await;
         let now = used(bench)?;
@@ -44,7 +45,7 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
             (last, since) = (now, Instant::now());
         }
     }
-    // When the service stops, the log is moved into the file.
+    // Stops the service, which moves the log to the file.
     bench.stop().await?;
     let pages = pages(bench)?;
     bench.run().await?;
@@ -78,18 +79,19 @@ pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     Ok(vec![Row::new("start of the process to its first answer", value, "1 s at most", is_met)])
 }
 
-/// Returns the number of bytes that the file and its log use.
+/// Returns the number of used bytes of the file. While its log is being written, returns a different
+/// number each time.
 fn used(bench: &Bench) -> Outcome<u64> {
     let pages = pages(bench)?;
     let mut log = bench.store().into_os_string();
     log.push("-wal");
     let written = fs::metadata(&log).ok().and_then(|log| log.modified().ok());
     let age = written.and_then(|at| at.elapsed().ok()).map_or(0, |age| age.as_secs());
-    // A log that was written recently indicates that the store still changes.
+    // A recent write to the log means that the store is still changing.
     Ok(pages.n_bytes - pages.n_free_bytes + u64::from(age < 2) * began_seconds())
 }
 
-/// Returns a value that differs between calls, to signal a change.
+/// Returns the current Unix time, which makes results differ from one second to the next.
 fn began_seconds() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -104,7 +106,7 @@ fn pages(bench: &Bench) -> Outcome<Pages> {
     let number = |at: usize| -> u64 {
         header[at..at + 4].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
-    // The page size is a number of two bytes. The value 1 represents 65 536.
+    // The page size is a number of two bytes, in which 1 stands for 65 536.
     let page_bytes = match u64::from(header[16]) << 8 | u64::from(header[17]) {
         1 => 65_536,
         size => size,

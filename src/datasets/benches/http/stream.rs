@@ -1,4 +1,4 @@
-//! Measures many readers of a dataset, each of which receives every row, and the effect of a stalled
+//! Measures many readers of a dataset, each of which must receive every row, and the effect of a stalled
 //! reader.
 
 use std::sync::Arc;
@@ -17,48 +17,47 @@ use crate::program::Bench;
 /// Number of readers.
 const N_READERS: usize = 2_000;
 
-/// Number of connections that are opened concurrently. The backlog of the listening socket is not much
-/// longer.
+/// Number of connections that are opened concurrently, about the length of the listening socket's
+/// backlog.
 const OPENING: usize = 100;
 
 /// Number of inserted rows.
 const N_ROWS: usize = 200;
 
-/// Interval of inserted rows.
+/// Interval between inserted rows.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Maximum time until the last reader has received a row, for 99 % of the rows.
+/// Maximum time until a row has reached the last reader, for 99 % of the rows.
 const P99_BAR: Duration = Duration::from_millis(250);
 
 /// Time limit for all readers to connect, and to receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Time limit until a stalled reader that was cut off sees the end of its stream, after it continues to
-/// read.
+/// Time limit for a stalled reader that continues to read to reach the end of its stream, which was cut
+/// off.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// End of a chunked response.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Number of readers in addition to the stalled reader. The rows that they receive exceed the buffers of
-/// the stalled reader.
+/// Number of readers besides the stalled reader.
 const BURST_READERS: usize = 20;
-/// Number of rows per insert for these readers.
+/// Number of rows of each insert while a reader is stalled.
 const BURST_ROWS: usize = 1_000;
-/// Number of inserts for these readers.
+/// Number of inserts while a reader is stalled. Their rows exceed all buffers of the stalled reader.
 const N_BURSTS: usize = 400;
 
-/// Records when each row arrives at the readers.
+/// Record of the arrivals of rows at all readers.
 #[derive(Debug)]
 struct Board {
     began: Instant,
     /// Number of readers that have received each row.
     n_readers: Vec<AtomicUsize>,
-    /// Microseconds from `began` until the last reader received each row.
+    /// Microseconds from `began` to the arrival of each row at its last reader.
     last_us: Vec<AtomicU64>,
     /// Number of connected readers.
     n_connected: AtomicUsize,
-    /// Number of rows that a reader received twice.
+    /// Number of rows that a reader received a second time.
     n_repeated: AtomicUsize,
 }
 
@@ -77,7 +76,7 @@ impl Board {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of rows that not all of `n_readers` have received.
+    /// Returns the number of arrivals that are missing, if `n_readers` should have received every row.
     fn n_lost(&self, n_readers: usize) -> usize {
         let got: usize = self.n_readers.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         (self.n_readers.len() * n_readers).saturating_sub(got)
@@ -89,7 +88,7 @@ impl Board {
 struct Reader {
     board: Arc<Board>,
     is_connected: bool,
-    /// Received part of an incomplete event.
+    /// Received part of an event that is not complete yet.
     text: Vec<u8>,
     /// Number of the latest received row.
     last: Option<usize>,
@@ -156,7 +155,7 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     let (mut sent_us, cpu) = (Vec::new(), bench.cpu()?);
     for row in 0..N_ROWS {
         ticks.tick().await;
-        // The time is counted from before the commit, which is stricter than required.
+        // The delay is measured from before the commit, which is stricter than necessary.
         sent_us.push(board.now_us());
         insert(bench, &mut writer, dataset, row..row + 1).await?;
     }
@@ -184,8 +183,7 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
     Ok(Row::new(name, value, "p99 250 ms at most, nothing lost", is_met))
 }
 
-/// Measures a burst of rows to several readers, which is long enough to fill the buffers of a
-/// stalled reader.
+/// Measures a burst of rows to several readers, long enough to fill the buffers of a stalled reader.
 async fn burst_past_stalled_reader(bench: &Bench) -> Outcome<Row> {
     let dataset = bench.create("stream_stalled", &["row", "close"]).await?;
     let follow = Request::get(&format!("/api/rows/stream/?dataset={dataset}"), &bench.key);
@@ -207,7 +205,8 @@ async fn burst_past_stalled_reader(bench: &Bench) -> Outcome<Row> {
     let took = began.elapsed();
     let (n_lost, n_repeated) =
         (board.n_lost(BURST_READERS), board.n_repeated.load(Ordering::Relaxed));
-    // The system still has buffered rows for the stalled reader, followed by the end of the stream.
+    // The stalled reader continues to read: the rows that the system has buffered, then the end of the
+    // stream.
     let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
     readers.shutdown().await;
     note(&format!(
@@ -225,12 +224,12 @@ async fn burst_past_stalled_reader(bench: &Bench) -> Outcome<Row> {
     ))
 }
 
-/// Reads a response until it is complete or its connection closes. Returns the number of bytes.
+/// Reads a response until it ends or its connection closes. Returns the number of bytes.
 async fn rest_of(mut stream: tokio::net::TcpStream) -> usize {
     use tokio::io::AsyncReadExt as _;
     let (mut n_bytes, mut buffer) = (0, Vec::with_capacity(256 * 1024));
     loop {
-        // The last chunk is empty. Its bytes may arrive in two parts.
+        // Retains the last bytes, since the end of the response can arrive in two parts.
         let n_kept = buffer.len().min(LAST_CHUNK.len());
         buffer.drain(..buffer.len() - n_kept);
         match stream.read_buf(&mut buffer).await {
@@ -267,7 +266,7 @@ async fn insert(
     Ok(())
 }
 
-/// Waits until `n_readers` are connected.
+/// Waits until `n_readers` readers are connected.
 async fn connected(board: &Board, n_readers: usize) -> Outcome<()> {
     let end = Instant::now() + WITHIN;
     while board.n_connected.load(Ordering::Relaxed) < n_readers {
@@ -280,7 +279,7 @@ async fn connected(board: &Board, n_readers: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Waits until all readers have received all rows, or no more rows arrive.
+/// Waits until all readers have received all rows, or the time limit is exceeded.
 async fn settled(board: &Board, n_readers: usize) {
     let end = Instant::now() + WITHIN;
     let (mut last, mut since) = (usize::MAX, Instant::now());

@@ -1,4 +1,4 @@
-//! Measures single rows from many concurrent writers. Each row is durable before the response.
+//! Measures many concurrent writers of single rows, each of which is durable before the response.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const N_WRITERS: usize = 64;
 /// Duration of the measurement.
 const PERIOD: Duration = Duration::from_secs(8);
 
-/// Duration of the warm-up, which is not counted.
+/// Duration of the warm-up, which is not measured.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
 /// Minimum commits per second.
@@ -26,7 +26,7 @@ const RATE_BAR: f64 = 5_000.0;
 /// Maximum duration of 99 % of the commits.
 const P99_BAR: Duration = Duration::from_millis(50);
 
-/// Measures writers with a dataset each, then writers to a shared dataset.
+/// Measures writers that each have their own dataset, then writers that share a dataset.
 pub(crate) async fn both(bench: &Bench) -> Outcome<Vec<Row>> {
     let mut own = Vec::new();
     for writer in 0..N_WRITERS {

@@ -1,4 +1,4 @@
-//! Tests that a service with an archive returns the same rows as one without an archive.
+//! Tests that a service returns the same rows with an archive as without one.
 
 use tsdb::archive::objects::Objects;
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
@@ -9,10 +9,10 @@ use super::*;
 /// Number of one-minute rows: three days of July and some hours of August.
 const MINUTES: usize = 4_700;
 
-/// Time at which July is old enough to be archived, but August is not.
+/// Time at which July is old enough to be archived, but not August.
 const ARCHIVED_AT: &str = "2026-08-20T00:00:00Z";
 
-/// Restarts a service with an archive to which July was moved.
+/// Restarts a service with an archive and moves July to the archive.
 async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     let Service { app, accounts, router: old, clock, group, owner, reader, folder } = service;
     group.shutdown().await;
@@ -31,7 +31,7 @@ async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     (Service { app, accounts, router, clock, group, owner, reader, folder }, store)
 }
 
-/// Reads all of dataset 1 over HTTP, in every way.
+/// Reads all rows of dataset 1 over HTTP in every way.
 async fn read_all(service: &Service) -> Vec<String> {
     let mut found = Vec::new();
     for query in [
@@ -65,7 +65,7 @@ async fn read_all(service: &Service) -> Vec<String> {
     found
 }
 
-/// Reads the rows that a stream replays after the event `last_id`. Returns two fields of each row.
+/// Reads the rows that a stream replays after the event `last_id`, and returns two fields of each.
 async fn replay(service: &Service, last_id: &str, n_rows: usize) -> Vec<(Value, Value)> {
     let path = "/api/rows/stream/?dataset=1";
     let mut reader = Reader::of(&service.router, &service.reader, path, Some(last_id)).await;
@@ -93,7 +93,7 @@ async fn reads_of_archived_rows_equal_those_of_stored_rows() {
     assert_eq!((report.n_files, report.n_rows), (1, 4_320));
     assert_eq!(read_all(&archived).await, want);
 
-    // Late rows and corrections overlap the archived rows. Deletions cut them.
+    // Adds late rows and corrections to archived months, and deletes archived rows.
     let last_id = async |service: &Service| {
         let path = "/api/rows/stream/?dataset=1";
         let mut reader = Reader::of(&service.router, &service.reader, path, None).await;

@@ -1,4 +1,4 @@
-//! Tests of `GET /` and of access by pages of other sites.
+//! Tests of `GET /`, and of requests by pages of other sites.
 
 use axum::http::HeaderMap;
 use axum::routing::get;
@@ -7,7 +7,8 @@ use super::*;
 
 const SITE: &str = "https://example.com";
 
-/// Sends a request as a page of `origin` would. Returns the status and the headers of the response.
+/// Sends a request with the `Origin` header `origin`. Returns the status and the headers of the
+/// response.
 async fn of_page(
     router: &Router,
     origin: &str,
@@ -18,7 +19,7 @@ async fn of_page(
     (response.status().as_u16(), response.headers().clone())
 }
 
-/// Sends a preflight request for `method` with a key.
+/// Sends the preflight request that a browser sends before `method` with a key.
 async fn preflight(router: &Router, path: &str, origin: &str, method: &str) -> (u16, HeaderMap) {
     let request = Request::builder().method("OPTIONS").uri(path);
     let request = request

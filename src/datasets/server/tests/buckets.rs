@@ -1,4 +1,4 @@
-//! Tests of computed buckets, and of additions to buckets: filled gaps, and the field `complete`.
+//! Tests of computed buckets, filled gaps, and the field `complete` of buckets.
 
 use futures::poll;
 use model::key::KeyId;
@@ -6,8 +6,8 @@ use model::key::KeyId;
 use super::*;
 use crate::read::LONG_READS_MAX;
 
-/// Starts a service with bars in minutes 0, 1, 20 and 31, which are in the 5-minute buckets 0, 20 and
-/// 30.
+/// Starts a service with bars at minutes 0, 1, 20 and 31. Their buckets of five minutes begin at minutes
+/// 0, 20 and 30.
 async fn service_with_gaps() -> Service {
     let service = Service::with_bars(0).await;
     service.insert([0, 1, 20, 31].map(bar).to_vec()).await;
@@ -24,7 +24,7 @@ async fn page(service: &Service, path: &str) -> Value {
     body
 }
 
-/// Returns the buckets of a page as pairs of the minute and the closing price.
+/// Returns the buckets of a page, as pairs of the minute and the closing price.
 fn closes(page: &Value) -> Vec<(String, Value)> {
     let results = page["results"].as_array().unwrap();
     results
@@ -130,7 +130,7 @@ async fn gap_of_a_century_is_read_page_by_page() {
 #[tokio::test]
 async fn bucket_is_complete_once_it_has_ended() {
     let service = Service::with_bars(0).await;
-    // The clock of the service shows 22:00.
+    // The latest row is at 22:00, the current time of the service.
     let row = |minute: &str| json!({"timestamp": format!("2026-07-30T{minute}:00Z"), "values": {"close": 1}});
     service.insert(vec![row("21:56"), row("22:00")]).await;
     let path =
@@ -209,8 +209,7 @@ async fn every_bucket_response_fits_the_described_schema() {
     }
 }
 
-/// Reads buckets of lengths that are not stored, which are computed from rows or from stored
-/// buckets.
+/// Buckets of lengths that are not stored are computed from rows or from stored buckets.
 #[tokio::test]
 async fn buckets_of_unstored_resolutions_are_computed() {
     let service = Service::with_bars(1500).await;
@@ -223,7 +222,7 @@ async fn buckets_of_unstored_resolutions_are_computed() {
         }
         all
     };
-    // Buckets are aligned to 1970, so that the first one may begin before the first row.
+    // Buckets are aligned to 1970, so the first bucket can begin before the first row.
     let start = "start=2026-07-25T00:00:00Z";
     for (resolution, minutes) in [("1m", 1), ("7m", 7), ("10m", 10), ("3h", 180), ("2d", 2880)] {
         let all = read(&format!("resolution={resolution}&{start}&limit=10000")).await;

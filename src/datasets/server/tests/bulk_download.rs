@@ -9,7 +9,7 @@ use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};
 
 const PATH: &str = "/api/rows/bulk_download/?dataset=1";
 
-/// Path of a download that is not spooled.
+/// Path of a download that is sent while it is read, without a spooled file.
 const STREAMED_PATH: &str = "/api/rows/bulk_download/?dataset=1&output=arrow";
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn unknown_output_format_is_rejected() {
     );
 }
 
-/// Returns the body and the headers of a download that is requested with `accept` as `Accept-Encoding`.
+/// Returns the body and the headers of a download with `accept` as its `Accept-Encoding`.
 async fn download_as(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
     let request = Request::builder()
         .uri(path)
@@ -134,7 +134,7 @@ async fn bodies_of_cached_and_new_pieces_are_identical() {
             assert!(again == first, "{path} {coding}");
         }
     }
-    // Late, corrected and new rows are visible immediately, and so is a new column.
+    // Late, corrected and new rows, and a new column, are visible immediately.
     service.insert(vec![bar(3000), bar(8000)]).await;
     let mut corrected = bar(10);
     corrected["values"]["open"] = json!(-1.0);
@@ -206,7 +206,7 @@ async fn download_has_a_file_name_and_can_be_parquet_or_arrow() {
     }
 }
 
-/// Tools that scan files over HTTP request the length first and then parts.
+/// Tools that scan files over HTTP first request the length, then parts of the file.
 #[tokio::test]
 async fn downloads_can_be_read_in_byte_ranges() {
     for (output, begin) in
@@ -255,12 +255,12 @@ async fn check_parts(output: &str, begin: &[u8]) {
     assert_eq!(ask("GET", &[("If-Match", "\"other\"")]).await.0, 412);
     assert_eq!(ask("GET", &[("If-Match", &tag), ("Range", "bytes=0-3")]).await.0, 206);
     assert_eq!(ask("HEAD", &[("If-Match", &tag), ("If-None-Match", &tag)]).await.0, 304);
-    // A scanner that cannot send the key in a header passes it in the query.
+    // A tool that cannot send the key in a header sends it in the query.
     let query = format!("{path}&api_key={}", service.owner);
     let bare = Request::builder().uri(&query).header("Range", "bytes=-4").body(Body::empty());
     let response = service.router.clone().oneshot(bare.unwrap()).await.unwrap();
     assert_eq!(response.status(), 206);
-    // With new rows, the file is a different version.
+    // New rows make a new version of the file.
     service.insert(vec![bar(300)]).await;
     let (_, header, _) = ask("HEAD", &[]).await;
     assert_ne!(header("etag"), tag);

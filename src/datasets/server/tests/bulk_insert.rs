@@ -37,7 +37,7 @@ async fn late_rows_and_corrections_update_buckets_immediately() {
 #[tokio::test]
 async fn merged_row_only_changes_its_columns() {
     let service = Service::with_bars(0).await;
-    // There are enough rows for chunks, and later rows and a late row that are not in chunks.
+    // Inserts enough rows for chunks, then later rows and a late row, which are not in chunks.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
     service.insert(vec![bar(6_001), bar(7)]).await;
     let part = |minute, values| json!({"timestamp": timestamp_of(minute), "values": values});
@@ -81,7 +81,7 @@ async fn merged_row_only_changes_its_columns() {
     same(&row(6).await, &with(6, &[]));
     let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m&start=2026-07-29T00:00:00Z&end=2026-07-29T00:05:00Z").await;
     assert_eq!(page["results"][0]["low"], -7, "buckets follow: {page}");
-    // Without `mode=merge`, the row replaces the stored row.
+    // Without `mode=merge`, the row replaces the stored row as a whole.
     service.insert(vec![part(4, json!({"low": 1}))]).await;
     same(&row(4).await, &json!({"low": 1}));
     let refused = service.post(&service.owner, &format!("{PATH}?mode=add"), &body).await;
@@ -138,7 +138,7 @@ async fn rejected_first_rows_create_no_columns() {
     assert_eq!(service.get(&service.owner, columns).await.1["results"][0]["dtype"], "string");
 }
 
-/// Acquires all permits that `key` can get.
+/// Acquires as many permits as `key` can have.
 async fn all_of(service: &Service, key: i64) -> KeyPermit {
     let mut room = service.app.inserts.empty_permit(KeyId::new(key));
     let n_permits = BODY_BYTES_MAX / crate::server::bulk_insert::PERMIT_BYTES;
@@ -175,7 +175,7 @@ async fn inserts_of_a_key_are_limited_to_its_share_of_the_memory() {
     assert_eq!(crowded, (503, refusal("too many rows are being inserted: unavailable")));
 }
 
-/// Starts a request to dataset 1 that declares a body of `n_bytes` but only sends `first`.
+/// Returns a request to dataset 1 that declares a body of `n_bytes` bytes but sends only `first`.
 fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
     let parts = futures::stream::iter([Ok::<_, io::Error>(first)]);
     let body = Body::from_stream(parts.chain(futures::stream::pending()));
@@ -267,7 +267,7 @@ async fn first_rows_create_the_columns_of_an_empty_dataset() {
     assert_eq!((&bucket["close"], &bucket["volume"]), (&json!(3), &json!(0)));
 }
 
-/// Sends a body with these headers to dataset 1.
+/// Sends a body to dataset 1, with these headers.
 async fn send(
     service: &Service,
     query: &str,
@@ -393,7 +393,7 @@ async fn insert_named(service: &Service, name: &str, minutes: &[usize]) -> (u16,
     send(service, "", &[("Idempotency-Key", name)], body.into()).await
 }
 
-/// Returns the expected response to an insert.
+/// Returns the expected response to an insert of `n_rows` rows.
 fn stored_response(n_rows: usize, revision: u64) -> (u16, Value) {
     (201, json!({"inserted": n_rows, "revision": revision}))
 }
@@ -426,7 +426,7 @@ async fn request_with_an_idempotency_key_is_stored_once() {
     let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
     assert_eq!(answer.0, 403, "another key's are others");
 
-    // A rejected request is not remembered, so its key can be used again.
+    // A rejected request is not recorded, so its idempotency key can be used again.
     let header = [("Idempotency-Key", "b")];
     let bad = json!({"dataset": 1, "rows": [{"timestamp": "never"}]}).to_string();
     assert_eq!(send(&service, "", &header, bad.into()).await.0, 400);
@@ -478,7 +478,7 @@ async fn invalid_idempotency_key_is_rejected() {
     assert_eq!(send(&service, "", &twice, Vec::new()).await, (400, refusal(want)));
 }
 
-/// A body of some kilobytes that decompresses to a header with millions of fields.
+/// The body has some kilobytes, which decompress to a header with millions of fields.
 #[tokio::test]
 async fn oversized_header_in_a_compressed_body_is_rejected_early() {
     let service = Service::with_bars(0).await;

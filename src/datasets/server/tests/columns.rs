@@ -105,7 +105,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     let service = Service::with_bars(0).await;
     add_column(&service, "vwap", "float").await;
     add_column(&service, "note", "string").await;
-    // There are enough rows for some to be sealed in chunks.
+    // Inserts enough rows that some of them are in chunks.
     service.insert((0..2_500).map(|minute| bar_with_note(minute, "vwap", 7.5)).collect()).await;
     let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
     assert_eq!(refused.0, 403);
@@ -121,7 +121,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     ] {
         assert_eq!(delete_column(&service, name).await, (want.0, refusal(want.1)), "{name}");
     }
-    // All caches include the column.
+    // Reads the column, so that all caches contain it.
     check_vwap(&service, 2_499, Some("7.5")).await;
     let want = json!({"message": "Column deleted successfully"});
     assert_eq!(delete_column(&service, "vwap").await, (200, want));
@@ -145,7 +145,7 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
     assert!(!stored.contains(&Some(7.5)), "packed chunks have no values of it");
     drop(store);
 
-    // A new column of the same name is empty and accepts values. It can have another type.
+    // A new column of the same name begins without values and can have another type.
     let column = add_column(&service, "vwap", "integer").await;
     assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
     check_vwap(&service, 2_499, Some("")).await;
@@ -175,7 +175,7 @@ async fn delete_column(service: &Service, name: &str) -> (u16, Value) {
     service.delete(&service.owner, &format!("/api/columns/?dataset=1&name={name}")).await
 }
 
-/// Returns a bar with a note and a value in another column.
+/// Returns a bar with a note, and with `value` in the column `name`.
 fn bar_with_note(minute: usize, name: &str, value: f64) -> Value {
     let mut row = bar(minute);
     row["values"]["note"] = json!(format!("n{minute}"));
@@ -183,7 +183,7 @@ fn bar_with_note(minute: usize, name: &str, value: f64) -> Value {
     row
 }
 
-/// Returns the stored values in the sixth column of the first rows.
+/// Returns the values that the store has in the sixth column of the first rows.
 fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
     let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
     let read = PageRead {
@@ -200,8 +200,8 @@ fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
     values.clone()
 }
 
-/// Checks the row at `minute` in all kinds of reads. `vwap` is the expected text of the column: empty
-/// for a missing value, `None` for a missing column.
+/// Checks the row at `minute` in every kind of read. `vwap` is the expected text in this column: empty
+/// for a missing value, `None` if the column does not exist.
 async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     let (at, value) = (timestamp_of(minute), vwap.filter(|value| !value.is_empty()));
     let check_json = |row: &Value| {
@@ -244,7 +244,7 @@ async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     assert_eq!((cell.as_deref(), row.len()), (want, header.len()), "{row}");
     assert_eq!(column("note").unwrap().1.to_string(), format!("\"n{minute}\""), "{row}");
 
-    // A stream only replays the latest rows.
+    // A stream replays only the latest rows.
     if minute >= 2_499 {
         let path = "/api/rows/stream/?dataset=1";
         let response = service.send(&service.reader, "GET", path, Body::empty()).await;

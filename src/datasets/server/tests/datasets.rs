@@ -136,7 +136,7 @@ async fn request_with_an_ambiguous_name_returns_409_with_the_ids() {
     let insert = "/api/rows/bulk_insert/?dataset_name=btc";
     assert_eq!(service.post(third, insert, &json!({"rows": []})).await, (409, want));
     assert_eq!(service.get(third, "/api/columns/?dataset=2").await.0, 200);
-    // The name refers to the key's own dataset before the datasets of other keys.
+    // If several visible datasets have the name, the key's own dataset is chosen.
     assert_eq!(service.post(third, "/api/datasets/", &json!({"name": "btc"})).await.0, 201);
     assert_eq!(service.get(third, "/api/columns/?dataset_name=btc").await.0, 200);
 }

@@ -1,4 +1,4 @@
-//! Tests of two services on one database, each of which serves the commits of the other.
+//! Tests of two services with one database, each of which also serves the commits of the other.
 
 mod lost_responses;
 
@@ -13,14 +13,14 @@ use crate::server::stream::NO_ACCESS;
 /// Number of rows that each service inserts in a test.
 const ROWS_EACH: usize = 60;
 
-/// Two services on one database, with a dataset that only one test uses.
+/// Two services with one database, and a dataset of this test.
 struct Pair {
     one: Service,
     two: Service,
     dataset: i64,
     /// Name of the dataset, and of the tag that makes it visible to the reader.
     name: String,
-    /// Service that owns the keys of the two services.
+    /// Service with the accounts that both services use.
     base: Service,
     url: String,
 }
@@ -40,7 +40,7 @@ impl Pair {
         Some(Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base, url })
     }
 
-    /// Inserts a row at a minute through one of the services.
+    /// Inserts a row at `minute` through the service `by`.
     async fn insert(&self, by: &Service, minute: usize, close: f64) {
         let row = json!({"timestamp": timestamp_of(minute), "values": {"close": close}});
         let body = json!({"dataset": self.dataset, "rows": [row]});
@@ -55,8 +55,8 @@ impl Pair {
         reader
     }
 
-    /// Returns the status, the text and the entity tag of the page of all rows at a service. If `known`
-    /// is the tag of the page, the status is 304 and the text is empty.
+    /// Requests the page of all rows from the service `at`. Returns the status, the text and the entity
+    /// tag. If `known` is the current entity tag, the status is 304 and the text is empty.
     async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
@@ -73,14 +73,14 @@ impl Pair {
     }
 }
 
-/// Starts a service on the database at `url` with the keys of `base`.
+/// Starts a service with the database at `url` and the keys of `base`.
 async fn replica_at(base: &Service, url: &str) -> Service {
     let url: DatabaseUrl = url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
     service_on(base, store)
 }
 
-/// Starts a service on `store` with the keys of `base`.
+/// Starts a service with `store` and the keys of `base`.
 fn service_on(base: &Service, store: PostgresStore) -> Service {
     let folder = tempdir().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
@@ -91,7 +91,8 @@ fn service_on(base: &Service, store: PostgresStore) -> Service {
     Service { app, accounts, router, clock, group, owner, reader, folder }
 }
 
-/// Reads the next rows of a stream. Returns their values and the numbers in the ids of the events.
+/// Reads the next rows of a stream. Returns the value of each row, and the row number in the id of its
+/// event.
 async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
     let mut rows = Vec::new();
     while rows.len() < n_rows {
@@ -127,7 +128,7 @@ async fn readers_of_both_services_get_all_rows_once_in_the_same_order() {
     let n_rows = i64::try_from(2 * ROWS_EACH).unwrap();
     assert_eq!(numbers, (1..=n_rows).collect::<Vec<_>>(), "rows are numbered as committed");
     assert_eq!(got_one, got_two);
-    // A reader resumes at the other service.
+    // A reader of one service resumes at the other service.
     let last_id = readers[0].last_id.clone();
     pair.insert(&pair.one, 900, 7.0).await;
     let mut resumed = pair.follow(&pair.two, last_id.as_deref()).await;
@@ -147,7 +148,7 @@ async fn stream_reflects_deletions_and_corrections_of_the_other_service() {
     pair.insert(&pair.two, 1, 2.0).await;
     pair.insert(&pair.one, 1, 3.0).await;
     let rows = read_rows(&mut reader, 1).await;
-    // The second row may already be replaced when it is read.
+    // The third row can replace the second one before the stream reads it.
     let last = if rows == [(2.0, 2)] { read_rows(&mut reader, 1).await } else { rows };
     assert_eq!(last, [(3.0, 3)]);
 }
@@ -183,7 +184,7 @@ async fn cached_pages_and_etags_reflect_commits_of_the_other_service() {
     assert_eq!((status, page.matches("\"close\":1").count()), (200, 3), "{page}");
     assert_eq!(pair.page(&pair.two, &tag).await.0, 304, "the tag is the same at each service");
     assert_eq!(pair.page(&pair.one, "").await, (200, page, tag.clone()), "out of the cache");
-    // The other service replaces a row of the page, then this one adds a row after the page.
+    // The other service replaces a row of the page, then this service adds a row after the page.
     pair.insert(&pair.two, 1, 5.0).await;
     let (status, page, tag) = pair.page(&pair.one, &tag).await;
     assert_eq!((status, page.matches("\"close\":5").count()), (200, 1), "{page}");
@@ -199,7 +200,7 @@ async fn cached_pages_and_etags_reflect_commits_of_the_other_service() {
     pair.insert(&pair.two, 2, 8.0).await;
     let (csv, _) = pair.one.text(&download).await;
     assert!(csv.contains(",8\n") && !csv.contains(",6\n"), "{csv}");
-    // A column that the other service adds changes the entity tag, since later rows have values in it.
+    // A column that the other service adds changes the entity tag.
     let (_, _, tag) = pair.page(&pair.one, "").await;
     let column = json!({"dataset": pair.dataset, "name": "open", "dtype": "float"});
     let (status, added) = pair.two.post(&pair.two.owner, "/api/columns/", &column).await;

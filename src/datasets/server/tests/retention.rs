@@ -1,9 +1,9 @@
-//! Tests of the retention that metadata define.
+//! Tests of the retention that the metadata of a dataset define.
 
 use super::*;
 use crate::retention::delete_old;
 
-/// Number of one-minute rows, which fill two chunks.
+/// Number of one-minute rows, enough for two chunks.
 const MINUTES: usize = 2_400;
 
 async fn first_minute(service: &Service) -> Value {

@@ -1,15 +1,15 @@
-//! Tests the permissions on every path for the owner, a holder of a tag, a key without access, and an
-//! invalid key.
+//! Tests the access to every path of the owner, a holder of a tag, a key without access, and an invalid
+//! key.
 
 use super::*;
 
-/// A request to a service in which the owner owns dataset 1, which has the tag `public`.
+/// A request to a service with dataset 1, which belongs to the owner and has the tag `public`.
 struct Walk {
     method: &'static str,
     path: &'static str,
     body: Value,
-    /// Expected statuses for the owner, a holder and a key without access. A 404 for the key without
-    /// access must be the same response as for a missing dataset.
+    /// Expected statuses for the owner, a holder, and a key without access. If the latter is 404, the
+    /// response must be the same as for a missing dataset.
     want: [u16; 3],
 }
 
@@ -17,7 +17,7 @@ fn walk(method: &'static str, path: &'static str, body: Value, want: [u16; 3]) -
     Walk { method, path, body, want }
 }
 
-/// Returns all paths, with destructive requests last.
+/// Returns a request to each path. Requests that delete something come last.
 fn walks() -> Vec<Walk> {
     let (tag, none) = (json!({"tag_name": "mine"}), Value::Null);
     let access = json!({"dataset_id": 1, "require_write": true});
@@ -82,7 +82,7 @@ async fn every_path_enforces_the_role_of_the_key() {
         for key in ["", "nonsense", "UP-0123456789abcdef01234567", revoked.reveal()] {
             assert_eq!(status(&service, key, &walk).await, 401, "{what} with {key:?}");
         }
-        // The keys without permission come first, so that the data still exist for the owner.
+        // The owner comes last, since its requests succeed and can delete what the others request.
         let [owner, holder, other] = walk.want;
         if other == 404 {
             let response =

@@ -234,14 +234,14 @@ async fn page_of_old_rows_has_the_same_etag_after_new_rows_arrive() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // Rows that the page depends on: its first row, its last row, and the row after it, which only shows
-    // that there is a next page.
+    // Changes each row that the page depends on: its first row, its last row, and the row after it,
+    // which only shows that there is a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);
         assert_eq!(tag().await, tags[tags.len() - 1]);
     }
-    // A deletion does not record which rows it removed.
+    // A deletion invalidates the page, too, since the cache does not know which rows it removed.
     let path = format!("/api/rows/?dataset=1&start={0}&end={0}", timestamp_of(50));
     assert_eq!(service.delete(&service.owner, &path).await.0, 200);
     tags.push(tag().await);
@@ -250,7 +250,7 @@ async fn page_of_old_rows_has_the_same_etag_after_new_rows_arrive() {
     assert_eq!(tags.len(), 5);
 }
 
-/// Requests each page after each change, once with a cache and once without.
+/// Requests each page after each change, first from the cache and then under a query that is not cached.
 #[tokio::test]
 async fn cached_page_equals_an_uncached_page_after_any_change() {
     let service = Service::with_bars(0).await;
@@ -301,8 +301,8 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
         kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
-    // The second page is reached by a link, so eight pages are read ahead. The same happens at the first
-    // page after these.
+    // The second page is requested by a link, so eight pages are read at a time. The same happens at the
+    // first page after these.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");
@@ -349,8 +349,8 @@ async fn page_includes_rows_that_another_process_stored() {
     for _ in 0..2 {
         assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
     }
-    // A store that is opened a second time simulates another process. The lock is removed, since other
-    // programs may not know of it.
+    // Opens the store a second time to simulate another process. This requires the removal of the lock,
+    // which other programs do not know.
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
@@ -382,7 +382,7 @@ async fn page_of_long_rows_ends_early_and_its_next_link_continues() {
     let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
     service.post(&service.owner, "/api/datasets/", &body).await;
     service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
-    // A quote needs two bytes in JSON.
+    // Quotes take two bytes each in JSON.
     let text = "\"".repeat(8000);
     let row = |minute| json!({"timestamp": timestamp_of(minute), "values": {"a": text, "b": text}});
     for from in [0, 350] {
@@ -502,7 +502,7 @@ async fn negative_zero_is_returned_with_its_sign() {
     assert!(text.contains(r#""close":-0}"#), "{text}");
 }
 
-/// Every read of rows and buckets accepts a selection of columns.
+/// Every path that reads rows or buckets accepts a selection of columns.
 #[tokio::test]
 async fn only_selected_columns_are_returned() {
     let service = Service::with_bars(130).await;

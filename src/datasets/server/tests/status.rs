@@ -1,4 +1,4 @@
-//! Tests of the metrics, and of the API description and its page.
+//! Tests of the metrics, of the API description and of its page.
 
 use axum::body::Bytes;
 use futures::StreamExt as _;
@@ -10,10 +10,10 @@ async fn api_description_is_served_without_a_key() {
     let service = Service::start().await;
     let (status, document) = service.get("", "/api/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
-    // The documentation spells the header like this.
+    // The document spells the header in this way.
     let key = &document["components"]["securitySchemes"]["key"];
     assert_eq!(key["name"], "X-API-Key");
-    // An empty page matches both rows and buckets.
+    // `anyOf` allows an empty page, which matches the schema of rows and that of buckets.
     assert!(document["components"]["schemas"]["RowsPage"]["anyOf"].is_array());
     let response = service.send("", "GET", "/api/docs/", Body::empty()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
@@ -26,7 +26,7 @@ async fn api_description_is_served_without_a_key() {
     }
 }
 
-/// Returns the text of a part of a stream.
+/// Returns a piece of a stream as text.
 fn text_of(piece: Option<Result<Bytes, axum::Error>>) -> String {
     String::from_utf8(piece.unwrap().unwrap().to_vec()).unwrap()
 }
@@ -81,7 +81,7 @@ async fn open_stream_is_included_in_the_metrics() {
     let path = "/api/rows/stream/?dataset=1";
     let stream = service.send(&service.reader, "GET", path, Body::empty()).await;
     let mut stream = stream.into_body().into_data_stream();
-    // The stream counts as open once it replays rows.
+    // Waits for the replay, since an open stream counts only then.
     while !text_of(stream.next().await).contains("event: data") {}
     let following = stream.next();
     assert!(futures::poll!(std::pin::pin!(following)).is_pending());

@@ -9,11 +9,11 @@ use crate::server::stream::NO_ACCESS;
 
 const PATH: &str = "/api/rows/stream/?dataset=1";
 
-/// A stream that is read event by event.
+/// A stream from which a test reads event by event.
 pub(super) struct Reader {
     body: BodyDataStream,
     text: String,
-    /// Id of the latest event that had an id.
+    /// Id of the latest event with an id.
     pub(super) last_id: Option<String>,
 }
 
@@ -22,12 +22,13 @@ impl Reader {
         Self::after(service, None).await
     }
 
-    /// Opens a stream that resumes after the event `last_id`.
+    /// Opens a stream that resumes after the event `last_id`, if given.
     async fn after(service: &Service, last_id: Option<&str>) -> Self {
         Self::of(&service.router, &service.reader, PATH, last_id).await
     }
 
-    /// Opens the stream at `path` with a key. It resumes after the event `last_id`.
+    /// Opens the stream at `path` with the API key `key`. It resumes after the event `last_id`, if
+    /// given.
     pub(super) async fn of(router: &Router, key: &str, path: &str, last_id: Option<&str>) -> Self {
         let mut request = Request::builder().uri(path).header("X-API-Key", key);
         if let Some(last_id) = last_id {
@@ -40,7 +41,7 @@ impl Reader {
         Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
-    /// Returns the next event's name and data, or `None` at the end of the stream.
+    /// Returns the name and the data of the next event, or `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -58,7 +59,7 @@ impl Reader {
         }
     }
 
-    /// Reads the last event of the stream and returns its reason.
+    /// Reads the last event of the stream and returns the reason in it.
     pub(super) async fn read_end(&mut self) -> String {
         let (name, data) = self.next().await.unwrap();
         assert_eq!(name, "end", "{data}");
@@ -66,7 +67,7 @@ impl Reader {
         data["reason"].as_str().unwrap().to_owned()
     }
 
-    /// Reads the next `n` events, which must be rows. Returns their minutes.
+    /// Reads the next `n` events, all of which must be rows. Returns their minutes.
     async fn minutes(&mut self, n: usize) -> Vec<u64> {
         let mut minutes = Vec::new();
         for _ in 0..n {
@@ -150,7 +151,7 @@ async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
         let mut reader = open_resumed(&service, None).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
-        // The stream closes before the first heartbeat, which would follow after 30 seconds.
+        // No heartbeat precedes the end of the stream, so it ended within 30 seconds.
         assert_eq!(reader.read_end().await, NO_ACCESS);
     }
 }
@@ -166,7 +167,7 @@ async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     service.insert(vec![json!({"timestamp": timestamp_of(0), "open": 0})]).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(1).await;
-    // A stream with pending rows is closed, too.
+    // A stream that the reader has not read yet is closed, too.
     let mut behind = open_resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
@@ -280,7 +281,7 @@ async fn key_is_accepted_in_the_query_of_the_stream_only() {
     assert_eq!(service.get("", &format!("{PATH}&api_key=wrong")).await.0, 401);
 }
 
-/// Opens a stream and reads its first event.
+/// Opens a stream and reads its first event, `connected`.
 async fn open_resumed(service: &Service, last_id: Option<&str>) -> Reader {
     let mut reader = Reader::after(service, last_id).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");

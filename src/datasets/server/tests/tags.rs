@@ -77,7 +77,7 @@ async fn removed_tag_hides_the_dataset_from_holders_of_the_tag() {
 
 const PATH: &str = "/api/tags/members/holders/";
 
-/// Starts a service in which key 1 owns the tag `members`. Dataset 1 has the tag.
+/// Starts a service in which key 1 owns the tag `members`, which dataset 1 has.
 async fn with_members() -> Service {
     let service = Service::start().await;
     let body = json!({"name": "a", "tags": ["members"]});
@@ -156,7 +156,7 @@ async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
         let path = format!("/api/datasets/{id}/");
         assert_eq!(service.get(&service.owner, &path).await.0, 404, "it holds its own alone");
     }
-    // Tags with the same name that belong to different keys have different holders.
+    // Tags of different keys with the same name have different holders.
     let nobody = json!({"count": 0, "next": null, "previous": null, "results": []});
     assert_eq!(service.get(&service.reader, PATH).await, (200, nobody));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);

@@ -1,4 +1,4 @@
-//! Tests that measure the machine on which they run.
+//! Tests of the source that measures the load. They run with the load of the current machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn each_load_dataset_gets_a_row_per_tick_and_retains_a_day() {
     group.shutdown().await;
 }
 
-/// Returns the seconds of all rows of `machine_cpu`, in order.
+/// Returns the seconds of all rows of `machine_cpu`, in ascending order.
 async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
     let read = datasets.read_store(|store| {
         let mut seconds = Vec::new();
@@ -106,7 +106,7 @@ async fn no_rows_are_lost_when_the_clock_leaps_ahead() {
         "{rows:?}"
     );
 
-    // If the clock is already wrong when the service starts, rows are stored nevertheless.
+    // If the clock is wrong from the start, rows are stored nevertheless.
     clock.set(clock.now() + leap);
     let mut store = LoadStore::open(&datasets, &clock).await.unwrap();
     put_seconds(&mut store, &clock, 130).await;
@@ -114,7 +114,7 @@ async fn no_rows_are_lost_when_the_clock_leaps_ahead() {
     put_seconds(&mut store, &clock, 130).await;
     assert_eq!(seconds_of_rows(&datasets).await.len(), rows.len() + 260);
 
-    // A leap that persists is accepted as the new date.
+    // A leap that persists becomes the new date.
     clock.set(clock.now() + leap);
     put_seconds(&mut store, &clock, 61).await;
     assert_eq!(seconds_of_rows(&datasets).await.last(), Some(&clock.now().seconds()));

@@ -1,4 +1,4 @@
-//! Tests that bars are valid and that they are stored in the datasets.
+//! Tests that bars are valid and are stored in their datasets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::*;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// Second at which the clock of the tests starts.
+/// Second at which the clock of the tests begins.
 const NOW: i64 = 1_800_000_000;
 
 fn generator() -> Generator {
@@ -100,7 +100,7 @@ fn longer_bars_start_at_multiples_of_their_length_without_gaps() {
         assert_eq!(length, want, "{age} s ago");
         assert_eq!(span.start % length, 0);
     }
-    // After a pause, the market continues with the next complete bar.
+    // After a pause, the next bar begins at a multiple of its length.
     assert_eq!(super::spans(NOW - 2 * DAY + 1, NOW).first().map(|span| span.start % 300), Some(0));
     assert_eq!(super::spans(NOW, NOW), []);
     let history = super::spans(NOW - MarketOptions::USUAL.history.as_secs().cast_signed(), NOW);
@@ -148,7 +148,7 @@ impl Stage {
         group
     }
 
-    /// Returns the second of the latest bar that all pairs have.
+    /// Returns the second up to which all pairs have bars.
     async fn newest(&self) -> Option<i64> {
         let mut newest = Vec::new();
         for ticker in TICKERS {
@@ -158,7 +158,7 @@ impl Stage {
         newest.into_iter().min().flatten()
     }
 
-    /// Waits until the latest bar is at `second` or later.
+    /// Waits until all pairs have a bar at `second` or later.
     async fn reach(&self, second: i64) {
         let seen = || async {
             let newest = self.newest().await;
@@ -179,7 +179,7 @@ async fn market_writes_past_bars_follows_the_clock_and_resumes_after_a_restart()
     let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
     assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    // Two hours later. The first of them is written as one-minute bars.
+    // Continues two hours later. The first of these hours gets bars of one minute.
     stage.clock.advance(Duration::from_hours(2));
     let group = stage.start();
     stage.reach(NOW + 2 * HOUR - 10).await;
@@ -190,7 +190,7 @@ async fn market_writes_past_bars_follows_the_clock_and_resumes_after_a_restart()
     let n_minutes = rows.iter().filter(|second| (NOW..NOW + HOUR).contains(second)).count();
     assert!((59..=61).contains(&n_minutes), "{n_minutes} bars of an hour without the service");
     let generator = generator();
-    // The last one-minute bar begins exactly an hour before the end.
+    // The last bar of one minute begins exactly an hour before the end.
     let seconds = NOW + HOUR + 60..NOW + 2 * HOUR - 40;
     let gaps = seconds.filter(|at| rows.binary_search(at).is_err());
     assert!(gaps.into_iter().all(|second| generator.is_missing(second)));
@@ -202,7 +202,7 @@ async fn no_future_bars_are_created_when_the_clock_leaps_ahead() {
     let (group, clock) = (stage.start(), &stage.clock);
     stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
-    // The clock is checked several times, and each check could write a bar.
+    // The clock is checked several times, at each of which a bar could be written.
     let mut ticks = interval(TICK);
     for _ in 0..4 {
         ticks.tick().await;
@@ -214,9 +214,9 @@ async fn no_future_bars_are_created_when_the_clock_leaps_ahead() {
     group.shutdown().await;
 }
 
-/// Returns the correlation of the moves within `before` seconds with the moves in the next 12 seconds,
-/// either all of them during a swing or all during a drift. If it is positive, moves continue. If it is
-/// negative, they reverse.
+/// Returns the correlation of moves within `before` seconds with the moves in the following 12 seconds,
+/// all of them in swings or all in drifts. If it is positive, moves tend to continue. If it is negative,
+/// they tend to reverse.
 fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
     let share = if is_swing { 1.0 } else { 0.0 };
     let is_whole = |second: i64| {

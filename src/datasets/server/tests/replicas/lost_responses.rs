@@ -1,4 +1,4 @@
-//! Tests of a service that loses its connection between a commit and its confirmation.
+//! Tests of a service that loses its connection to the database between a commit and its response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Maximum time of each wait, generous so that a busy machine does not fail the tests.
+/// Maximum time of each wait, long enough for a busy machine.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Proxy to a database server. If requested, it delays the first commit and cuts the connection of the
-/// second commit after the server has responded.
+/// Proxy to a database server. If requested, it delays the first commit, and closes the connection of
+/// the second commit instead of passing on the server's response.
 struct Proxy {
     server: SocketAddr,
     is_armed: AtomicBool,
     n_commits: AtomicUsize,
-    /// A permit lets the first commit pass.
+    /// Semaphore with a permit once the first commit can pass.
     released: Semaphore,
 }
 
@@ -46,7 +46,7 @@ impl Proxy {
         (proxy, address)
     }
 
-    /// Forwards a connection until one side closes it.
+    /// Forwards a connection until either side closes it.
     async fn forward(&self, mut client: TcpStream) {
         let mut server = TcpStream::connect(self.server).await.unwrap();
         let (mut request, mut response) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -76,7 +76,7 @@ impl Proxy {
         }
     }
 
-    /// If the request is a commit, returns the number of commits before it.
+    /// Returns the number of earlier commits if the request is a commit.
     fn place_of_commit(&self, request: &[u8]) -> Option<usize> {
         let is_commit = request.ends_with(b"COMMIT\0");
         let is_counted = is_commit && self.is_armed.load(Ordering::SeqCst);
@@ -120,7 +120,7 @@ async fn append_is_not_retried_if_its_commit_was_not_confirmed() {
             queued(2).await;
             proxy.released.add_permits(1);
         };
-        // These rows are earlier than the stored row, so they are appended in a transaction.
+        // Both rows are late, so that appending them needs a transaction instead of a single statement.
         let (responses, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
         responses
     };

@@ -82,8 +82,8 @@ async fn write(store: &SqliteStore, id: DatasetId) {
     }
 }
 
-/// Writes until it is killed, in the process that [`killed_process_loses_no_acknowledged_rows`]
-/// starts. Has no effect in a normal run of the tests.
+/// Appends rows until its process is killed. [`killed_process_loses_no_acknowledged_rows`] starts this
+/// process. Does nothing in a normal run of the tests.
 #[tokio::test]
 async fn writer_appends_until_it_is_killed() {
     let Ok(path) = env::var(KILLED_STORE) else { return };
