@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand. Only this module creates and connects the other crates.
 //!
-//! An error that reaches this file is printed as `error: ` with its causes. A text with a last line
-//! `hint: …` has advice, which is printed on its own line.
+//! Errors of subcommands are printed here as `error: ` with their causes. If the last line of an
+//! error's text is `hint: …`, it is advice for the user and is printed on its own line.
 
 mod completion;
 mod config;
@@ -189,8 +189,8 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     Ok(Cli::from_arg_matches(&given)?)
 }
 
-/// Treats empty environment variables as unset, since scripts and container files write them so. Hides
-/// values that may contain credentials from the help.
+/// Treats empty environment variables as unset, since scripts and container files use empty values for
+/// that. Hides values with an `@`, which can contain credentials, from the help.
 fn without_empty(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_env().and_then(std::env::var_os) {
@@ -233,14 +233,14 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     finish(Builder::new_multi_thread().enable_all().build()?, work)
 }
 
-/// Runs `work` on one thread. A worker mostly waits or uses its own threads. Fewer threads mean fewer
-/// wake-ups per request.
+/// Runs `work` on one thread. A worker of a cluster needs no more, since it mostly waits or runs
+/// functions on threads of their own. Fewer threads mean fewer wake-ups per request.
 fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_current_thread().enable_all().build()?, work)
 }
 
-/// Runs the screen on this thread and reads responses on another, so that a long response does not delay
-/// keys and a short response only wakes one thread.
+/// Runs `work`, the screen, on this thread and the tasks that read responses on one other. Reading a
+/// long response then does not delay the handling of keys, and a short one wakes only one thread.
 fn block_on_one_worker<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_multi_thread().worker_threads(1).enable_all().build()?, work)
 }

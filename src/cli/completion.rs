@@ -1,5 +1,5 @@
-//! Shell completion of option values: fixed lists and names that the configured services know. The shell
-//! runs this program for each completion with an environment variable.
+//! Shell completion of option values, from fixed lists and from names that are queried from the
+//! configured services. For each completion the shell runs this program with an environment variable.
 
 use std::env;
 use std::time::Duration;
@@ -20,21 +20,23 @@ use crate::cli::tui::user_files;
 /// Environment variable with which a shell requests completions.
 pub(super) const VARIABLE: &str = "TRIPTYCH_COMPLETE";
 
-/// Maximum wait for a service. The user is waiting for the completion.
+/// Maximum time to wait for a response of a service. It is short because the user is waiting at the
+/// prompt.
 const WITHIN: Duration = Duration::from_millis(700);
 
 /// Maximum number of names offered.
 const NAMES_MAX: usize = 200;
 
-/// Prints completions and exits if a shell requested them. Returns otherwise.
+/// Prints completions and exits the process if a shell requested completions. Does nothing otherwise.
 pub(super) fn complete_if_requested() {
-    // Most starts are not such requests and do not even need to set up the commands.
+    // The variable is checked first so that ordinary starts, nearly all, skip the setup of the
+    // commands.
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(command).var(VARIABLE).complete();
     }
 }
 
-/// Returns the visible commands with candidates for their values.
+/// Returns the command tree of the program with completion candidates for option values.
 fn command() -> Command {
     with_candidates(help::with_endings(super::Cli::command()))
 }
@@ -111,7 +113,7 @@ fn functions() -> Vec<CompletionCandidate> {
 }
 
 /// Queries the services that the environment, the profile or the running local stack names. Returns no
-/// names if they do not respond in time.
+/// names if a service does not respond in time.
 fn query_services(
     query: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
 ) -> impl Iterator<Item = String> {

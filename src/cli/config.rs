@@ -1,8 +1,9 @@
-//! Addresses of the services: from flags, then the environment, then a profile of the configuration
-//! file.
+//! Addresses of the services. Flags take precedence over the environment, which takes precedence over a
+//! profile of the configuration file.
 //!
-//! The API key and the token of a head are neither flags, which every user of the machine can read, nor
-//! in the file. They are read from the environment, the key also from the storage of [`super::secret`].
+//! The API key and the token of a head cannot be given as flags, since every user of the machine can
+//! read the flags of a process. They cannot be in the configuration file either. Both are read from the
+//! environment, and the key also from the storage of [`super::secret`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -65,10 +66,10 @@ pub(crate) struct Profile {
     pub(crate) inference: Option<String>,
 }
 
-/// Addresses in use with their profile.
+/// Addresses in use, and the name of the profile that they are from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenProfile {
-    /// Name of the profile. `None` if the addresses are only from flags.
+    /// Name of the profile, or `None` if all addresses are from flags or the environment.
     pub(crate) name: Option<String>,
     /// Addresses of the services.
     pub(crate) profile: Profile,
@@ -78,7 +79,7 @@ pub(crate) struct ChosenProfile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Profile to use if no other is named.
+    /// Name of the profile to use if neither a flag nor the environment names a profile.
     profile: Option<String>,
     /// Profiles by name.
     #[serde(default)]
@@ -88,13 +89,13 @@ struct File {
     screen: ScreenOptions,
 }
 
-/// Settings of the screen, which flags override.
+/// Settings of the screen. Flags override them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScreenOptions {
     /// Name of a theme, or `auto`.
     pub(crate) theme: Option<Spanned<String>>,
-    /// Line of the file with the theme.
+    /// Path and line of `theme` in the file, for errors.
     #[serde(skip)]
     pub(crate) theme_place: String,
     /// Symbols of charts and marks.
@@ -153,13 +154,13 @@ fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// Returns the directory of compiled functions, which all nodes of a user share. `None` without a home
-/// directory.
+/// Returns the directory of compiled functions, which all nodes of a user share, or `None` if the user
+/// has no home directory.
 pub(crate) fn compiled_folder() -> Option<PathBuf> {
     project_dirs().ok().map(|folders| folders.cache_dir().join("compiled"))
 }
 
-/// Returns the addresses to use. `None` if no addresses are configured.
+/// Returns the addresses to use, or `None` if no addresses are configured.
 ///
 /// # Errors
 /// If the configuration file cannot be read or does not contain the named profile.
@@ -167,10 +168,11 @@ pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
     Ok(choose_profile(flags, None)?.0.map(|chosen| chosen.profile))
 }
 
-/// Returns the addresses to use (`None` if no addresses are configured) with all profiles.
+/// Returns the addresses to use and all profiles of the file. The addresses are `None` if none are
+/// configured.
 ///
-/// If neither flags nor the environment name a service, the profile `last` is used if it still
-/// exists.
+/// If neither flags nor the environment name a service or a profile, the profile `last` is used,
+/// provided that the file still contains it.
 ///
 /// # Errors
 /// As [`profile`].
@@ -212,7 +214,7 @@ fn parse_file(path: &Path, text: &str) -> anyhow::Result<File> {
     })
 }
 
-/// Returns true if `address` has a form that a client can call.
+/// Returns true if `address` has the form of an HTTP URL with a host.
 fn is_address(address: &str) -> bool {
     let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.starts_with(['/', ':']) && !rest.is_empty())
@@ -258,7 +260,7 @@ pub(crate) fn split_heads(text: &str) -> impl Iterator<Item = String> {
 }
 
 impl AddressFlags {
-    /// Returns true if any address or profile is given.
+    /// Returns true if at least one address or a profile is given.
     fn is_any(&self) -> bool {
         let Self { heads, datasets, inference, profile } = self;
         let is_any_head = heads.iter().any(|text| split_heads(text).next().is_some());
@@ -266,17 +268,18 @@ impl AddressFlags {
     }
 }
 
-/// Returns the value of the environment variable `name`. `None` if it is unset or empty.
+/// Returns the value of the environment variable `name`, or `None` if it is unset or empty.
 ///
 /// # Errors
-/// If the value is not UTF-8. The error does not contain it.
+/// If the value is not UTF-8. The error does not contain the value, which can be a secret.
 pub(crate) fn variable(name: &str) -> anyhow::Result<Option<String>> {
     let value = std::env::var_os(name).filter(|text| !text.is_empty());
     let text = value.map(|text| text.into_string().ok());
     text.map(|text| text.with_context(|| format!("{name} is not valid UTF-8"))).transpose()
 }
 
-/// Parses the environment variable `name`, if it is set. The value is not repeated in errors.
+/// Parses the value of the environment variable `name`. Returns `None` if it is unset or empty. Errors
+/// do not contain the value, which can be a secret.
 ///
 /// # Errors
 /// If the value is invalid.
@@ -288,18 +291,18 @@ where
     parsed.transpose().with_context(|| format!("invalid {name}"))
 }
 
-/// Returns the API key of the environment, if it is set.
+/// Returns the API key in the environment, or `None` if it is unset.
 ///
 /// # Errors
-/// If the value is not a key. The error does not contain it.
+/// If the value of the variable is not a key. The error does not contain the value.
 pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
     parsed_variable(KEY_VARIABLE)
 }
 
-/// Returns the token of heads of the environment, if it is set.
+/// Returns the token for heads in the environment, or `None` if it is unset.
 ///
 /// # Errors
-/// If the value is not a token. The error does not contain it.
+/// If the value of the variable is not a token. The error does not contain the value.
 pub(crate) fn head_token() -> anyhow::Result<Option<Token>> {
     parsed_variable(TOKEN_VARIABLE)
 }

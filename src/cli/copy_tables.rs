@@ -1,5 +1,6 @@
-//! `triptych keys copy` and `triptych inference copy`: copy a whole store to another, whichever engines
-//! they use. Also contains the arguments that name a store, and copying until a signal arrives.
+//! `triptych keys copy` and `triptych inference copy`: copy all tables of one store to another. Each
+//! store can be a SQLite file or a PostgreSQL database. The arguments that name a store, and the
+//! handling of signals during a copy, are shared with `triptych datasets copy`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,14 +24,14 @@ use tokio::task::spawn_blocking;
 use crate::cli::output::{can_redraw, print, redraw, tell};
 use crate::cli::stop::{self, StopEvents};
 
-/// Path of a crate's store in the services' data directory.
+/// Function that returns the path of one crate's store in the services' data directory.
 type FileIn = fn(&DataDir) -> PathBuf;
 
 /// Location of a store.
 #[derive(Debug, Clone)]
 pub(crate) enum StorePlace {
     Database(DatabaseUrl),
-    /// The store's file, or the data directory with it.
+    /// The store's file, or the data directory that contains it.
     Path(PathBuf),
 }
 
@@ -52,8 +53,9 @@ impl fmt::Display for StorePlace {
 }
 
 impl StorePlace {
-    /// Replaces a directory by the path of the store's file in it, as returned by `file_in`. The target
-    /// of a copy is a file if its name ends in `.db`, otherwise a directory, which is created.
+    /// Replaces the path of a data directory by that of the store's file in the directory, which
+    /// `file_in` returns. A path that does not exist, for the target of a copy, is taken as a file if
+    /// it ends in `.db`. Otherwise it is taken as a directory, which is created.
     fn resolve(self, is_source: bool, file_in: FileIn) -> anyhow::Result<Self> {
         let Self::Path(path) = self else { return Ok(self) };
         if path.to_str().is_some_and(|text| text.contains("://")) {
@@ -82,11 +84,11 @@ impl StorePlace {
     }
 }
 
-/// Returns the stores to copy from and to. Directories are replaced by the files that `file_in` returns
-/// for them.
+/// Returns the stores to copy from and to, with each data directory replaced by the store's file in it,
+/// which `file_in` returns.
 ///
 /// # Errors
-/// If they are the same, or the source does not exist.
+/// If both are the same store, or the source does not exist.
 pub(crate) fn resolve_places(
     from: StorePlace,
     to: StorePlace,
@@ -102,11 +104,11 @@ pub(crate) fn resolve_places(
     Ok((from, to))
 }
 
-/// Runs `work` on a blocking thread. A signal sets the flag passed to `work`. Even then, this returns
-/// only after `work`.
+/// Runs `work` on a blocking thread and waits until it ends. A signal sets the flag that is passed to
+/// `work`, which should then end early.
 ///
 /// # Errors
-/// Errors of `work`. Also if signals cannot be received.
+/// If `work` fails, or signals cannot be received.
 pub(crate) async fn copy_until_stopped(
     work: impl FnOnce(&AtomicBool) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
@@ -132,11 +134,11 @@ pub(crate) struct CopyFlags {
     to: StorePlace,
 }
 
-/// Copies `tables`. In a data directory, they are in the file that `file_in` returns.
+/// Copies `tables`. For a data directory, `file_in` returns the path of the file with the tables.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, the target is not empty, or the copy differs from its
-/// source.
+/// If a store cannot be opened, read or written, the target is not empty, or the copied tables differ
+/// from those of the source.
 pub(crate) async fn run(
     flags: CopyFlags,
     tables: CopiedTables,

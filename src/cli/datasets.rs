@@ -1,7 +1,7 @@
 //! `triptych datasets`: serve datasets, look at them, import and export rows.
 //!
-//! All commands except `serve` and the maintenance of stores speak HTTP to a service, as any client
-//! could. Standard output only carries the result. Messages go to standard error.
+//! All commands except `serve` and the maintenance of stores send HTTP requests to a service, as any
+//! client could. Results are printed to standard output, messages to standard error.
 
 mod catalog;
 pub(crate) mod connection;

@@ -1,6 +1,7 @@
 //! `triptych doctor`: finds faults of this machine's configuration and services with advice for each.
 //!
-//! It has no side effects: any client can make its requests. Files are opened as services do.
+//! The checks only send requests that any client can send, and open files in the same way as services,
+//! so that nothing is changed.
 
 mod database;
 mod services;
@@ -73,7 +74,7 @@ pub(crate) struct DoctorCommand {
 #[strum(serialize_all = "lowercase")]
 enum Severity {
     Ok,
-    /// Works, but an operator should know of it.
+    /// The checked item works, but has a weakness that an operator should know.
     Warning,
     Wrong,
 }
@@ -83,9 +84,9 @@ enum Severity {
 struct Finding {
     what: String,
     state: Severity,
-    /// Observation.
+    /// What the check observed.
     seen: String,
-    /// Advice. Empty if no action is needed.
+    /// Advice to the operator, or empty if no action is needed.
     next: String,
 }
 
@@ -103,7 +104,7 @@ impl Finding {
         Self { state: Severity::Wrong, ..Self::warning(what, seen, next) }
     }
 
-    /// Reports `error`. Its own hint replaces `next`.
+    /// Reports `error`, with the advice in its `hint:` line or, if it has none, with `next`.
     fn failed(what: impl Into<String>, error: &dyn StdError, next: &str) -> Self {
         let text = chain(error);
         let (seen, next) = text.split_once("\nhint: ").unwrap_or((&text, next));
@@ -114,7 +115,7 @@ impl Finding {
 /// Runs all checks and prints the findings.
 ///
 /// # Errors
-/// If something is wrong.
+/// If a finding is [`Severity::Wrong`].
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     let DoctorCommand { data_dir, listen, store, archive, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
@@ -177,10 +178,11 @@ struct EndpointFlags {
 /// Content type of spans. The body of a request without spans is empty.
 const OTLP_TYPE: &str = "application/x-protobuf";
 
-/// Maximum time to connect: a round trip to the other side of the world and a lost packet.
+/// Maximum time to connect. It allows for a round trip to the other side of the world and a lost
+/// packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Checks that `host` accepts connections at `port`, whatever listens there.
+/// Checks that `host` accepts TCP connections at `port`. The protocol of the server is not checked.
 async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding {
     match timeout(CONNECT_WITHIN, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
@@ -189,7 +191,7 @@ async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding 
     }
 }
 
-/// Checks the addresses that are given.
+/// Checks the addresses in `flags`. Returns a finding for each address that is set.
 async fn check_endpoints(flags: &EndpointFlags) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(url) = &flags.accounts {
@@ -218,7 +220,8 @@ async fn check_collector(collector: &Collector) -> Finding {
     };
     match sent.await.map(|response| response.status().as_u16()) {
         Ok(200..300) => Finding::ok(what, "accepts spans"),
-        // A collector might require headers, but another program might require a key just as well.
+        // Only a warning, since the cause is unknown: the server may be a collector that requires
+        // headers, or another program that requires a key.
         Ok(status @ (401 | 403)) => Finding::warning(
             what,
             format!("responds {status}"),
@@ -235,7 +238,7 @@ async fn check_collector(collector: &Collector) -> Finding {
     }
 }
 
-/// Checks that the service at `url` accepts the token of the environment.
+/// Checks that the service of accounts at `url` accepts the token in the environment.
 async fn check_accounts(url: &str) -> Finding {
     let what = format!("accounts at {}", redact_address(url));
     match check_accounts_service(url).await {

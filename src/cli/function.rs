@@ -1,7 +1,8 @@
 //! `triptych function`: functions of a cluster or of this machine: add, list, show, run, remove,
 //! evict.
 //!
-//! Standard output only carries the result, for `add` the content id. Messages go to standard error.
+//! Results, such as the content id for `add`, are printed to standard output, and messages to standard
+//! error.
 
 mod backend;
 mod events;

@@ -91,7 +91,7 @@ pub(crate) struct ShowCommand {
     dataset: DatasetFlags,
 }
 
-/// A dataset with all properties that `show` prints.
+/// A dataset with its columns, tags, access and latest row: the content of the output of `show`.
 struct DatasetSummary {
     dataset: Dataset,
     columns: Vec<Column>,
@@ -300,7 +300,7 @@ pub(crate) struct DeleteCommand {
 /// Deletes a dataset, or a range of its rows.
 ///
 /// # Errors
-/// Without the confirmation, or if the key does not own the dataset.
+/// If the deletion is not confirmed, or the key does not own the dataset.
 pub(super) async fn delete(command: DeleteCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let (id, name) = (dataset.id, escape_line(&dataset.name));
@@ -341,10 +341,11 @@ pub(crate) struct ColumnsCommand {
     dataset: DatasetFlags,
 }
 
-/// Renames, deletes and adds columns, in this order. Lists the columns afterwards.
+/// Renames, deletes and adds columns, in this order, and then prints all columns of the dataset.
 ///
 /// # Errors
-/// If a deletion is not confirmed, or a request fails. Earlier changes are not reverted.
+/// If a deletion is not confirmed, or a request fails. Changes before a failed request are not
+/// reverted.
 pub(super) async fn columns(command: ColumnsCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
@@ -406,7 +407,7 @@ pub(crate) struct RetentionCommand {
     dataset: DatasetFlags,
 }
 
-/// Sets the limits that the flags name. Prints the limits afterwards.
+/// Sets the limits that the flags name, and then prints all limits of the dataset.
 ///
 /// # Errors
 /// If the key does not own the dataset, or the service rejects a limit.
@@ -456,7 +457,7 @@ pub(crate) struct TagsCommand {
     connection: DatasetServiceFlags,
 }
 
-/// Lists or changes tags.
+/// Prints tags, acquires a tag for the key, or changes the tags of a dataset.
 ///
 /// # Errors
 /// If a request fails.

@@ -93,7 +93,7 @@ impl DatasetFlags {
     /// Connects to the service and finds the dataset.
     ///
     /// # Errors
-    /// As [`DatasetServiceFlags::connect`]. Also if the key cannot see the dataset.
+    /// As [`DatasetServiceFlags::connect`], or if the key cannot see the dataset.
     pub(super) async fn find(self) -> anyhow::Result<(Datasets, Dataset)> {
         let service = self.connection.connect().await?;
         let dataset = find_dataset(&service, &self.dataset).await?;

@@ -1,4 +1,5 @@
-//! `triptych datasets copy`: copies datasets from one store to another, whichever engines they use.
+//! `triptych datasets copy`: copies datasets from one store to another. Each store can be a SQLite file
+//! or a PostgreSQL database.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use super::progress::{ProgressReporter, share};
 use crate::cli::copy_tables::{StorePlace, copy_until_stopped, resolve_places};
 use crate::cli::output::{print, report_error, tell};
 
-/// Options of an archive that is only read.
+/// Options of an archive that is only read: no month becomes old enough to be archived, and no file to
+/// be deleted.
 const READ_ONLY: ArchiveOptions = ArchiveOptions { after: Duration::MAX, grace: Duration::MAX };
 
 /// The flags of `datasets copy`.
@@ -46,8 +48,8 @@ pub(crate) struct CopyCommand {
 /// Copies datasets.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, or a copy differs from its source. If several
-/// datasets fail, all but the last error were printed before.
+/// If a store cannot be opened, read or written, or a copied dataset differs from its source. If
+/// several datasets fail, the last error is returned and the others are printed.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
@@ -67,7 +69,7 @@ fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn Engine>> {
     })
 }
 
-/// Opens a store with its archive. Blocks.
+/// Opens a store to copy from, with its archive if it has one. Blocks.
 fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Result<Arc<dyn Store>> {
     let store = open(place)?;
     match archive {
@@ -77,7 +79,7 @@ fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Resu
     }
 }
 
-/// Copies the chosen datasets (default: all) and prints a line for each. Blocks.
+/// Copies the chosen datasets, or all if none are chosen, and prints a line for each. Blocks.
 fn copy_all(
     (source, from): (&dyn Store, &StorePlace),
     to: &StorePlace,
@@ -161,7 +163,7 @@ impl CopyDrawing {
     }
 
     fn begin(&mut self, doing: &str, n_rows: u64) {
-        // Dropping the previous work clears its line first.
+        // Dropping the progress of the previous dataset clears its line, before the next one is drawn.
         self.work = None;
         self.work =
             Some(ProgressReporter::single().begin(format!("{doing} {}", self.name), n_rows));

@@ -107,7 +107,8 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the download to `to`. Returns the number of rows, as far as it is known.
+/// Writes the download to `to`. Returns the number of rows, or 0 if neither the content nor the
+/// response tells it.
 async fn export(
     service: &Datasets,
     query: DownloadQuery,

@@ -18,7 +18,8 @@ use crate::cli::output::{StreamStatus, print, print_json, tell};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::stop;
 
-/// Maximum number of batches of rows that wait to be printed. The service waits once it is reached.
+/// Maximum number of batches of rows that wait to be printed. Once that many wait, no more are read
+/// from the stream, so that the service pauses.
 const EVENTS_CAPACITY: usize = 8;
 
 /// The flags of `datasets follow`.
@@ -65,14 +66,15 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, print_events(&mut events, &mut printer)).await
 }
 
-/// Prints the latest `n_rows` rows, oldest first. Returns the timestamp of the last.
+/// Prints the latest `n_rows` rows, oldest first. Returns the timestamp of the latest row, after which
+/// following starts.
 async fn print_latest(
     service: &Datasets,
     dataset: DatasetId,
     n_rows: usize,
     printer: &mut Printer,
 ) -> anyhow::Result<Option<Timestamp>> {
-    // At least one row is read, since its timestamp is the starting point.
+    // At least one row is read, even if none is printed, since its timestamp is returned.
     let limit = Limit::clamp(n_rows.min(ROWS_MAX));
     let rows = service.newest_of(dataset, &printer.columns, limit).await;
     let mut rows = rows.context("cannot read the latest rows")?;
@@ -80,7 +82,7 @@ async fn print_latest(
     rows.truncate(n_rows);
     rows.reverse();
     printer.print(&rows)?;
-    // Without rows, following starts before any possible timestamp.
+    // If the dataset is empty, following starts before all possible timestamps.
     Ok(newest.or(Some(Timestamp::MIN)))
 }
 

@@ -133,8 +133,8 @@ struct ColumnFlags {
 /// Imports files.
 ///
 /// # Errors
-/// If a file cannot be read, a row is invalid, or a request fails. Stored rows remain. The same command
-/// continues after them.
+/// If a file cannot be read, a row is invalid, or a request fails. Rows that were already imported stay
+/// stored, and the same command continues after them.
 pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     if command.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {
         bail!("invalid delimiter, expected one ASCII character");

@@ -20,8 +20,8 @@ use crate::cli::parse::{parse_pair, parse_timestamp};
 use crate::cli::services::{self, Services};
 use crate::cli::stop;
 
-/// Environment variable with the key of the source. The key of the target is never used for it,
-/// since it would be disclosed to the source.
+/// Environment variable with the key of the source. The key of the target is never sent to the source,
+/// since that would disclose it to another operator.
 const SOURCE_KEY_VARIABLE: &str = "TRIPTYCH_SOURCE_API_KEY";
 
 /// The flags of `datasets mirror`.
@@ -66,7 +66,7 @@ pub(crate) struct MirrorCommand {
     connection: DatasetServiceFlags,
 }
 
-/// Copies datasets and, by default, follows them.
+/// Copies datasets. Without `--once`, also keeps the copies up to date until a signal.
 ///
 /// # Errors
 /// If there is no dataset to copy, or a copy fails.

@@ -1,4 +1,5 @@
-//! Progress of a long command: one line that is redrawn on a terminal, a line every 10 s elsewhere.
+//! Progress of a long command: on a terminal one line that is redrawn, in a log or pipe a new line
+//! every 10 s.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::cli::output::{can_redraw, redraw, tell};
 /// Interval between redraws on a terminal.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// Interval between lines elsewhere: rare enough for a log.
+/// Interval between lines if standard error is not a terminal: rare enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Width of the bar.
@@ -24,23 +25,25 @@ struct Progress {
     started_at: Instant,
     shown_at: Option<Instant>,
     is_terminal: bool,
-    /// Rows of an earlier run. They count for the total, not for the rate.
+    /// Number of rows that an earlier, interrupted run transferred. It is included in the number shown,
+    /// but not in the rate.
     n_rows_before: u64,
 }
 
-/// Draws the progress of transfers on standard error.
+/// Prints the progress of transfers on standard error.
 #[derive(Debug)]
 pub(super) struct ProgressReporter {
     is_terminal: bool,
 }
 
 impl ProgressReporter {
-    /// Creates a reporter of a single operation at a time.
+    /// Creates a reporter for transfers that run one after another.
     pub(super) fn single() -> Self {
         Self { is_terminal: can_redraw() }
     }
 
-    /// Creates a reporter of concurrent operations, which prints lines even on a terminal.
+    /// Creates a reporter for concurrent transfers. It prints new lines even on a terminal, since
+    /// several transfers cannot redraw one line.
     pub(super) const fn shared() -> Self {
         Self { is_terminal: false }
     }
@@ -112,7 +115,7 @@ impl Progress {
     }
 }
 
-/// Returns the share of `n_done` in `n_all`.
+/// Returns the quotient of `n_done` and `n_all`, from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 pub(super) fn share(n_done: u64, n_all: u64) -> f64 {
     n_done as f64 / n_all.max(1) as f64
@@ -128,7 +131,8 @@ fn bar(share: f64) -> String {
     format!("{}{}", "█".repeat(n_full), "░".repeat(BAR_CELLS.saturating_sub(n_full)))
 }
 
-/// Estimates the remaining time at the average rate so far. `None` near the start.
+/// Estimates the remaining time at the average rate so far. Returns `None` near the start, where the
+/// rate is too uncertain.
 fn time_left(share: f64, elapsed: Duration) -> Option<Duration> {
     (share > 0.005).then(|| elapsed.mul_f64(((1.0 - share) / share).max(0.0)))
 }

@@ -60,8 +60,8 @@ impl StoreFlags {
         }
     }
 
-    /// Returns the path of a store to read. If no flag names a store, it is that of the running local
-    /// stack, whose services other commands use, too.
+    /// Returns the path of a store to read. If no flag names a store, this is the store of the running
+    /// local stack, as other commands use the services of that stack by default.
     ///
     /// # Errors
     /// As [`Self::path`].
@@ -86,7 +86,7 @@ pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
     let mut progress = ProgressReporter::single().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {
         let report = check_store(&place, archive.as_ref(), &mut |done| {
-            // Each row is visited twice.
+            // Verification visits each row twice.
             progress.update(done.n_done / 2, Some(share(done.n_done, done.n_all)));
         });
         (report, progress)
@@ -102,7 +102,7 @@ pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
     bail!("{shown} has {faults}\nhint: restore a backup, or import the rows again")
 }
 
-/// Verifies a file and its archive, if that is given. Of a database only the archive is verified.
+/// Verifies a store's file, and its archive if one is given. For a database, verifies only the archive.
 /// Blocks.
 fn check_store(
     place: &StorePlace,
@@ -180,10 +180,10 @@ pub(crate) struct RestoreCommand {
     store: StoreFlags,
 }
 
-/// Replaces a store by a copy of it.
+/// Replaces a store's file by a backup.
 ///
 /// # Errors
-/// If it is not confirmed, a service uses the store, or the copy has faults.
+/// If the replacement is not confirmed, a service uses the store, or the backup has faults.
 pub(super) async fn restore(command: RestoreCommand) -> anyhow::Result<()> {
     let (from, path) = (command.from, command.store.path()?);
     if path.exists() && !command.yes {

@@ -1,4 +1,4 @@
-//! Checks of the database with datasets, accounts and networks. Checks of the archive of old rows.
+//! Checks of the database with datasets, accounts and networks, and of the archive of old rows.
 
 use accounts::Accounts;
 use db::postgres::fault::{Refused, diagnose, next_step};
@@ -17,14 +17,14 @@ use super::Finding;
 /// Encoding that can represent all text.
 const ENCODING: &str = "UTF8";
 
-/// Number of dataset services that a server should have connections for: two, so that one can fail, plus
-/// a replacement that is starting.
+/// Number of dataset services for which a server should have enough connections: two, so that one can
+/// fail, plus a replacement that is starting.
 const SERVICES_MIN: u64 = 3;
 
 /// Maximum number of connections of a dataset service.
 const PER_SERVICE: u64 = (CONNECTIONS_MAX + accounts::CONNECTIONS_MAX) as u64;
 
-/// Advice for tables of another format.
+/// Advice if the tables have a format that this program does not read.
 const OTHER_FORMAT: &str = "use the program that made them; see UPGRADE in `triptych man operate`";
 
 /// Checks the database at `url`.
@@ -95,7 +95,7 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
     next.map_or_else(|| Finding::ok(what, &seen), |next| Finding::warning(what, &seen, next))
 }
 
-/// Reports a server that cannot be examined.
+/// Reports that the server of the database could not be examined, with advice by the type of `error`.
 fn report_failure(what: String, error: &StoreError) -> Finding {
     if let Some(fault) = diagnose(error) {
         return Finding::wrong(what, fault.text, fault.next);
@@ -107,7 +107,8 @@ fn report_failure(what: String, error: &StoreError) -> Finding {
     )
 }
 
-/// Returns how many services the connections are enough for, with advice if there are too few.
+/// Describes the number of dataset services for which `n_connections` are enough. Also returns advice
+/// if that is less than [`SERVICES_MIN`].
 fn count_services(n_connections: u64) -> (String, Option<String>) {
     let n_services = n_connections / PER_SERVICE;
     let services = counted(n_services, "dataset service");
@@ -121,9 +122,9 @@ fn count_services(n_connections: u64) -> (String, Option<String>) {
     (room, (n_services < SERVICES_MIN).then_some(next))
 }
 
-/// Checks the tables of accounts and networks in the database at `url`, which another version of the
-/// program may have made. Also checks the sequences of all tables. Another check reports an unreachable
-/// server.
+/// Checks the format of the tables of accounts and networks in the database at `url`, since another
+/// version of the program can have made them. Also checks the sequences of all tables. Returns nothing
+/// if the server cannot be reached, since [`check`] reports that.
 pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
     let Ok(mut connection) = postgres::connect(url).await else { return Vec::new() };
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! Checks of the configuration file, of keys and of every service that they name.
+//! Checks of the configuration file, of API keys and of all configured services.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use model::key::ApiKey;
 use stack::local::Addresses;
 use stack::running::find_running;
 
-/// Name shown for addresses that are not from a profile.
+/// Name shown, in place of a profile's, for addresses from flags or the environment.
 const HERE: &str = "this command";
 
 /// Checks the configuration file, and all services that are named in the file, by flags or by the
-/// environment. Also checks the local stack if other commands use it.
+/// environment. Also checks the running local stack if other commands would use it by default.
 pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     let what = "configuration";
     let (chosen, mut profiles) = match choose_profile(flags, None) {
@@ -48,7 +48,8 @@ pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     findings
 }
 
-/// Checks the local stack, if it is running. `is_only` is true if no other service is checked.
+/// Checks the local stack, if it is running. If `is_only`, no other services are configured. The
+/// finding then says so if the stack is not running, either.
 async fn check_local_stack(is_only: bool) -> Vec<Finding> {
     match find_running() {
         None if is_only => {
@@ -115,7 +116,7 @@ const KEY_ADVICE: &str = "create one with `triptych keys create NAME` where the 
      with `triptych keys store`";
 
 async fn check_head(what: &str, transport: Transport) -> Result<Finding, ClientError> {
-    // Commands that need the token report an invalid one.
+    // An invalid token is ignored here, since the commands that need a token report it.
     let token = head_token().ok().flatten();
     let nodes = Functions::new(transport.with_token(token)).nodes().await?;
     let workers = nodes.iter().filter(|it| it.connected && it.role.as_deref() == Some("worker"));

@@ -20,15 +20,16 @@ const FREE_MIB_MIN: u64 = 1024;
 /// Advice for a file that cannot be opened.
 const RESTORE: &str = "restore a backup, or move the file away; see `triptych man operate`";
 
-/// State of a file that can be opened.
+/// Observation for a file that can be opened.
 const OPENS: &str = "opens";
 
-/// State of a file that a service has opened and locked.
+/// Observation for a file that a running service has locked.
 const IN_USE: &str = "is in use by a service";
 
 /// Advice for a data directory that cannot be used.
 const OTHER_DIRECTORY: &str = "name another directory with --data-dir";
-/// Checks the directory `data_dir`, or the platform's own, as services on this machine use it.
+/// Checks the directory `data_dir`, or the platform's data directory, as services on this machine would
+/// use it.
 pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
     let folder = match services_folder(data_dir) {
         Ok(folder) => folder,
@@ -46,7 +47,8 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
         Ok(_) => return vec![Finding::wrong(what, "is not a directory", OTHER_DIRECTORY)],
         Err(error) => return vec![Finding::failed(what, &error, OTHER_DIRECTORY)],
     };
-    // Opening missing files would make them belong to this user.
+    // The files of another user are not opened: opening can create files, which would belong to the
+    // current user and be inaccessible to the services.
     if let Some(owner) = other_owner(&metadata) {
         let next = format!("run this as its owner: runuser -u '#{owner}' -- triptych doctor");
         return vec![Finding::warning(
@@ -62,7 +64,7 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the owner of the directory, if not the current user.
+/// Returns the owner of a file or directory, or `None` if that is the current user.
 fn other_owner(folder: &fs::Metadata) -> Option<u32> {
     Some(folder.uid()).filter(|owner| *owner != rustix::process::geteuid().as_raw())
 }
@@ -85,13 +87,13 @@ fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding
     }
 }
 
-/// Returns the free space of the disk of `folder`. `None` if the system does not report it.
+/// Returns the free space of the disk with `folder`, or `None` if the system does not report it.
 fn free_mib(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize) >> 20)
 }
 
-/// State of a file that was opened, or the error.
+/// Observation for a file that could be opened or is in use, or the text of the error.
 type OpenResult = Result<&'static str, String>;
 
 type OpenFile = fn(&Path) -> OpenResult;
@@ -134,7 +136,8 @@ fn of_file(path: &Path, opened: OpenResult) -> Finding {
     let what = format!("file {}", path.display());
     match opened {
         Ok(seen) => Finding::ok(what, seen),
-        // A file of another user may be intact, so that restoring it would not help.
+        // The file of another user may be intact and only lack permissions, so that the advice is not
+        // to restore it.
         Err(_) if let Some(owner) = fs::metadata(path).ok().as_ref().and_then(other_owner) => {
             let next = format!(
                 "give it to the owner of the directory, as root: chown --reference {} {}",

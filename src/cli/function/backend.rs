@@ -21,24 +21,25 @@ use crate::cli::config::{self, AddressFlags, TOKEN_VARIABLE};
 use crate::cli::output::with_progress;
 use crate::cli::services;
 
-/// Environment variable with the head, if no flag names it.
+/// Environment variable with the address of the head. It is used if no flag names a head.
 const HEAD_VARIABLE: &str = "TRIPTYCH_HEAD";
 
-/// Environment variable with the profile, if no flag names it.
+/// Environment variable with the name of the profile. It is used if no flag names a profile.
 const PROFILE_VARIABLE: &str = "TRIPTYCH_PROFILE";
 
-/// Maximum wait for another command that uses the same store: longer than checking and writing a large
-/// function. A node releases its store when it exits.
+/// Maximum time to wait for another command that has locked the store: longer than checking and writing
+/// a large function takes. A running node, which holds the lock until it exits, is reported as an error
+/// after this time.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Status of a head that has no such function or execution.
+/// HTTP status of a head's response if it does not have the requested function or execution.
 pub(crate) const NOT_FOUND: u16 = 404;
 
 /// Heading of these flags in the help.
 const WHERE: &str = "Where functions are";
 
-/// Known causes of a broken connection, with advice. They are from several crates and not distinguished
-/// by type.
+/// Texts in errors of broken connections, with advice for each. The errors are from several crates, and
+/// only their texts distinguish the causes.
 const CONNECTION_ADVICE: [(&str, &str); 4] = [
     (
         "CaUsedAsEndEntity",
@@ -88,12 +89,12 @@ pub(super) struct BackendFlags {
     function_db: Option<PathBuf>,
 }
 
-/// Store of this machine, which no other command uses at the same time.
+/// Function store on this machine. A lock excludes other commands that use the same store.
 #[derive(Debug)]
 pub(super) struct LocalStore {
     pub(super) functions: Functions,
     folder: PathBuf,
-    /// Released by the system when the process exits, however it exits.
+    /// Lock of the store. The system releases it when the process exits, even if the process is killed.
     _lock: Option<Lock>,
 }
 
@@ -105,7 +106,7 @@ pub(super) enum FunctionBackend {
 }
 
 impl HeadFlags {
-    /// Connects to the head that the flags, the environment or a profile names.
+    /// Creates a client of the head that the flags, the environment or a profile names.
     ///
     /// # Errors
     /// If no head is named, or the address is invalid.
@@ -130,7 +131,8 @@ impl HeadFlags {
 }
 
 impl BackendFlags {
-    /// Returns the head, or `None` for this machine.
+    /// Returns a client of the head, or `None` if the flags or the lack of a head select the store on
+    /// this machine.
     ///
     /// # Errors
     /// If the address of the head is invalid.
@@ -141,7 +143,7 @@ impl BackendFlags {
         self.head.clone().address()?.map(|address| services::head(&address)).transpose()
     }
 
-    /// Opens the store of this machine.
+    /// Opens the function store on this machine.
     ///
     /// # Errors
     /// If its directory cannot be used.
@@ -187,10 +189,10 @@ impl LocalStore {
 }
 
 impl FunctionBackend {
-    /// Stores a function.
+    /// Adds a function to the store.
     ///
     /// # Errors
-    /// If it is rejected.
+    /// If the head or the store rejects the function.
     pub(super) async fn add(&self, upload: Upload) -> anyhow::Result<FunctionBody> {
         match self {
             Self::Head(head) => self::upload(head, upload).await,
@@ -254,8 +256,8 @@ impl FunctionBackend {
         }
     }
 
-    /// Removes function `id`, or all functions that are not pinned if it is `None`, from the stores of
-    /// the workers or from that of this machine. Returns the outcome at each store.
+    /// Removes function `id` from the stores of the workers, or from the store on this machine. If `id`
+    /// is `None`, removes all functions that are not pinned. Returns the outcome at each store.
     ///
     /// # Errors
     /// If the head rejects the request, or the store cannot delete files.
@@ -302,10 +304,10 @@ impl fmt::Display for FunctionBackend {
     }
 }
 
-/// Uploads a function to `head`. Returns its description there.
+/// Uploads a function to `head`. Returns the head's description of the function.
 ///
 /// # Errors
-/// If the head rejects it, or computes another content id.
+/// If the head rejects the function, or computes another content id for it.
 pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<FunctionBody> {
     let Upload { function, car } = upload;
     let sending = format!("sending {} bytes to {}", car.len(), head.address());
@@ -319,23 +321,24 @@ pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<Functi
     Ok(added)
 }
 
-/// Returns function `id` of `head`. `None` if it has no such function.
+/// Returns function `id` of `head`, or `None` if the head does not have it or does not serve
+/// descriptions of functions.
 ///
 /// # Errors
-/// If the request fails for another reason.
+/// If the request fails for a reason other than status 404.
 pub(super) async fn find_function(
     head: &Head,
     id: FunctionId,
 ) -> anyhow::Result<Option<FunctionBody>> {
     match head.function(id).await {
         Ok(detail) => Ok(Some(detail.function)),
-        // Heads of b7s do not list their functions.
+        // Heads of b7s respond 404 for all functions, since they do not serve descriptions.
         Err(error) if error.status() == Some(NOT_FOUND) => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read function {id}")),
     }
 }
 
-/// Adds a hint to `error`, if there is one for it.
+/// Adds a `hint:` line to `error`, if advice for its cause is known.
 pub(crate) fn with_advice(error: anyhow::Error) -> anyhow::Error {
     match advice(&error) {
         Some(advice) => anyhow!("{}\nhint: {advice}", chain(&*error)),

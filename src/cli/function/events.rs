@@ -15,8 +15,8 @@ use super::backend::{HeadFlags, NOT_FOUND};
 use crate::cli::output::{show, tell};
 use crate::cli::stop;
 
-/// Maximum number of events that wait to be printed. Once it is reached, the head waits. It disconnects
-/// a reader that is too slow.
+/// Maximum number of events that wait to be printed. Once that many wait, no more are read from the
+/// stream, and the head disconnects a reader that stays too slow.
 const EVENTS_MAX: usize = 256;
 
 /// The flags of `function events`.
@@ -54,7 +54,8 @@ async fn print_events(
     while let Some(event) = events.recv().await {
         let event = match event {
             StreamEvent::Connected => {
-                // The head does not send the end of an execution that was already complete.
+                // An execution that ended before the connection has no further events, so that waiting
+                // for its end would never finish.
                 if let Some(id) = &id
                     && has_ended(head, id).await?
                 {
@@ -93,7 +94,7 @@ async fn has_ended(head: &Functions, id: &str) -> anyhow::Result<bool> {
         Err(error) if error.status() == Some(NOT_FOUND) => {
             bail!("the head has no execution {id}")
         }
-        // The stream itself reports a lost connection.
+        // Other failures, such as a lost connection, are reported by the stream itself.
         Err(_) => Ok(false),
     }
 }

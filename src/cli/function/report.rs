@@ -1,4 +1,4 @@
-//! Responses as plain text for people, screen readers and logs. No color, no boxes.
+//! Formats responses as plain text for people, screen readers and logs, without colors and boxes.
 
 use model::count::counted;
 use model::escape::{escape_line, escape_lines};
@@ -7,7 +7,7 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 /// Formats a response without a trailing line feed: its outcome, then the results, the most
 /// frequent first.
 ///
-/// The output of functions is escaped. It is also indented, so that it cannot pass for text of this
+/// The output of functions is escaped and indented, so that it cannot be mistaken for text of this
 /// program.
 pub(super) fn text(response: &ExecuteResponse) -> String {
     let mut text = String::new();
@@ -33,7 +33,8 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
     text
 }
 
-/// Returns the reason why a response is not a success, also for heads of b7s, which send no message.
+/// Returns the reason why a response is not a success. Heads of b7s send a code but no message, so that
+/// the code is explained instead.
 pub(super) fn reason(code: &str, message: &str) -> String {
     let meaning = match code {
         "202" => "it is in progress",

@@ -21,20 +21,21 @@ use super::{pack, report, run_local};
 use crate::cli::output::{print, print_body, with_progress, write_data, write_data_to_stderr};
 use crate::cli::parse::{parse_pair, read_text};
 
-/// Exit code for a function that ran and exited with another code than 0.
+/// Exit code of this program if the function ran and exited with a code other than 0.
 const FUNCTION_FAILED: u8 = 3;
 
-/// Number of nodes that selects all nodes that respond.
+/// Value of `--nodes` in a request that selects all nodes that respond.
 const ALL: i64 = -1;
 
-/// Maximum size of the input, in bytes, equal to the maximum size of a function's content. Heads accept
-/// only some 3 MiB and reject more with a reason.
+/// Maximum size of the input that is read, in bytes, equal to the maximum size of a function's content.
+/// A head accepts only some 3 MiB, and its error names the reason.
 const STDIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Pages of WebAssembly in a mebibyte.
+/// Number of WebAssembly pages, of 64 KiB, in a mebibyte.
 const PAGES_IN_MIB: u64 = 16;
 
-/// Interval between requests for a result: short for people, long for a head.
+/// Interval between requests for a result. A user hardly notices the delay, and it is long enough not
+/// to load the head.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// The flags of `function run`.
@@ -122,7 +123,7 @@ struct FormatFlags {
 /// Runs a function and prints its results.
 ///
 /// # Errors
-/// If it cannot be run, or the response is no success.
+/// If the function cannot be run, or the response is not a success.
 pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     let target = find_target(&command.target, &command.backend).await?;
     let mut request = request(&command)?;
@@ -148,7 +149,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
 /// Prints the result of an asynchronous execution.
 ///
 /// # Errors
-/// If it is missing, or the execution did not succeed.
+/// If the head has no such result, or the execution did not succeed.
 pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     let head = command.head.connect()?;
     let request = || async {
@@ -176,7 +177,8 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     finish(&command.id, &response, command.format)
 }
 
-/// Makes sure that `head` can run `target`. Returns its id and method.
+/// Uploads `target` if it is a path and `head` does not have the function yet. Returns the id and the
+/// method to request.
 async fn prepare(
     head: &Head,
     target: RunTarget,
@@ -247,7 +249,7 @@ async fn find_target(text: &str, backend: &BackendFlags) -> anyhow::Result<RunTa
     }
 }
 
-/// Returns the request without the function.
+/// Returns the request to execute a function. The caller sets the function and its method.
 fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
     let values = command.param.iter().chain(&command.arguments);
     let parameters: Vec<Parameter> =
@@ -257,7 +259,7 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
         limited_memory_pages: command.memory.unwrap_or_default().saturating_mul(PAGES_IN_MIB),
         ..RuntimeConfig::default()
     };
-    // Requests contain the input as text.
+    // The input must be text, since requests contain it as a string of JSON.
     let stdin = command.stdin.as_deref().map(|path| read_text(path, STDIN_BYTES_MAX));
     let config = ExecuteConfig {
         number_of_nodes: command.nodes,

@@ -1,4 +1,4 @@
-//! Runs a function in this process, with the limits of a worker.
+//! Runs a function in this process, with the same limits as on a worker.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -21,11 +21,11 @@ use super::backend::{BackendFlags, RunTarget};
 use crate::cli::output::with_progress;
 use crate::cli::runtime::engine;
 
-/// Runs `target` with the limits of `request`. Returns the response that a head would give, with one
-/// result that belongs to no peer.
+/// Runs `target` with the limits of `request`. Returns a response in the form of a head's, with a
+/// single result and no peers.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If the target cannot be read, or the function cannot be run.
 pub(super) async fn run(
     target: RunTarget,
     method: Option<Method>,
@@ -78,8 +78,9 @@ pub(super) async fn run(
     })
 }
 
-/// Reads the module at `path`. If that is a directory, reads a module in it and writes the directory's
-/// files to `files_to`. Returns the module's name, its program, and true if `path` is a directory.
+/// Reads the module at `path`. If `path` is a directory, reads one of its modules and copies the
+/// directory's files to `files_to`. Returns the module's name, its program, and true if `path` is a
+/// directory.
 async fn read_path(
     path: &Path,
     method: Option<Method>,
@@ -94,7 +95,8 @@ async fn read_path(
     Ok((method, program, is_folder))
 }
 
-/// Returns the requested limits of a run. Their defaults are those of a worker.
+/// Returns the limits of a run: those of `call`, or a worker's defaults for limits that are not
+/// requested.
 fn limits(call: &FunctionCall) -> Limits {
     let RequestedLimits { wall, memory_bytes, fuel } = call.requested_limits();
     Limits {
