@@ -365,7 +365,7 @@ async fn send_concurrently(
 }
 
 #[tokio::test(start_paused = true)]
-async fn lookups_of_guessed_keys_are_bounded() {
+async fn number_of_lookups_of_guessed_keys_is_limited() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, n_lookups) =
         send_concurrently(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;

@@ -173,7 +173,7 @@ async fn signing_up_starts_a_session_and_logging_out_ends_it() {
 }
 
 #[tokio::test]
-async fn cookie_is_secure_on_tls() {
+async fn session_cookie_is_marked_secure_on_tls() {
     let service = Service::start().await;
     for headers in [("origin", "https://localhost:1"), ("x-forwarded-proto", "https")] {
         let name = headers.0;
@@ -304,7 +304,7 @@ async fn sessions_end_when_the_password_changes_or_the_owner_deletes_them() {
 }
 
 #[tokio::test]
-async fn deleting_an_account_needs_its_password_and_revokes_its_keys() {
+async fn deleting_an_account_requires_its_password_and_revokes_its_keys() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let (_, made) = browser.post("keys", &json!({"name": "my bot"})).await;
@@ -318,7 +318,7 @@ async fn deleting_an_account_needs_its_password_and_revokes_its_keys() {
 }
 
 #[tokio::test]
-async fn changes_from_other_sites_are_rejected() {
+async fn change_requests_of_other_sites_are_rejected() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let name = json!({"name": "stolen"});
