@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_rule_is_rejected_with_its_place() {
+    fn invalid_rule_is_rejected_with_its_number_and_name() {
         let cases = [
             ("", "file has 0 rules, expected 1 to 1000"),
             ("[[rules]]\nname = 'a'", "rule 1 (a): expected one of dataset, topic and service"),
