@@ -38,7 +38,7 @@ fn check_at(time: &str, log: impl FnOnce(), want: &str) {
 }
 
 #[test]
-fn line_begins_with_the_level_and_ends_with_the_message() {
+fn log_line_begins_with_the_level_and_ends_with_the_message() {
     check(
         || info!(role = "head", concurrency = 10, "starting node main loop"),
         r#"{"level":"info","role":"head","concurrency":10,"time":"2026-07-30T21:57:00.512Z","message":"starting node main loop"}"#,
@@ -59,7 +59,7 @@ fn timestamps_have_three_digits_of_milliseconds() {
 }
 
 #[test]
-fn control_characters_are_escaped_as_json() {
+fn control_characters_in_log_lines_are_escaped_as_in_json() {
     check(
         || info!(peer = "\u{9b}31m", "a\u{1b}[2J\u{202e}b"),
         r#"{"level":"info","peer":"\u009b31m","time":"2026-07-30T21:57:00.512Z","message":"a\u001b[2J\u202eb"}"#,
@@ -67,7 +67,7 @@ fn control_characters_are_escaped_as_json() {
 }
 
 #[test]
-fn json_field_is_written_as_json() {
+fn log_field_that_contains_json_is_written_without_quotes() {
     check(
         || info!(topics.json = r#"["gpu","general"]"#, "topics"),
         r#"{"level":"info","topics":["gpu","general"],"time":"2026-07-30T21:57:00.512Z","message":"topics"}"#,
@@ -75,7 +75,7 @@ fn json_field_is_written_as_json() {
 }
 
 #[test]
-fn quotes_of_an_error_are_escaped() {
+fn quotes_in_a_logged_error_are_escaped() {
     let error = io::Error::other("disk \"full\"");
     check(
         || error!(error = &error as &dyn std::error::Error, "failed"),

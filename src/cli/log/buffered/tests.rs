@@ -45,7 +45,7 @@ impl Log {
 }
 
 #[test]
-fn lines_are_written_in_batches() {
+fn log_lines_are_written_in_batches() {
     let log = log();
     log.add(false, "a\n");
     log.add(false, "b\n");
@@ -65,7 +65,7 @@ fn lines_are_written_in_batches() {
 }
 
 #[test]
-fn urgent_line_is_written_immediately_and_after_buffered_lines() {
+fn urgent_log_line_is_written_immediately_and_after_buffered_lines() {
     let log = log();
     log.release.send(()).unwrap();
     log.release.send(()).unwrap();
@@ -75,7 +75,7 @@ fn urgent_line_is_written_immediately_and_after_buffered_lines() {
 }
 
 #[test]
-fn lines_are_written_when_and_after_the_guard_is_dropped() {
+fn log_lines_are_written_when_and_after_the_guard_is_dropped() {
     let log = log();
     log.add(false, "a\n");
     let Log { lines, guard, written, release } = log;
@@ -86,7 +86,7 @@ fn lines_are_written_when_and_after_the_guard_is_dropped() {
 }
 
 #[test]
-fn lines_beyond_the_buffer_of_a_blocked_output_are_dropped_and_counted() {
+fn log_lines_beyond_the_buffer_of_a_blocked_output_are_dropped_and_counted() {
     let log = log();
     log.add(false, "a\n");
     // The thread is blocked from here on.
