@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn quorum_requires_that_many_equal_results() {
+    fn execution_with_a_quorum_requires_that_many_equal_results() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let answer = |exit_code| {
             let outcome = wire::functions::Outcome { exit_code, ..Default::default() };

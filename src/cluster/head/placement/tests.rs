@@ -94,7 +94,7 @@ fn fast_run_does_not_lower_the_expected_time_below_the_usual_time() {
 }
 
 #[test]
-fn spare_runs_order_after_a_multiple_of_the_usual_time() {
+fn spare_gets_the_order_after_a_multiple_of_the_usual_time() {
     let mut steady = RunTime::first(Duration::from_secs(1));
     for _ in 0..100 {
         steady = steady.after(Duration::from_secs(1));

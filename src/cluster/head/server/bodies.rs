@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_field_counts_as_omitted() {
+    fn null_field_of_a_request_counts_as_omitted() {
         let body = json!({
             "function_id": "f", "method": "m.wasm", "subgroup": null, "config":
                 {"number_of_nodes": null, "stdin": null, "attributes": null, "env_vars": null},

@@ -73,7 +73,7 @@ async fn head_that_relays_gossip_of_strangers_is_not_banned() {
 }
 
 #[tokio::test]
-async fn idle_sockets_do_not_prevent_joining() {
+async fn idle_sockets_do_not_prevent_peers_from_connecting() {
     let group = Group::default();
     // The limit of connections is lower than the number of idle sockets.
     let mut options = options(vec![]);

@@ -26,7 +26,7 @@ async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
 }
 
 #[tokio::test]
-async fn idle_mesh_sends_few_messages() {
+async fn idle_nodes_exchange_few_messages() {
     let cluster = Cluster::of(&[&[], &[], &[]]).await;
     let (_network, mut events) = observer(&cluster).await;
     let mut seen = BTreeSet::new();

@@ -104,7 +104,7 @@ async fn finished(script: &Script, run: ExternalRun) -> RunOutcome {
 }
 
 #[tokio::test]
-async fn runtime_gets_the_command_line_of_b7s() {
+async fn external_runtime_gets_the_arguments_that_b7s_passes() {
     let script = Script::new("for word in \"$@\"; do echo \"$word\"; done; cat \"$1\"");
     let runtime = RuntimeConfig {
         entry: "main".to_owned(),
@@ -144,7 +144,7 @@ async fn runtime_is_started_through_its_symbolic_link() {
 }
 
 #[test]
-fn file_without_execute_permission_is_rejected() {
+fn runtime_without_execute_permission_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();

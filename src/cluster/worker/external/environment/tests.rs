@@ -42,7 +42,7 @@ fn invalid_variable_name_is_rejected() {
 }
 
 #[test]
-fn value_can_contain_anything_but_nul() {
+fn value_of_a_variable_can_contain_anything_but_nul() {
     check(&one("A", "\u{1b}[2J\n$(id) `id` ;=")).unwrap();
     let error = check(&one("A", "a\0b")).unwrap_err();
     assert_eq!(error, VariableError::Value { name: "A".to_owned() });
