@@ -213,7 +213,7 @@ mod tests {
         }
 
         #[test]
-        fn node_round_trips(
+        fn dag_node_round_trips(
             names in collection::vec(".{0,20}", 0..8),
             sizes in collection::vec(any::<u32>(), 0..8),
         ) {

@@ -240,7 +240,7 @@ fn kept(functions: &Functions) -> BTreeSet<FunctionId> {
 }
 
 #[tokio::test]
-async fn store_full_of_pinned_functions_rejects_more() {
+async fn store_full_of_pinned_functions_rejects_new_functions() {
     let dir = tempfile::tempdir().unwrap();
     let functions = small(&dir, StoreLimits { functions: 10, bytes: 17 }).await;
     let added = functions.add(method("small.wasm"), module(1)).await.unwrap();

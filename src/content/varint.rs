@@ -34,7 +34,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_round_trip(number: u64, rest: Vec<u8>) {
+        fn encoded_numbers_round_trip(number: u64, rest: Vec<u8>) {
             let mut bytes = Vec::new();
             write(number, &mut bytes);
             bytes.extend(&rest);

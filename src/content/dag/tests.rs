@@ -75,7 +75,7 @@ fn small_tree_with_too_many_files_is_rejected() {
 }
 
 #[test]
-fn too_deep_tree_is_rejected() {
+fn too_deep_tree_of_directories_is_rejected() {
     let mut blocks = Blocks::new();
     let mut root = put(&mut blocks, Codec::Raw, "");
     for _ in 0..DEPTH_MAX + 2 {
