@@ -66,7 +66,7 @@ fn readers_get_each_frame_once_and_share_its_bytes() {
 }
 
 #[test]
-fn only_the_lagging_reader_is_cut_off() {
+fn only_the_lagging_reader_is_disconnected() {
     let hub = Hub::new(3, Writers::One);
     let (mut slow, mut quick) =
         (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());

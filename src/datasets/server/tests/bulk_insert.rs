@@ -35,7 +35,7 @@ async fn late_rows_and_corrections_update_buckets_immediately() {
 }
 
 #[tokio::test]
-async fn merged_row_only_changes_its_columns() {
+async fn inserting_in_merge_mode_changes_only_the_columns_of_the_row() {
     let service = Service::with_bars(0).await;
     // Inserts enough rows for chunks, then later rows and a late row, which are not in chunks.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;

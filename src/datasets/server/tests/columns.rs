@@ -61,7 +61,7 @@ async fn owner_can_add_a_column() {
 }
 
 #[tokio::test]
-async fn renamed_column_keeps_its_values() {
+async fn values_of_a_renamed_column_are_unchanged() {
     let service = Service::with_bars(2).await;
     let path = "/api/columns/";
     let add = json!({"dataset": 1, "name": "vwap", "dtype": "float"});

@@ -21,7 +21,7 @@ fn minutes(minutes: impl IntoIterator<Item = usize>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn raw_page_has_the_expected_bytes() {
+async fn page_of_rows_has_the_expected_bytes() {
     let service = Service::with_bars(2).await;
     let (body, content_type) = service.text("/api/rows/?dataset_name=btc&limit=1").await;
     assert_eq!(content_type, "application/json");

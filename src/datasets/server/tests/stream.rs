@@ -206,7 +206,7 @@ async fn rows_inserted_during_the_replay_are_sent_once() {
 }
 
 #[tokio::test]
-async fn stalled_reader_is_cut_off() {
+async fn stream_of_a_stalled_reader_is_closed() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
     reader.next().await.unwrap();
@@ -272,7 +272,7 @@ async fn stream_response_disables_buffering_by_proxies() {
 }
 
 #[tokio::test]
-async fn key_is_accepted_in_the_query_of_the_stream_only() {
+async fn api_key_in_the_query_is_accepted_only_for_streams() {
     let service = Service::with_bars(1).await;
     let query = format!("api_key={}", service.reader);
     let stream = service.send("", "GET", &format!("{PATH}&{query}"), Body::empty()).await;

@@ -45,7 +45,7 @@ fn synthetic_bars_are_valid_and_continuous() {
 }
 
 #[test]
-fn bar_is_determined_by_seed_and_second() {
+fn synthetic_bar_is_determined_by_seed_and_second() {
     assert_eq!(generator().bar(12_345, 1), generator().bar(12_345, 1));
     assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[0], 8).bar(12_345, 1));
     assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[1], 7).bar(12_345, 1));
@@ -80,7 +80,7 @@ fn some_synthetic_bars_are_missing_late_or_corrected() {
 }
 
 #[test]
-fn longer_bars_start_at_multiples_of_their_length_without_gaps() {
+fn longer_synthetic_bars_start_at_multiples_of_their_length_without_gaps() {
     let begin = NOW - 3 * DAY;
     let mut spans = Vec::new();
     let mut next = begin;
