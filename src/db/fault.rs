@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_classified_by_their_extended_codes() {
+    fn sqlite_errors_are_classified_by_their_extended_codes() {
         assert!(fault(ffi::SQLITE_READONLY_DIRECTORY).is_read_only());
         assert!(fault(ffi::SQLITE_NOTADB).is_damaged());
         assert!(fault(ffi::SQLITE_BUSY_RECOVERY).is_busy());
