@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_fields_contain_delimiters_quotes_and_line_ends() {
+    fn quoted_csv_fields_can_contain_delimiters_quotes_and_line_ends() {
         check("a,b\n1,2\r\n", &[&["a", "b"], &["1", "2"]]);
         check("\"a,\"\"b\"\"\r\nc\",\"\",\n\n", &[&["<a,\"b\"\r\nc>", "<>", ""]]);
         check("\n\r\nx\n\n\"\"", &[&["x"], &["<>"]]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_read_up_to_the_maximum_number_of_fields() {
+    fn csv_record_is_read_up_to_the_maximum_number_of_fields() {
         let text = format!("a,b\n{}\nc,d\n", ",".repeat(1000));
         let mut reader = CsvReader::new(text.as_bytes(), b',').with_fields_max(2);
         let mut counts = Vec::new();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_record_is_read_and_reported() {
+    fn malformed_csv_record_is_reported_and_reading_continues() {
         for (text, want) in [
             ("\"a\"b,c\n", "quoted field is followed by text"),
             ("a,\"b\nc", "quoted field is not closed"),

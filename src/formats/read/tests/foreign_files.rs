@@ -201,7 +201,7 @@ fn check_resumes_from_all(path: &Path, options: ReadOptions) {
 }
 
 #[test]
-fn text_in_utf16_is_read_and_resumed() {
+fn csv_file_in_utf16_is_read_and_resumed() {
     let text =
         "<DATE>\t<TIME>\t<CLOSE>\r\n2024.01.02\t00:00:00\t1.15\r\n2024.01.02\t00:01:00\t1.16\r\n";
     let want = ["2: 2024-01-02T00:00:00Z 1.15", "3: 2024-01-02T00:01:00Z 1.16"];
