@@ -271,7 +271,7 @@ async fn topics_are_returned_with_their_settings() {
 }
 
 #[tokio::test]
-async fn topic_list_has_schedule_and_actors() {
+async fn list_of_topics_contains_schedule_and_actors() {
     let fixture = Fixture::new().await;
     for _ in 0..2 {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 50.0).await;
@@ -459,7 +459,7 @@ async fn actors_are_ranked_by_learned_loss_in_common_epochs() {
 }
 
 #[tokio::test]
-async fn started_service_runs_epochs() {
+async fn service_runs_epochs_once_it_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::system();
     let accounts =

@@ -230,7 +230,7 @@ async fn concurrent_changes_of_topics_are_all_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn epochs_closed_by_another_service_are_notified() {
+async fn readers_are_notified_of_an_epoch_that_another_service_closed() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     let group = Group::default();

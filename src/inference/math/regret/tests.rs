@@ -59,7 +59,7 @@ fn newcomer_starts_with_the_lower_quartile_if_few_actors_are_experienced() {
 }
 
 #[test]
-fn actor_is_experienced_after_ten_epochs_with_alpha_of_a_tenth() {
+fn actor_is_experienced_after_ten_epochs_with_an_alpha_of_a_tenth() {
     assert!(is_experienced(10, 0.1));
     assert!(!is_experienced(9, 0.1));
 }

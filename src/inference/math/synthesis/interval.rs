@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_ordered_by_weight() {
+    fn equal_values_of_a_percentile_are_ordered_by_weight() {
         let (low, high) = (30_301.895_570_042_664, 30_301.895_570_042_667);
         for equals in [[low, high], [high, low], [high, high]] {
             let got = percentiles(&[0.0, equals[0], equals[1]], &[5.0, 4.0, 1.0], &[40.0]);

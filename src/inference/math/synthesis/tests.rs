@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn weights_sum_to_one(epoch in owned(1)) {
+    fn synthesis_weights_sum_to_one(epoch in owned(1)) {
         let got = epoch.synthesize();
         let shares = got.inferer_weights.values().chain(got.forecaster_weights.values());
         prop_assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9);

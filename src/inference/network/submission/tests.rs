@@ -25,7 +25,7 @@ fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], &str>) 
 }
 
 #[test]
-fn decimal_texts_are_parsed() {
+fn values_written_as_decimal_texts_are_parsed() {
     check(0, &[("y", "31.40")], Ok(&[31.4]));
     check(0, &[("", " 3e1 ")], Ok(&[30.0]));
     check(0, &[("y", "0")], Ok(&[0.0]));

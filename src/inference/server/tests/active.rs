@@ -213,7 +213,7 @@ async fn newcomer_near_the_others_is_active_and_scored() {
 }
 
 #[tokio::test]
-async fn enabled_whitelist_limits_workers() {
+async fn only_listed_workers_can_submit_if_the_whitelist_is_enabled() {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "listed", "dataset": "machine_cpu", "column": "load_percent",
         "horizon_seconds": 60, "enable_worker_whitelist": true, "max_top_inferers_to_reward": 2});

@@ -404,7 +404,7 @@ async fn labels_with_active_values_are_returned_in_first_seen_order() {
 }
 
 #[tokio::test]
-async fn consumer_gets_a_signed_value_or_an_error() {
+async fn consumer_query_returns_a_signed_value_or_an_error() {
     let fixture = after(2).await;
     let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
     let (status, body) = fixture.get(path).await;

@@ -76,7 +76,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn stream_has_bundles_closed_by_another_service() {
+async fn stream_sends_bundles_that_another_service_closed() {
     let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
