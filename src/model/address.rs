@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn user_password_and_query_are_redacted() {
+    fn user_password_and_query_of_an_address_are_redacted() {
         check("http://127.0.0.1:8080/api", "http://127.0.0.1:8080/api");
         check("http://me:secret@host/a?token=b", "http://…@host/a");
         check("http://secret@host", "http://…@host");
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_a_secret_is_unchanged() {
+    fn address_without_a_secret_is_unchanged() {
         for text in ["", "nowhere", "./me@work/rows.db", "what?", "http://"] {
             check(text, text);
         }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dataset_ids_are_positive() {
+    fn dataset_id_that_is_not_positive_is_rejected() {
         assert_eq!("3".parse(), Ok(DatasetId(3)));
         for text in ["0", "-1", "", "x", "9223372036854775808"] {
             assert!(text.parse::<DatasetId>().is_err(), "{text}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn column_types_round_trip() {
+    fn names_of_column_types_round_trip() {
         for dtype in [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean] {
             assert_eq!(dtype.to_string().parse(), Ok(dtype));
         }

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn module_id_equals_that_of_ipfs() {
+    fn id_of_a_module_equals_its_id_in_ipfs() {
         // Computed by `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`.
         let id = FunctionId::from_module(b"hello world");
         assert_eq!(id.to_string(), "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn address_id_is_its_hash_in_lowercase_hexadecimal() {
+    fn id_of_an_address_is_its_hash_in_lowercase_hexadecimal() {
         // Computed by `printf 'https://example.com/manifest.json' | sha256sum`.
         let text = "1eb50a3f96621a44c9e3c8172bd36862a719b887e8434c39c3e04e9cd5160a8d";
         let id = FunctionId::from_address("https://example.com/manifest.json");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn version_0_ids_are_normalized_to_version_1() {
+    fn function_ids_of_version_0_are_converted_to_version_1() {
         let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
         // Computed by `ipfs cid base32 Qm…` for the empty directory.
         let want = "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";

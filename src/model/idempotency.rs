@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_long_and_invisible_keys_are_rejected() {
+    fn empty_too_long_and_invisible_idempotency_keys_are_rejected() {
         for text in ["", "\"\"", "\"", "\"a", "a b", "a\\", "a\"b", "ä", "a\u{7f}", "\"a\";b=c"] {
             check(text, None);
         }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_round_trip_and_are_hidden_by_debug() {
+    fn api_keys_round_trip_and_are_hidden_in_debug_output() {
         let key = ApiKey::from_random([0xab; 12]);
         assert_eq!(key.reveal(), "UP-abababababababababababab");
         assert_eq!(key.reveal().parse(), Ok(key.clone()));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_keys_are_rejected_without_repeating_them() {
+    fn invalid_api_keys_are_rejected_without_repeating_them() {
         for text in
             ["", "UP-", "UP-xyz", "AP-abababababababababababab", "UP-ababababababababababababé"]
         {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn values_must_have_the_type_of_their_column() {
+    fn value_of_another_type_than_its_column_is_rejected() {
         check(Dtype::Float, Value::Float(1.5), Ok(()));
         check(Dtype::Float, Value::Integer(2), Ok(()));
         check(Dtype::Float, Value::Float(f64::NAN), Err("x must be a number"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_must_be_within_range() {
+    fn timestamp_outside_the_supported_range_is_rejected() {
         let early = Row { timestamp: Timestamp::MIN, values: Vec::new() };
         let want = Err("timestamp is before the year 0".to_owned());
         assert_eq!(check_row(std::iter::empty(), &early), want);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn binary_form_round_trips_with_its_length() {
+    fn binary_form_of_a_content_id_round_trips_with_its_length() {
         for codec in [Codec::Raw, Codec::DagPb] {
             let id = ContentId::from_block(codec, b"hello world");
             let bytes = [id.bytes(), b"rest".to_vec()].concat();
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn version_0_ids_are_converted_to_version_1() {
+    fn content_ids_of_version_0_are_converted_to_version_1() {
         let id = ContentId::from_block(Codec::DagPb, b"");
         assert_eq!(ContentId::read(&id.bytes()[2..]), Some((id, 34)));
     }
 
     #[test]
-    fn other_hashes_and_codecs_and_incomplete_ids_are_rejected() {
+    fn content_ids_with_other_hashes_or_codecs_and_incomplete_ones_are_rejected() {
         let whole = ContentId::from_block(Codec::Raw, b"x").bytes();
         for (at, byte) in [(0, 2), (1, 0x71), (2, 0x13), (3, 31)] {
             let mut other = whole.clone();
