@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn small_program_is_compiled_while_large_ones_are() {
+    fn small_program_is_compiled_concurrently_with_large_ones() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let large: Vec<_> =
             (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_large_programs_must_fit_in_memory() {
+    fn large_programs_are_compiled_concurrently_only_if_they_fit_in_memory() {
         let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
         let take = |client: &str, memory_bytes| {
             let large = compilation(client, CompileSize::Large);

@@ -36,7 +36,7 @@ fn files_are_counted_at_any_depth() {
 }
 
 #[test]
-fn bytes_are_counted_in_disk_space() {
+fn bytes_of_files_are_counted_as_allocated_disk_space() {
     check(|folder| fs::write(folder.join("a"), vec![1; 100_000]).unwrap(), true);
     let sparse = |folder: &Path| {
         fs::File::create(folder.join("a")).unwrap().set_len(1 << 30).unwrap();
@@ -56,7 +56,7 @@ fn links_are_not_followed_when_files_are_counted_or_removed() {
 
 /// Directories nested so deeply that their path is longer than the system accepts.
 #[test]
-fn too_deeply_nested_directories_are_removed() {
+fn directories_nested_beyond_the_maximum_path_length_are_removed() {
     check(
         |folder| {
             let name = "x".repeat(200);

@@ -114,7 +114,7 @@ async fn cache_directory_that_others_can_write_is_not_used() {
 }
 
 #[tokio::test]
-async fn program_is_compiled_again_if_directory_cannot_be_created() {
+async fn program_is_compiled_again_if_the_cache_directory_cannot_be_created() {
     check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
 }
 

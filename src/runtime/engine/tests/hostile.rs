@@ -78,7 +78,7 @@ async fn sufficient_fuel_does_not_change_the_result() {
 }
 
 #[tokio::test]
-async fn growth_of_tables_is_limited() {
+async fn growth_of_wasm_tables_is_limited() {
     // Grows each of four tables until growth is denied and reports the size of the last one.
     let grow = |table| {
         format!(
