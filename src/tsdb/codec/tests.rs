@@ -223,7 +223,9 @@ proptest! {
     }
 
     #[test]
-    fn merge_prefers_rows_of_the_upper_block(under in block(), over in block()) {
+    fn merged_block_contains_rows_of_the_second_block_if_timestamps_are_equal(
+        under in block(), over in block(),
+    ) {
         let merged = under.merge(&over);
         let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
             .into_iter().map(|row| (row.1.timestamp, row)).collect();

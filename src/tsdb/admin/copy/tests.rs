@@ -277,7 +277,7 @@ fn target_dataset_with_the_same_id_is_not_overwritten() {
 }
 
 #[test]
-fn changed_copy_is_not_written() {
+fn changed_copy_is_not_overwritten() {
     let changes: [fn(&SqliteStore); 3] = [
         |to| {
             let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];

@@ -26,7 +26,7 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::{AppendMode, tests as contract};
 
 #[tokio::test]
-async fn store_passes_the_common_tests() {
+async fn store_passes_the_tests_that_all_stores_share() {
     let Some(url) = new_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
 }
@@ -66,7 +66,7 @@ fn rows_are_read_alike_with_and_without_an_archive() {
 }
 
 #[tokio::test]
-async fn store_passes_the_common_tests_behind_a_pooler() {
+async fn store_behind_a_pooler_passes_the_tests_that_all_stores_share() {
     let Some(url) = new_pooled_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
 }
@@ -281,7 +281,7 @@ async fn records_of_old_commits_are_deleted() {
 }
 
 #[test]
-fn copies_to_and_from_files_are_equal() {
+fn copies_from_and_to_sqlite_are_equal() {
     let Some(url) = new_database() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();

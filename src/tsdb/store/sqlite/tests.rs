@@ -22,7 +22,7 @@ async fn writes_to_archived_months_update_the_archive_records() {
 }
 
 #[tokio::test]
-async fn store_passes_the_common_tests() {
+async fn store_passes_the_tests_that_all_stores_share() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a folder/datasets.sqlite");
     contract::check_all(&|| Box::new(SqliteStore::open(&path).unwrap())).await;
