@@ -24,7 +24,7 @@ fn local_stack_is_started_if_no_profile_is_chosen() {
 }
 
 #[test]
-fn ready_stack_is_connected_and_announced() {
+fn screen_connects_to_a_ready_local_stack_and_announces_it() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
     let ready = Harness::ready(160, 45).state.stack.ready;

@@ -69,7 +69,7 @@ fn cluster_screen_is_drawn() {
 }
 
 #[test]
-fn cluster_screen_shows_many_nodes() {
+fn cluster_screen_with_many_nodes_is_drawn() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
         screen.take(Event::Nodes(
@@ -96,7 +96,7 @@ fn cluster_screen_shows_many_nodes() {
 }
 
 #[test]
-fn cluster_screen_compares_groups() {
+fn cluster_screen_with_compared_results_is_drawn() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("1 d");

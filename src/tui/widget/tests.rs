@@ -247,7 +247,7 @@ fn sparkline_draws_zero_as_a_line_and_can_share_its_top_with_others() {
 }
 
 #[test]
-fn outliers_are_three_median_deviations_away() {
+fn values_more_than_three_median_deviations_away_are_outliers() {
     assert_eq!(
         stats::outliers(&[1.0, 2.0, 3.0, 4.0, 99.0, f64::NAN]),
         [false, false, false, false, true, false]

@@ -135,7 +135,7 @@ fn key_is_stored_for_addresses_from_flags() {
 }
 
 #[test]
-fn key_typed_into_the_list_of_profiles_is_not_taken_for_commands() {
+fn api_key_typed_into_the_list_of_profiles_does_not_perform_commands() {
     let mut screen = refused_screen();
     screen.press("P esc");
     screen.shows(&["https://far/api  (flags, environment)"]);

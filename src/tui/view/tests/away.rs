@@ -95,7 +95,7 @@ fn nodes_are_marked_as_stale_with_their_age_if_connections_are_refused() {
 }
 
 #[test]
-fn timed_out_call_after_a_timed_out_probe_is_not_reported_again() {
+fn timed_out_request_after_a_timed_out_probe_is_not_reported_again() {
     let mut screen = running(160, 45);
     let head = Service::Head(screen.head());
     hang(&mut screen, head);
@@ -107,7 +107,7 @@ fn timed_out_call_after_a_timed_out_probe_is_not_reported_again() {
 }
 
 #[test]
-fn service_that_responds_to_other_calls_is_available_despite_a_timed_out_probe() {
+fn service_that_responds_to_other_requests_is_available_despite_a_timed_out_probe() {
     let mut screen = running(160, 45);
     let head = Service::Head(screen.head());
     screen.pass(Duration::from_secs(3));
@@ -131,7 +131,7 @@ fn head_that_responds_again_is_shown_as_before() {
 }
 
 #[test]
-fn silent_stream_is_not_a_failure_of_the_service() {
+fn service_with_a_silent_stream_is_not_shown_as_failed() {
     let mut screen = running(160, 45);
     screen.press("3");
     let why = Failure { is_timeout: true, ..Failure::default() };

@@ -62,7 +62,7 @@ fn first_steps_are_shown_on_the_smallest_screens() {
 }
 
 #[test]
-fn open_first_epoch_is_not_a_failure() {
+fn topic_in_its_first_open_epoch_is_not_shown_as_failed() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     let list =

@@ -91,7 +91,7 @@ fn rows_of_an_unreachable_head_stay_visible() {
 }
 
 #[test]
-fn decision_goes_to_each_head_that_sees_the_node() {
+fn decision_is_sent_to_each_head_that_sees_the_node() {
     let mut screen = screen();
     let change = |peer: &str, cordoned| NodeChange {
         peer_ids: vec![peer.to_owned()],

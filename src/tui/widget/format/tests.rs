@@ -35,7 +35,7 @@ fn nan_and_infinity_are_formatted_as_symbols() {
 }
 
 #[test]
-fn tiny_numbers_are_written_as_powers_of_ten() {
+fn tiny_numbers_are_formatted_as_powers_of_ten() {
     let column = [6.9e-9, 1e-9, 0.0];
     let decimals = decimals_for(column);
     assert_eq!(column.map(|value| grouped(value, decimals)), ["6.90e-9", "1.00e-9", "0"]);

@@ -100,7 +100,7 @@ fn gap_longer_than_the_maximum_time_range_is_skipped() {
 }
 
 #[test]
-fn dataset_without_recent_rows_is_shown() {
+fn rows_of_a_dataset_without_recent_rows_are_shown() {
     let (mut table, query) = opened();
     served(&mut table, query, &[0, 10], at(1_000 * 24 * HOUR));
     assert_eq!(seconds(&table), [10, 0]);

@@ -201,7 +201,7 @@ fn tab_key_moves_to_the_next_field_while_a_file_is_uploaded() {
 }
 
 #[test]
-fn selector_is_checked_sent_and_filled_in_again() {
+fn node_selector_is_checked_sent_and_filled_in_again() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(screen.head(), Ok(crate::harness::many_nodes()), Duration::ZERO));
     screen.press("e tab tab tab tab tab");
