@@ -143,7 +143,7 @@ pub struct Packed {
 
 /// Failure of an operation on local processes or files.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}")]
+#[error("cannot {what}")]
 pub struct LocalError {
     /// Operation that failed, as an infinitive, such as `start the dataset service`.
     pub what: String,

@@ -66,7 +66,7 @@ pub trait ProfileStore: Send + Sync {
 
 /// Failure to read a profile, or to read or store its key.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}")]
+#[error("cannot {what}")]
 pub struct ProfileError {
     /// Failed operation, such as `read the key of profile home`.
     pub what: String,

@@ -128,7 +128,7 @@ async fn save(path: &Path, text: &str) -> Outcome<()> {
 }
 
 fn describe(error: &LocalError) -> Failure {
-    Failure::new(error.to_string(), chain(&*error.source), "look at the logs (5)")
+    Failure::new(error.what.as_str(), chain(&*error.source), "look at the logs (5)")
 }
 
 async fn read_presets(path: &Path) -> Outcome<BTreeMap<String, Preset>> {
@@ -205,7 +205,7 @@ async fn forget(keeper: Keeper, profile: String) -> Event {
 }
 
 fn refused(error: &ProfileError) -> Failure {
-    Failure::new(error.to_string(), chain(&*error.source), "")
+    Failure::new(error.what.as_str(), chain(&*error.source), "")
 }
 
 // The escape sequence OSC 52 asks the terminal to copy a text. Terminals without support ignore it
