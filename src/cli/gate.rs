@@ -1,4 +1,4 @@
-//! Flags of services that require API keys: rate limits and the place where keys are checked.
+//! Flags of services that require API keys. They set the rate limits, and where keys are checked.
 
 use std::error::Error;
 use std::path::Path;
@@ -24,11 +24,11 @@ use web::host_names::{HostName, HostNames};
 use crate::cli::config::{parsed_variable, variable};
 use crate::cli::own_files::{connect_accounts, open_accounts};
 
-/// Environment variable with the token that authorizes a service to check keys at the service with the
-/// accounts.
+/// Environment variable with the token that authorizes a service to have keys checked by the service
+/// that stores the accounts.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
 
-/// Warns of a data directory that other users of the machine can read.
+/// Logs a warning if other users of the machine can access the data directory `folder`.
 pub(crate) fn warn_of_open_folder(folder: &Path) {
     if let Some(mode) = permissions(folder).filter(|mode| mode & 0o007 != 0) {
         let folder = folder.display();
@@ -89,11 +89,11 @@ pub(crate) struct StoreFlags {
 }
 
 impl GateFlags {
-    /// Creates the gate of a service, with the accounts in `data_dir`, in the database of `store`,
-    /// or of another machine. Also returns the accounts, if the service has them.
+    /// Creates the gate of a service. Its accounts are those in `data_dir`, in the database of `store`,
+    /// or at the service of `--accounts`. Also returns the accounts, unless another service has them.
     ///
     /// # Errors
-    /// If the accounts cannot be opened, or the address or token of another machine is invalid.
+    /// If the accounts cannot be opened, or the address or token of the other service is invalid.
     pub(crate) async fn gate(
         &self,
         data_dir: &DataDir,
@@ -133,7 +133,7 @@ impl GateFlags {
         Ok((gate, accounts))
     }
 
-    /// Returns the names of the service's host.
+    /// Returns the names of the service's host that requests without a key may name.
     pub(crate) fn hosts(&self) -> HostNames {
         self.host_name.iter().cloned().collect()
     }
@@ -171,7 +171,7 @@ pub(crate) struct PortalFlags {
 }
 
 impl PortalFlags {
-    /// Returns the API and the portal of `accounts`.
+    /// Returns the routes of the accounts' API and of their portal.
     ///
     /// # Errors
     /// If the operator's token is invalid.
@@ -188,17 +188,18 @@ impl PortalFlags {
     }
 }
 
-/// Checks the service at `url`, which has the accounts, with an unassigned key.
+/// Checks that the service of accounts at `url` accepts the token in the environment, by having it
+/// check an API key that nobody has.
 ///
 /// # Errors
-/// If there is no token, or the request fails.
+/// If no token is set, or the request fails.
 pub(crate) async fn check_accounts_service(url: &str) -> anyhow::Result<()> {
     let unknown = "0".repeat(64);
     AccountsService::new(url)?.0.verify(unknown).await?;
     Ok(())
 }
 
-/// The accounts of another machine.
+/// Client of the service that stores the accounts.
 #[derive(Debug)]
 struct AccountsService(client::accounts::Accounts);
 

@@ -6,14 +6,15 @@ use clap::Command;
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, with the reason on standard error; 2 invalid \
      command line.";
 
-/// Beginning of the exit codes in a command's own text.
+/// Beginning of the exit codes in a command's own text at the end of its help. If the text contains
+/// this, no exit codes are added.
 const EXIT_CODES_START: &str = "Exit codes:";
 
-/// Examples of each command, below a line of `===` and the command.
+/// Examples of all commands. Each section begins with a line of `===` and the command.
 const ENDINGS: &str = include_str!("../../assets/help.txt");
 
-/// Adds examples and exit codes to the help of `command` and its subcommands, where they are
-/// missing.
+/// Adds examples and exit codes to the help of `command` and its subcommands, unless their own text has
+/// them.
 pub(super) fn with_endings(command: Command) -> Command {
     let path = command.get_name().to_owned();
     with_endings_at(command, &path)
@@ -45,8 +46,8 @@ mod tests {
     /// Id of a peer, which replaces placeholders in examples.
     const PEER: &str = "12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
 
-    /// Returns the command lines of an example: from `triptych ` up to a comment, a pipe, or the
-    /// end.
+    /// Returns the command lines in a text of examples. A command line begins with `triptych ` and ends
+    /// before a comment, a pipe or the end of the line.
     fn command_lines(text: &str) -> Vec<String> {
         let text = text.replace("\\\n      ", "");
         let mut found = Vec::new();
@@ -69,7 +70,7 @@ mod tests {
         found
     }
 
-    /// Splits a command line as a shell does, with values for its placeholders.
+    /// Splits a command line into words as a shell does, and replaces placeholders by valid values.
     fn words(line: &str) -> Vec<String> {
         const FUNCTION: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
         const ACTOR: &str = "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp";
@@ -93,7 +94,8 @@ mod tests {
         words.into_iter().map(with_value).collect()
     }
 
-    /// Parses every command line in the help of `command` and of its subcommands. Collects the errors.
+    /// Parses every command line in the help of `command` and of its subcommands. Adds errors to
+    /// `errors` and the number of command lines to `n_lines`.
     fn parse_examples(command: &Command, errors: &mut Vec<String>, n_lines: &mut usize) {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in command_lines(&text) {
@@ -120,8 +122,8 @@ mod tests {
         assert!(n_lines > 100, "found {n_lines} examples");
     }
 
-    /// Returns the command lines of a systemd unit, with the options that its file of options
-    /// suggests.
+    /// Returns the command lines of a systemd unit, completed by the options that the commented example
+    /// in its environment file suggests.
     fn unit_lines(unit: &str, options: &str) -> Vec<String> {
         let options = options.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).unwrap();
         let text = unit.replace("$OPTIONS", options).replace("PEER_ID", PEER);
@@ -161,7 +163,7 @@ mod tests {
         for line in lines {
             let mut words = words(&line);
             if line.starts_with("triptych inference serve") {
-                // The unit's environment contains both addresses.
+                // The unit passes both addresses, which are required, as environment variables.
                 words.extend(["--head=http://h", "--datasets=http://d/api"].map(str::to_owned));
             }
             assert!(parse(&words).is_ok(), "{line}");
@@ -176,7 +178,7 @@ mod tests {
         assert!(parse(&words(&lines[0])).is_ok() && parse(&words(&lines[1])).is_err());
     }
 
-    /// Returns the commands from `command` on without an example or exit codes.
+    /// Returns the paths of `command` and its subcommands that lack an example or exit codes.
     fn incomplete(command: &Command, path: &str) -> Vec<String> {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let is_complete = text.contains("triptych ") && text.contains(EXIT_CODES_START);

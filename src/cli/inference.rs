@@ -118,7 +118,7 @@ pub(crate) struct ServeCommand {
     process: stop::ProcessFlags,
 }
 
-/// Default retention of topics, which the settings of a topic override.
+/// Default retention of epochs. The settings of a topic override it.
 #[derive(Debug, Args)]
 struct RetentionFlags {
     /// Maximum size of past epochs of a topic, such as 500MB or 2GB. The oldest epochs are deleted
@@ -139,7 +139,7 @@ impl RetentionFlags {
     }
 }
 
-/// Parses a size limit, which must be large enough for the latest epochs.
+/// Parses a limit of the size of epochs. Rejects a limit that is too small for the latest epochs.
 fn parse_retained_bytes(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     if bytes < Retention::BYTES_MIN {
@@ -211,8 +211,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Lets only operators create accounts, unless they decided otherwise, since every key can submit and
-/// the service signs values that are computed from submissions.
+/// Closes sign-up, so that only operators create accounts, unless an operator has already opened or
+/// closed it. Every key can submit, and the service signs values that are computed from submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(
@@ -232,7 +232,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     if let Some(accounts) = accounts.filter(|_| !command.store.read_only) {
         close_sign_up(&accounts).await?;
     }
-    // The environment may list several heads, for the screen.
+    // `TRIPTYCH_HEAD` can contain several heads, for the screen. The service uses the first.
     let head = config::split_heads(&command.head).next().unwrap_or_default();
     let head = Transport::new(&head, None).context("invalid --head")?;
     let head = head.with_token(config::head_token()?);
@@ -272,13 +272,14 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     stopped
 }
 
-/// Consumer contract in the network's public examples, on the test chain that its clients know.
+/// Default of `--consumer`: the contract in the public examples of the Allora network, on the test
+/// chain Sepolia, which existing clients expect.
 const CONSUMER_DEFAULT: &str = "ethereum-11155111=0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6";
 
-/// File of the private key in the services' directory.
+/// Name of the file with the private key in the services' data directory.
 const KEY_NAME: &str = "signer.key";
 
-/// Attempts to draw a random key. One in 2¹²⁸ is invalid.
+/// Maximum number of attempts to draw a random private key. Only one draw in 2¹²⁸ is invalid.
 const DRAWS: usize = 3;
 
 /// Flags about signatures.
@@ -297,7 +298,8 @@ struct SigningFlags {
 }
 
 impl SigningFlags {
-    /// Returns the consumers that the flags name. The key is in the services' `folder` by default.
+    /// Returns the consumers that the flags name. By default, the key is read from a file in `folder`,
+    /// the services' data directory.
     ///
     /// # Errors
     /// If a flag or the key is invalid.
@@ -319,8 +321,8 @@ fn read_key(path: &Path) -> anyhow::Result<Signer> {
     text.parse().with_context(|| format!("invalid key {path_text}"))
 }
 
-/// Returns the key in the file at `path`, which is created if it is missing. Only its owner can
-/// read it.
+/// Returns the private key in the file at `path`. If the file is missing, creates it with a random key
+/// and permissions for its owner only.
 fn load_or_create_key(path: &Path) -> anyhow::Result<Signer> {
     if path.exists() {
         return read_key(path);
@@ -383,7 +385,7 @@ mod tests {
         assert!(load_or_create_key(&path).is_err());
     }
 
-    /// Concurrent readers never see a partial key.
+    /// Concurrent services on one data directory read the same, complete key.
     #[test]
     fn key_is_created_atomically() {
         let folder = tempfile::tempdir().unwrap();

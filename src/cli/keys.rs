@@ -1,5 +1,5 @@
-//! `triptych keys`: API keys and accounts of the services on this machine, stored keys and keys of
-//! nodes.
+//! `triptych keys`: API keys and accounts of the services on this machine, API keys that this program
+//! sends, and private keys of nodes.
 
 mod account;
 mod limits;
@@ -34,7 +34,7 @@ use crate::cli::own_files::{connect_accounts, open_accounts};
 use crate::cli::secret::Keys;
 use crate::cli::stop;
 
-/// File of the private key in a directory of `keys node`.
+/// Name of the file with the private key in a directory that `keys node` writes.
 const PRIVATE_FILE: &str = "priv.bin";
 
 /// The subcommands of `keys`.
@@ -123,7 +123,7 @@ pub(crate) enum KeysCommand {
     },
 }
 
-/// Location of the accounts: a directory of this machine, or a database.
+/// Location of the accounts: a directory on this machine, or a database.
 #[derive(Debug, Args)]
 pub(crate) struct KeysFile {
     /// The services' data directory [default: the platform's data directory]
@@ -142,7 +142,7 @@ pub(crate) struct FormatFlags {
     json: bool,
 }
 
-/// A key by its number, and its accounts.
+/// The number of a key, and the location of the accounts with that key.
 #[derive(Debug, Args)]
 pub(crate) struct OneKey {
     /// Number of the key, as `list` prints it
@@ -152,7 +152,7 @@ pub(crate) struct OneKey {
     file: KeysFile,
 }
 
-/// Profile of a stored key.
+/// Profile with which an API key is stored.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileFlag {
     /// Profile of the configuration file [default: the key used without a profile]
@@ -192,7 +192,8 @@ impl KeysFile {
         }
     }
 
-    /// Opens existing accounts. Creating them for reading would hide a misspelled directory.
+    /// Opens existing accounts. A missing accounts file is an error, so that a misspelled directory is
+    /// noticed.
     async fn open(self) -> anyhow::Result<Accounts> {
         match self.database {
             Some(url) => connect_accounts(&url, false, Clock::system()).await,
@@ -200,7 +201,7 @@ impl KeysFile {
         }
     }
 
-    /// Describes the services that a new key is for.
+    /// Describes the services at which a new key is valid.
     fn scope_text(&self) -> anyhow::Result<String> {
         let services = match &self.database {
             Some(url) => format!("the key is for services with `--store` {url}"),
@@ -330,7 +331,7 @@ async fn list(
     print(&keys_table(&keys, &people))
 }
 
-/// Formats keys with the names of their accounts.
+/// Formats keys as a table, with the names of their accounts.
 fn keys_table(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
     let owner = |id: Option<AccountId>| {
         let found = id.and_then(|id| people.iter().find(|account| account.id == id));
@@ -348,12 +349,13 @@ fn keys_table(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
     table_of(keys, &columns)
 }
 
-/// Formats a timestamp to the second.
+/// Formats a timestamp without the fraction of the second.
 fn format_seconds(timestamp: Timestamp) -> String {
     Timestamp::from_seconds(timestamp.seconds()).to_string()
 }
 
-/// Prints a key's secret: alone, for scripts, or with the other properties of the key.
+/// Prints the secret of a key: as text only the secret, for scripts, and as JSON with the other
+/// properties of the key.
 async fn print_secret(
     accounts: &Accounts,
     id: KeyId,
@@ -382,7 +384,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     stopped
 }
 
-/// Creates the identity of a node in `folder`, which must not have one, and prints its id.
+/// Creates the private key of a node in `folder` and prints its peer id. Fails if the directory already
+/// has a key.
 fn create_node_key(folder: &Path) -> anyhow::Result<()> {
     let private = folder.join(PRIVATE_FILE);
     if private.exists() {
@@ -397,7 +400,7 @@ fn create_node_key(folder: &Path) -> anyhow::Result<()> {
     print(&identity.peer_id().to_string())
 }
 
-/// Stores `key` for `profile` and prints where.
+/// Stores `key` for `profile` and prints the place.
 fn store_key(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
     let stored = Keys::of_user()?.store(profile, key)?;
     let note = stored.note.map_or_else(String::new, |note| format!(" ({note})"));

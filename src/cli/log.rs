@@ -1,10 +1,11 @@
 //! Logs: one JSON object per line, `{"level",…fields…,"time","message"}`, as b7s nodes write them.
 //!
-//! Services write to their standard output or error. The screen, which uses both, writes to a file
-//! that is replaced each day. A field named `x.json` holds JSON and is written as the member `x`.
+//! Services write lines to their standard output or error. The screen needs both for itself, so that it
+//! writes to a file, a new one each day. A field with a name such as `x.json` holds JSON and is written
+//! as the member `x`.
 //!
-//! Warnings and errors are written before the program continues. Other lines are written some
-//! milliseconds later in batches, so that no response waits for its log line.
+//! Warnings and errors are written immediately. Other lines are collected for some milliseconds and
+//! written together, so that responses do not wait for their log lines.
 
 mod buffered;
 mod traces;
@@ -35,14 +36,14 @@ pub(crate) use self::buffered::FlushGuard;
 use self::traces::TracesGuard;
 pub(crate) use self::traces::{Collector, ServiceName};
 
-/// Field with the message of an event.
+/// Name of the field with the message of an event.
 const MESSAGE: &str = "message";
 
-/// Number of retained daily files of the screen's log.
+/// Maximum number of daily files of the screen's log. Older files are deleted.
 const FILES_KEPT: usize = 7;
 
-/// Crates of this program. Their lines are written from the chosen level on, lines of libraries from
-/// `warn` on.
+/// Crates of this program. The chosen level applies to their log lines. For libraries, only warnings
+/// and errors are written.
 const CRATES: [&str; 18] = [
     "accounts",
     "client",
@@ -64,13 +65,14 @@ const CRATES: [&str; 18] = [
     "wire",
 ];
 
-/// Log and traces of a service. Both are flushed on drop.
+/// Guards of a service's log and traces. Dropping them flushes both.
 pub(crate) struct ServiceLog {
     _traces: Option<TracesGuard>,
     _lines: FlushGuard,
 }
 
-/// Writes the log lines of `service` to standard output from `level` on. Sends its spans to `collector`.
+/// Starts the log of `service`: lines of `level` and more severe ones are written to standard output.
+/// Sends spans to `collector` if one is given.
 ///
 /// # Errors
 /// If logging is already set up, or spans cannot be sent.
@@ -88,7 +90,8 @@ pub(crate) fn of_service(
     Ok(ServiceLog { _traces: traces, _lines: lines })
 }
 
-/// Writes log lines to standard error from `level` on. They are flushed when the guard is dropped.
+/// Starts a log on standard error with lines of `level` and more severe ones. Dropping the guard
+/// flushes the lines.
 ///
 /// # Errors
 /// If logging is already set up.
@@ -96,12 +99,13 @@ pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
     init(Box::new(io::stderr()), level, None)
 }
 
-/// Writes log lines to a daily file in `folder`. They are flushed when the guard is dropped.
+/// Starts a log in daily files in `folder`. Dropping the guard flushes the lines.
 ///
 /// # Errors
-/// If the directory cannot be written, or logging is already set up.
+/// If a file cannot be created in the directory, or logging is already set up.
 pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
-    // The appender looks for old files first. It prints an error if the directory is missing.
+    // The appender lists old files before it creates the directory, and would print an error about a
+    // missing directory on the screen.
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = rolling::Builder::new()
         .rotation(rolling::Rotation::DAILY)
@@ -120,7 +124,8 @@ fn init(
 ) -> anyhow::Result<FlushGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
-        // Kademlia warns whenever a node knows no peer, which is normal for a first node.
+        // The library of Kademlia warns whenever a node knows no peer, but this is normal for the first
+        // node of a cluster.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(CRATES.map(|name| (name, level)));
     let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
@@ -138,7 +143,7 @@ fn init(
     Ok(guard)
 }
 
-/// Layer that formats events as lines.
+/// Layer of `tracing` that formats each event as a line of JSON.
 struct JsonLines {
     lines: BufferedLines,
     clock: Clock,
@@ -154,7 +159,7 @@ impl<S: Subscriber> Layer<S> for JsonLines {
     }
 }
 
-/// Formats the line that replaces `n_lost` lost lines.
+/// Formats a warning that is written in place of `n_lost` dropped lines.
 fn lost_line(n_lost: u64) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.put("lines", n_lost);

@@ -107,24 +107,26 @@ fn limits(call: &FunctionCall) -> Limits {
     }
 }
 
-/// Files of a function, in a directory that is removed on drop, with its parent if that is empty
-/// then.
+/// Directory with the files of a function. Dropping it removes the directory, and also its parent if
+/// that is empty afterwards.
 struct FunctionDir(PathBuf);
 
 impl Drop for FunctionDir {
     fn drop(&mut self) {
-        // A function of a single module has no files.
+        // The directory does not exist if the function is a single module, which has no files.
         if self.0.exists()
             && let Err(error) = files::remove(&self.0)
         {
             tracing::warn!(folder = %self.0.display(), %error, "could not remove a function's directory");
         }
-        // Another run of this process might still use the parent.
+        // This fails, and the parent remains, if another run of this process still has its directory
+        // there.
         drop(self.0.parent().map(fs::remove_dir));
     }
 }
 
-/// Returns a directory for this process only, if this user has a home directory.
+/// Returns the path of a directory that only this process uses, or `None` if the user has no home
+/// directory.
 fn scratch() -> Option<PathBuf> {
     let runs = project_dirs().ok()?.cache_dir().join("runs");
     Some(runs.join(std::process::id().to_string()))

@@ -29,10 +29,10 @@ use crate::cli::datasets::connection::DatasetServiceFlags;
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
 use crate::cli::parse::parse_timestamp;
 
-/// Maximum time of a command for one prediction.
+/// Maximum time that a command can take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Number of rows that a model reads if the topic does not say.
+/// Number of rows that are passed to a model if the topic's settings do not contain a number.
 pub(super) const N_ROWS: u32 = 120;
 
 /// Flags of `inference backtest`.
@@ -62,7 +62,7 @@ pub(crate) struct BacktestCommand {
     connection: DatasetServiceFlags,
 }
 
-/// A command that predicts.
+/// A model that runs a shell command for each prediction.
 struct CommandModel {
     name: String,
     command: String,
@@ -166,7 +166,7 @@ async fn find_dataset_id(rows: &DatasetRows, topic: &Topic) -> anyhow::Result<Da
     found.with_context(|| format!("cannot find dataset {dataset}"))
 }
 
-/// Draws the progress on a terminal, once for each percent.
+/// Draws the progress if `is_shown`, at most once for each percent.
 fn show(is_shown: bool, step: BacktestProgress) {
     let BacktestProgress { n_done, n_epochs } = step;
     let percent = n_done * 100 / n_epochs.max(1);

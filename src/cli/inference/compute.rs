@@ -46,8 +46,8 @@ pub(crate) fn synthesize(command: &ComputeCommand) -> anyhow::Result<()> {
     print_json(&serde_json::to_string_pretty(&json!({ "cases": results }))?)
 }
 
-/// Returns `name` and the members of `result` that `expected` contains, or all members without
-/// `expected`.
+/// Returns an object with `name` and the members of `result`. If the case has expected results,
+/// includes only the members that `expected` contains, so that both can be compared.
 fn result_json(
     name: &str,
     expected: Option<&Names>,
@@ -61,7 +61,7 @@ fn result_json(
     Ok(value)
 }
 
-/// Formats the weight of each actor with its reasons.
+/// Formats a table of the actors with their weights and the values that the weights are computed from.
 fn weights_table(name: &str, case: &CaseResult) -> String {
     let none = || "none".to_owned();
     let scaled = |actor: &ActorShare| Some(actor.regret? / case.scale?);

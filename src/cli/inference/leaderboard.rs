@@ -68,7 +68,7 @@ fn actors_table(actors: &[RankedActor], min_epochs: u64) -> String {
     table_of(actors, &columns)
 }
 
-/// Describes the basis of the ranks.
+/// Describes the losses and epochs that the actors are ranked by.
 fn basis(board: &Leaderboard) -> String {
     let Leaderboard { min_epochs, n_common_epochs, is_logarithmic, .. } = board;
     let kind = if *is_logarithmic { "base-10 logarithms of losses" } else { "losses" };
@@ -79,7 +79,8 @@ fn basis(board: &Leaderboard) -> String {
     format!("ranked by {kind} over {common} that all ranked actors have in common")
 }
 
-/// Formats the mean losses of the values, over the epochs that have all of them.
+/// Formats the mean losses of the combined, naive and uninformed values, over the epochs that have all
+/// three.
 fn sums(epochs: &[EpochLosses]) -> String {
     let known: Vec<_> = epochs.iter().filter(|epoch| epoch.uninformed.is_some()).collect();
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]

@@ -36,7 +36,7 @@ pub(crate) struct SubmitCommand {
     service: ServiceFlags,
 }
 
-/// Submits and prints the epoch and the worker.
+/// Submits the payload. Prints the epoch and the worker's address.
 ///
 /// # Errors
 /// If a value is invalid, or the request fails.

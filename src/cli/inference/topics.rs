@@ -13,7 +13,7 @@ use super::{ServiceFlags, TopicFlags};
 use crate::cli::output::{self, Column, print_json, table_of};
 use crate::cli::parse::read_text;
 
-/// Maximum size of a topic's settings, more than any have.
+/// Maximum size of a file with a topic's settings, in bytes. Real settings are much smaller.
 const SETTINGS_BYTES_MAX: usize = 1024 * 1024;
 
 /// The subcommands of `inference topics`.

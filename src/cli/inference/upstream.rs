@@ -1,4 +1,5 @@
-//! Requests of the inference service to the other services, through the client.
+//! Connects the inference service to the other services: implements the traits with which it runs
+//! functions and reads rows.
 
 use ::inference::network::upstream::{
     Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
@@ -15,17 +16,18 @@ use model::timestamp::Timestamp;
 use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 
-/// Maximum number of cached content ids. Each topic of a network needs at most one.
+/// Maximum number of cached content ids. The number is not expected to be reached, since each topic
+/// needs at most one.
 const NAMES_MAX: usize = 4096;
 
-/// Maximum number of datasets of the same name that are told apart. A search by name lists exact matches
-/// first.
+/// Maximum number of datasets that are requested in a search by name. It suffices unless more datasets
+/// have the same name, since the service lists exact matches first.
 const NAMED_DATASETS: usize = 100;
 
-/// Number of names in the error about a missing dataset.
+/// Maximum number of names that the error about a missing dataset lists.
 const SHOWN_NAMES: usize = 20;
 
-/// Runs functions on the cluster of a head.
+/// Runs the functions of topics on the cluster of a head.
 #[derive(Debug)]
 pub(crate) struct ClusterRuns {
     head: Functions,
@@ -75,7 +77,8 @@ impl Runs for ClusterRuns {
             ..ExecuteRequest::default()
         };
         let response = self.head.execute(&request).await?;
-        // Results of some workers are sufficient: each is an inferer.
+        // A response that is not complete is still used if it contains results, since each worker that
+        // responded is an inferer of its own.
         if response.code != CODE_OK && response.results.is_empty() {
             let ExecuteResponse { code, message, .. } = response;
             let method = job.method;
@@ -92,7 +95,7 @@ impl Runs for ClusterRuns {
     }
 }
 
-/// Reads rows of a dataset service.
+/// Reads rows from a dataset service.
 #[derive(Debug)]
 pub(crate) struct DatasetRows {
     service: Datasets,
@@ -103,7 +106,8 @@ impl DatasetRows {
         Self { service }
     }
 
-    /// Returns the datasets called `name`. If the key owns one of several, returns only that.
+    /// Returns the datasets called `name`. If there are several and the key owns exactly one, returns
+    /// only that one.
     async fn named(&self, name: &str) -> Result<Vec<DatasetId>, Cause> {
         let query = DatasetsQuery {
             search: name.to_owned(),
@@ -200,7 +204,7 @@ fn rows_limit(limit: u32) -> Limit {
     Limit::clamp(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Returns the rows with their numeric values only.
+/// Converts rows for models, which read only numeric values. Values of other types are left out.
 pub(super) fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
     rows.into_iter()
         .map(|row| FlatRow {

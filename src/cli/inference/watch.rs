@@ -22,8 +22,8 @@ use super::TopicFlags;
 use crate::cli::output::{self, StreamStatus, print, print_body, table, tell};
 use crate::cli::stop;
 
-/// Maximum number of bundles that wait to be printed. Once it is reached, the service skips to its
-/// latest bundle.
+/// Maximum number of bundles that wait to be printed. Once that many wait, no more are read from the
+/// stream, and the service then skips to its latest bundle.
 const EVENTS_CAPACITY: usize = 4;
 
 /// Flags of `inference show`.
@@ -68,12 +68,14 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
         service.latest(topic).await
     };
     let mut latest = latest.with_context(|| format!("cannot read topic {topic}"))?;
-    // Not every service has weights. Weights of another bundle do not apply to this one.
+    // The weights are left out if the service does not serve them, or if its response is about a newer
+    // epoch than `latest`.
     let nonce = latest.bundle.nonce;
     let details = service.latest_with_weights(topic).await.ok();
     let details = details.filter(|details| details.network_inferences.nonce == nonce);
     if let Some(details) = details.as_ref().filter(|_| !outlier_resistant) {
-        // The bundle of `details` has all arrays, including the one-in values of each forecaster.
+        // The bundle of `details` is complete, while `latest` lacks some arrays, such as the one-in
+        // values of forecasters.
         latest.bundle = details.network_inferences.clone();
     }
     if json {
@@ -90,7 +92,7 @@ async fn names(service: &Inference, topic: TopicId) -> BTreeMap<String, String> 
     actors.filter_map(|actor| Some((actor.worker, actor.name?))).collect()
 }
 
-/// Prints each new bundle.
+/// Prints each new bundle of a topic.
 ///
 /// # Errors
 /// If there is no such topic, or the request fails.
@@ -110,7 +112,8 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, work).await
 }
 
-/// Prints the bundles of a stream up to the limit. Returns false if the service has no stream.
+/// Prints the bundles of a stream until the limit is reached. Returns false if the service does not
+/// serve a stream.
 async fn print_events(
     events: &mut mpsc::Receiver<BundleEvent>,
     printer: &mut Printer,
@@ -131,7 +134,7 @@ async fn print_events(
     Ok(true)
 }
 
-/// Polls the latest bundle until the limit is reached.
+/// Polls the latest bundle every `every` and prints new ones until the limit is reached.
 async fn poll(
     service: &Inference,
     topic: TopicId,
@@ -158,12 +161,12 @@ async fn poll(
     }
 }
 
-/// Returns true if a retry cannot succeed.
+/// Returns true if the same request would fail again, since the service rejects it.
 pub(super) fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(400 | 401 | 403 | 404))
 }
 
-/// Prints bundles, each once.
+/// Prints bundles, up to a limit, without repeating the last one.
 struct Printer {
     is_json: bool,
     n_left: Option<u64>,
@@ -171,7 +174,8 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints `latest`, unless it was printed last. Returns true if the limit is reached.
+    /// Prints `latest`, unless its epoch is that of the last bundle printed. Returns true if the limit
+    /// is reached.
     fn print(&mut self, latest: &LatestBundle) -> anyhow::Result<bool> {
         if self.n_left == Some(0) {
             return Ok(true);
@@ -187,7 +191,7 @@ impl Printer {
     }
 }
 
-/// Returns the service's response with `details` added to it, if they are known.
+/// Returns `latest` as JSON, with the members of `details` added if they are known.
 fn json_of(latest: &LatestBundle, details: Option<LatestBody>) -> anyhow::Result<Value> {
     let mut json = serde_json::to_value(latest)?;
     if let Some(LatestBody { weights, confidence_intervals, has_outliers, closed_at, .. }) = details
@@ -256,7 +260,7 @@ fn text_of(
     parts.join("\n")
 }
 
-/// Returns the combined value without an actor.
+/// Returns the one-out value of `actor`: the combined value for `label` that results without the actor.
 fn without(latest: &LatestBundle, actor: &WorkerValues, label: &str) -> Option<String> {
     let bundle = &latest.bundle;
     let inferers = bundle.one_out_inferer_values.iter();

@@ -1,9 +1,9 @@
 //! `triptych inference work`: runs a program in any language as a worker of a topic.
 //!
-//! It follows the topic's epochs. In each window it passes the dataset's latest rows to the program and
-//! submits its response. A program that fails is started again after increasing pauses, at the latest
-//! for the next window. A persistent program, which handles one epoch after another, can load for longer
-//! than a window is open.
+//! In each window for submissions, the command passes the latest rows of the topic's dataset to the
+//! program and submits the program's response. A program that fails is started again after increasing
+//! pauses, at the latest when the next window opens. With `--keep-running`, one process of the program
+//! handles all epochs. Its loading can then take longer than a window.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -35,25 +35,28 @@ use crate::cli::output::{print, print_body, tell};
 use crate::cli::services::Services;
 use crate::cli::stop;
 
-/// First pause after a failure, so that a window of seconds allows several attempts.
+/// First pause after a failure. It is short, so that even a window of a few seconds allows several
+/// attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum pause after a failure of the program. The next window cuts a pause short.
+/// Maximum pause after a failure of the program. A pause ends early when the next window opens.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Maximum interval between requests for the topic, which may be paused, resumed or updated.
+/// Maximum interval between requests for the topic, so that a change of its settings or state is
+/// noticed soon.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Minimum interval between requests for the topic.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 
-/// Maximum number of labels in the example of a response.
+/// Maximum number of labels in the example of a valid response, which errors contain.
 const LABELS_SHOWN: usize = 3;
 
-/// Maximum length of a response in an error, in characters.
+/// Maximum length of a program's response in an error, in characters.
 const RESPONSE_CHARS_SHOWN: usize = 120;
 
-/// Time reserved for submitting: a later response would be late.
+/// Time reserved for the request that submits. The program must respond this long before the window
+/// closes.
 const SUBMIT_WITHIN: Duration = Duration::from_millis(300);
 
 /// Flags of `inference work`.
@@ -91,14 +94,14 @@ pub(crate) struct WorkCommand {
     service: super::ServiceFlags,
 }
 
-/// An open window for submissions.
+/// The open window for submissions to an epoch.
 #[derive(Debug, Clone)]
 struct EpochWindow {
     topic: TopicSummary,
     nonce: u64,
-    /// Time of its close, by this machine's clock.
+    /// Time at which the window closes, by this machine's clock.
     closes_at: Instant,
-    /// Time at which the next one opens.
+    /// Time at which the next window opens.
     next_opens_at: Instant,
 }
 
@@ -107,24 +110,25 @@ struct ProgramWorker {
     inference: Inference,
     rows: DatasetRows,
     group: Group,
-    /// With `--keep-running`, the program between two epochs.
+    /// The running program with `--keep-running`. It is `None` while an epoch is passed to it, and
+    /// after a failure.
     program: Option<Program>,
-    /// Dataset of the topic, once it is known.
+    /// Dataset of the topic, once it has been found by name.
     dataset: Option<DatasetId>,
-    /// Latest epoch that this worker is done with.
+    /// Nonce of the latest epoch that needs no further attempt.
     done: Option<u64>,
-    /// Response that could not be submitted, with its nonce and the program's response time.
+    /// Response whose submission failed and is retried, with its nonce and the program's response time.
     unsent: Option<(u64, SubmissionBody, Duration)>,
     /// Pauses after failures of the program.
     backoff: Backoff,
     /// Pauses after failures of the inference service.
     service_backoff: Backoff,
-    /// Last note about the topic, which is not repeated.
+    /// Last note that was printed, so that the same note is not printed again.
     noted: Option<String>,
     n_submitted: u64,
 }
 
-/// Works until a signal or the limit of submissions.
+/// Runs the worker until a signal arrives or the limit of submissions is reached.
 ///
 /// # Errors
 /// If the topic does not exist, or a service rejects the key.
@@ -148,7 +152,8 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         done: None,
         unsent: None,
         backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-        // A service that fails does not tell when the next window opens.
+        // The maximum is shorter than for the program, since a failed request does not tell when the
+        // next window opens.
         service_backoff: Backoff::new(FIRST_PAUSE, LOOK_EVERY),
         noted: None,
         n_submitted: 0,
@@ -199,10 +204,10 @@ impl ProgramWorker {
         }
     }
 
-    /// Starts a persistent program, so that it loads before its first epoch.
+    /// Starts a persistent program that is not running, so that it loads before the next window opens.
     fn load(&mut self) {
         if self.command.keep_running && self.program.is_none() {
-            // Its first epoch reports why it cannot be started.
+            // An error is ignored here, since the next epoch starts the program again and reports it.
             self.program = self.start().ok();
         }
     }
@@ -211,7 +216,8 @@ impl ProgramWorker {
         Program::start(&self.command.command, &BTreeMap::new(), &self.group, tell)
     }
 
-    /// Returns the open window that still needs a submission, or how long to wait for the next.
+    /// Returns the open window if it still needs a submission, and otherwise the time to wait before
+    /// the next request.
     fn window(&mut self, list: TopicList) -> anyhow::Result<(Option<EpochWindow>, Duration)> {
         let id = self.command.topic;
         let numbers: Vec<String> =
@@ -241,9 +247,10 @@ impl ProgramWorker {
         Ok((Some(EpochWindow { topic, nonce, closes_at, next_opens_at }), wait))
     }
 
-    /// Runs the program and submits its response.
+    /// Runs the program for the epoch of `window` and submits the response.
     async fn epoch(&mut self, window: &EpochWindow) -> anyhow::Result<()> {
-        // The unsent response might be stored already, and a new one might differ from it.
+        // An unsent response for this epoch is submitted again rather than replaced: the service might
+        // have stored it, and a new response could differ from it.
         let unsent = self.unsent.take().filter(|(nonce, ..)| *nonce == window.nonce);
         let (submission, took) = match unsent {
             Some((_, submission, took)) => (submission, took),
@@ -258,7 +265,7 @@ impl ProgramWorker {
                 report(&submission, &accepted, took, self.command.json)
             }
             Err(why) if is_denied(&why) => Err(why).context("cannot submit the program's response"),
-            // A retry would be rejected, too. The next epoch brings another response.
+            // The service would reject the same response again, so that this epoch is given up.
             Err(why) if why.status().is_some_and(|status| status < 500 && status != 429) => {
                 tell(&format!("nonce {}: the response was rejected: {}", window.nonce, why.why()));
                 Ok(())
@@ -270,7 +277,8 @@ impl ProgramWorker {
         }
     }
 
-    /// Returns the program's response and response time. `None` if it does not respond for this window.
+    /// Returns the program's response and response time, or `None` if the program is still loading or
+    /// declines to submit.
     async fn response(
         &mut self,
         window: &EpochWindow,
@@ -306,8 +314,8 @@ impl ProgramWorker {
         Ok(rows)
     }
 
-    /// Returns true if the program is ready for the epoch of `window`. A persistent program might still
-    /// be loading since an earlier epoch.
+    /// Returns true if the program can be passed the epoch of `window`. A persistent program is not
+    /// ready while it is still loading since an earlier epoch.
     async fn is_ready(&mut self, window: &EpochWindow) -> anyhow::Result<bool> {
         let Some(mut program) = self.program.take() else { return Ok(true) };
         let is_ready = program.is_ready(window.left()).await?;
@@ -318,8 +326,8 @@ impl ProgramWorker {
         Ok(is_ready)
     }
 
-    /// Passes an epoch to the program. Returns `None` if it is still loading when the window
-    /// closes.
+    /// Passes an epoch to the program and returns its response, or `None` if the program is still
+    /// loading when the window closes.
     async fn request(
         &mut self,
         window: &EpochWindow,
@@ -337,7 +345,8 @@ impl ProgramWorker {
             Some(program) => program,
             None => self.start()?,
         };
-        // The time limit is for responses, not for loading.
+        // The user's time limit does not apply to the first response, which includes the time for
+        // loading.
         let within = if program.has_responded() { within } else { left };
         let response = program.request(&epoch_line(window, rows)?, within).await?;
         self.program = Some(program);
@@ -347,7 +356,7 @@ impl ProgramWorker {
         Ok(response)
     }
 
-    /// Prints a note about the topic or its service, unless it was the last one.
+    /// Prints a note about the topic or its service, unless the last note was the same.
     fn note(&mut self, text: String) {
         if self.noted.as_deref() != Some(&text) {
             tell(&text);
@@ -357,18 +366,18 @@ impl ProgramWorker {
 }
 
 impl EpochWindow {
-    /// Returns the time left for a response.
+    /// Returns the time that the program has left to respond.
     fn left(&self) -> Duration {
         self.closes_at.saturating_duration_since(Instant::now() + SUBMIT_WITHIN)
     }
 }
 
-/// Returns the pause after a failure: `wait`, or the time until the next window opens.
+/// Returns the pause after a failure: `wait`, but no longer than until the next window opens.
 fn pause(wait: Duration, until_next: Duration) -> Duration {
     wait.min(until_next.max(LOOK_EVERY_MIN))
 }
 
-/// Reports a persistent program that has not responded yet.
+/// Prints that the persistent program has not finished loading.
 fn report_loading(EpochWindow { nonce, .. }: &EpochWindow) {
     tell(&format!("nonce {nonce}: the program is still loading and has not responded yet"));
 }
@@ -378,7 +387,7 @@ fn is_denied(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403))
 }
 
-/// Returns the environment of a program that is started for an epoch.
+/// Returns the environment variables of a program that is started for a single epoch.
 fn environment(EpochWindow { topic, nonce, .. }: &EpochWindow) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("TRIPTYCH_TOPIC", topic.topic_id.to_string()),
@@ -388,7 +397,7 @@ fn environment(EpochWindow { topic, nonce, .. }: &EpochWindow) -> BTreeMap<&'sta
     ])
 }
 
-/// Formats an epoch as one line, for a persistent program.
+/// Formats an epoch as one line of JSON, in the form in which a persistent program reads it.
 fn epoch_line(window: &EpochWindow, rows: &[FlatRow]) -> anyhow::Result<String> {
     let EpochWindow { topic, nonce, closes_at, .. } = window;
     let rows: Vec<Value> =
@@ -407,10 +416,11 @@ fn epoch_line(window: &EpochWindow, rows: &[FlatRow]) -> anyhow::Result<String> 
     Ok(format!("{epoch}\n"))
 }
 
-/// Parses the submission in a response. Returns `None` if it is an empty object.
+/// Parses a program's response as a submission. Returns `None` for an empty object, with which a
+/// program declines to submit.
 ///
 /// # Errors
-/// One sentence with the response and the expected form.
+/// If the response is invalid. The error is one sentence with the response and the expected form.
 fn submission(
     line: &str,
     nonce: u64,
@@ -430,10 +440,10 @@ fn submission(
     Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..response }))
 }
 
-/// Returns true if a program can respond with `response` to a topic with these labels.
+/// Returns true if `response` is a valid response of a program for a topic with these labels.
 fn is_valid(response: &SubmissionBody, labels: &[String]) -> bool {
     let SubmissionBody { nonce, model, value, values, forecast, dry_run } = response;
-    // These members are set by the command, not by the program.
+    // The program must not set these members, since the flags of this command determine them.
     let has_others = nonce.is_some() || model.is_some() || *dry_run;
     let has_one_form = value.is_none() || (values.is_empty() && is_single(labels));
     let mut numbers = value.iter().chain(values.values()).chain(forecast.values()).peekable();

@@ -11,7 +11,7 @@ use wire::accounts::KeyLimits;
 use super::{FormatFlags, no_key};
 use crate::cli::output::show;
 
-/// New value of a limit: a number, 0 for no limit, or the service's default.
+/// New value of a limit: a number, where 0 means no limit, or the service's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LimitValue<T> {
     Default,
@@ -47,7 +47,7 @@ impl<T: FromStr> FromStr for LimitValue<T> {
 }
 
 impl LimitFlags {
-    /// Returns `limits` with these changes. `None` without changes.
+    /// Returns `limits` with the changes of these flags, or `None` if no flag is given.
     fn apply(self, limits: KeyLimits) -> Option<KeyLimits> {
         fn or<T>(value: Option<LimitValue<T>>, current: Option<T>) -> Option<T> {
             match value {

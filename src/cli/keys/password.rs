@@ -1,5 +1,5 @@
-//! Passwords and keys, typed on a terminal without echo or piped in. They are never on the command
-//! line, which every user of the machine can read.
+//! Input of passwords and keys: on a terminal without echo, or through a pipe. They cannot be
+//! arguments, since every user of the machine can read the command line of a process.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -9,10 +9,10 @@ use anyhow::{Context as _, bail};
 /// Maximum number of bytes read from a pipe: more than the longest password.
 const PIPED_BYTES_MAX: u64 = 4096;
 
-/// Reads a new password, on a terminal twice.
+/// Reads a new password. On a terminal the user types it twice.
 ///
 /// # Errors
-/// If it is missing, too short or too common, or the two differ.
+/// If the password is missing, too short or too common, or the second input differs from the first.
 pub(super) fn read_new(name: &AccountName) -> anyhow::Result<Password> {
     if !io::stdin().is_terminal() {
         return Ok(Password::choose(name, &read_line(io::stdin())?)?);
@@ -28,7 +28,7 @@ pub(super) fn read_new(name: &AccountName) -> anyhow::Result<Password> {
 /// Reads a secret: on a terminal without echo, otherwise the first line of standard input.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If standard input or the terminal cannot be read.
 pub(super) fn read_secret(prompt: &str) -> anyhow::Result<String> {
     if io::stdin().is_terminal() { self::prompt(prompt) } else { read_line(io::stdin()) }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Parses a response to a topic with these labels.
+/// Parses a program's response for a topic with these labels.
 fn read(line: &str, labels: &[&str]) -> anyhow::Result<Option<SubmissionBody>> {
     let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
     submission(line, 12, &labels, Some("mine"))
