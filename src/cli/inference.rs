@@ -385,7 +385,7 @@ mod tests {
         assert!(load_or_create_key(&path).is_err());
     }
 
-    /// Concurrent services on one data directory read the same, complete key.
+    /// A service that reads the file while another creates it never sees a partial key.
     #[test]
     fn key_is_created_atomically() {
         let folder = tempfile::tempdir().unwrap();

@@ -169,7 +169,7 @@ fn lost_line(n_lost: u64) -> Vec<u8> {
     line
 }
 
-/// Appends a line with its line feed.
+/// Appends an event as a line of JSON with a line feed.
 fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     let level = match level {
         Level::ERROR => "error",
@@ -178,7 +178,8 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
     };
-    // The timestamp always has three digits of milliseconds.
+    // The time is formatted here, since it must always have three digits of milliseconds, even if they
+    // are zeros.
     let second = Timestamp::from_seconds(now.seconds()).to_string();
     let (second, millis) =
         (second.trim_end_matches('Z'), now.micros().rem_euclid(1_000_000) / 1000);
@@ -187,11 +188,12 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     to.extend_from_slice(level.as_bytes());
     to.push(b'"');
     to.extend_from_slice(&fields.members);
-    // Writing to memory cannot fail.
+    // Writing to a vector cannot fail, so that the result is ignored.
     write!(to, ",\"time\":\"{second}.{millis:03}Z\",\"message\":").unwrap_or_default();
     put_json(to, &fields.message);
     to.extend_from_slice(b"}\n");
-    // JSON leaves DEL, C1 and bidirectional controls as they are.
+    // The serializer does not escape DEL, C1 and bidirectional control characters, which could affect a
+    // terminal.
     let escaped = to.get(start..).and_then(|line| str::from_utf8(line).ok()).map(escape_json);
     if let Some(Cow::Owned(line)) = escaped {
         to.truncate(start);
@@ -200,11 +202,13 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
 }
 
 fn put_json(to: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Neither text nor a number can fail to serialize, nor can writing to memory.
+    // The result is ignored, since neither the serialization of text and numbers nor writing to a
+    // vector can fail.
     serde_json::to_writer(to, value).unwrap_or_default();
 }
 
-/// Content of an event: its message, then its fields in their order as members.
+/// Content of an event: its message, and its other fields as serialized members of a JSON object, in
+/// their order.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,

@@ -34,14 +34,14 @@ use self::flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags, StateFlags};
 use crate::cli::config;
 use crate::cli::stop::{self, StopEvents};
 
-/// Program in the directory of `--runtime-path` without `--runtime-cli`.
+/// Default of `--runtime-cli`, the name of the program in the directory of `--runtime-path`.
 const RUNTIME_CLI: &str = "bls-runtime";
 
-/// Time that a head waits for a response beyond the run limit: for the transmission of the response and
-/// the report of a terminated run.
+/// Time beyond the run limit that a head waits for a response. It is for the transmission of the
+/// response, and for the worker to report a run that was terminated at the limit.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(2);
 
-/// Runs a node until a signal.
+/// Runs a node until a signal arrives.
 ///
 /// # Errors
 /// If the node cannot be started.
@@ -104,8 +104,9 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no process listens on `port`. Nodes set `SO_REUSEPORT`, with which the system would split
-/// the connections between two nodes on one port.
+/// Checks that no process listens on `port`. A node itself could not notice this: it sets
+/// `SO_REUSEPORT`, with which the system lets two nodes listen on one port and splits the connections
+/// between them.
 ///
 /// # Errors
 /// If the port is in use.
@@ -129,10 +130,11 @@ fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {
     }
 }
 
-/// Returns the flags with the peers that a node of `role` allows.
+/// Returns the values of the flag with the peers that a node of `role` allows: `--accept` for a head,
+/// `--obey` for a worker.
 ///
 /// # Errors
-/// If the flags of the other role are given.
+/// If the flag of the other role is given.
 fn allowed_peer_flags<'a>(
     role: Role,
     head: &'a HeadFlags,
@@ -177,7 +179,8 @@ fn connectivity(
 fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     let host = flags.dialback_address.as_str();
     let ws = &flags.websocket;
-    // The latter is the default of b7s nodes.
+    // The files of b7s nodes can contain their default, `0.0.0.0`, which also means that no address is
+    // advertised.
     if host.is_empty() || host == "0.0.0.0" {
         if flags.dialback_port != 0 || ws.websocket_dialback_port != 0 {
             bail!("a port to advertise requires --dialback-address");
@@ -254,7 +257,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
     }
 }
 
-/// Directories of a node, which no other process uses until this is dropped.
+/// Directories of a node. Locks exclude other processes that use them.
 #[derive(Debug)]
 struct NodeState {
     /// Records of known peers.
@@ -263,18 +266,20 @@ struct NodeState {
     functions: PathBuf,
     /// Working directories of executions.
     workspace: PathBuf,
-    /// Directory to be removed on drop, since no other node can have its identity.
+    /// Directory of a node with a temporary identity. It is removed on drop, since no later node can
+    /// have the same identity.
     temporary: Option<PathBuf>,
-    /// Released by the system when the process exits, however it exits.
+    /// Locks of the directories. The system releases them when the process exits, even if the process
+    /// is killed.
     _locks: (Option<Lock>, Lock),
 }
 
 impl NodeState {
-    /// Locks the directories that `flags` name. The others are in one named by `peer_id`, which is
-    /// temporary if the identity is.
+    /// Chooses, creates and locks the directories. Those that `flags` do not name are in a directory
+    /// named by `peer_id`, which is temporary unless `is_identity_kept`.
     ///
     /// # Errors
-    /// If they cannot be created, or another node uses them.
+    /// If a directory cannot be created, or another process uses it.
     fn choose(flags: StateFlags, is_identity_kept: bool, peer_id: &PeerId) -> anyhow::Result<Self> {
         let StateFlags { db, peer_db, function_db, workspace } = flags;
         let (base, temporary) = match db {
@@ -290,7 +295,8 @@ impl NodeState {
         let is_base_used = peer_db.is_none() || function_db.is_none() || workspace.is_none();
         let lock = if is_base_used { Some(lock(&base, "--db")?) } else { None };
         let functions = function_db.unwrap_or_else(|| base.join("functions"));
-        // Commands that use functions lock their directory, too.
+        // The directory of functions has a lock of its own, since commands such as `function add
+        // --function-db` use only that directory and lock it, too.
         let functions_lock = self::lock(&functions, "--function-db")?;
         Ok(Self {
             peers: peer_db.unwrap_or_else(|| base.join("peers")),
@@ -302,7 +308,7 @@ impl NodeState {
     }
 }
 
-/// Creates and locks the directory that `flag` names.
+/// Creates and locks a directory. If it is in use, the error suggests `flag`.
 fn lock(folder: &Path, flag: &str) -> anyhow::Result<Lock> {
     let shown = folder.display();
     fs::create_dir_all(folder).with_context(|| format!("cannot create {shown}"))?;
@@ -315,7 +321,7 @@ fn lock(folder: &Path, flag: &str) -> anyhow::Result<Lock> {
 impl Drop for NodeState {
     fn drop(&mut self) {
         if let Some(path) = &self.temporary {
-            // On failure it is left to the system, which owns the parent.
+            // An error is ignored: the system removes old files in its directory of temporary files.
             drop(fs::remove_dir_all(path));
         }
     }

@@ -20,17 +20,18 @@ use crate::cli::node::allowed_peers::whole_id;
 use crate::cli::output::{self, Column, tell, with_progress};
 use crate::cli::stop;
 
-/// Maximum wait of a request for an idle node. By then the node may have been uncordoned.
+/// Maximum time that one request waits for a node to become idle. It is short, so that between requests
+/// a node that was uncordoned is noticed.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Time limit for canceled executions to exit.
+/// Maximum time to wait until canceled executions have ended on the nodes.
 const CANCELED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Exit code of a drain that was undone, since a node was uncordoned or lost.
+/// Exit code of `drain` if a node was uncordoned or lost meanwhile.
 const UNDONE: u8 = 4;
 
-/// Maximum length of the list of groups, in characters: nodes can join groups with long names and the
-/// column is as wide as its longest cell.
+/// Maximum length of a node's list of groups, in characters. Without it, a single node in groups with
+/// long names would widen the column in all rows.
 const GROUPS_CHARS_MAX: usize = 32;
 
 /// The flags and arguments of `nodes`.
@@ -87,7 +88,7 @@ struct ListFlags {
     head: HeadFlags,
 }
 
-/// Nodes by id or attributes.
+/// Flags that choose nodes by id or by attributes.
 #[derive(Debug, Args)]
 struct ChosenNodes {
     /// Ids of the nodes
@@ -100,7 +101,8 @@ struct ChosenNodes {
     change: ChangeFlags,
 }
 
-/// Nodes by id only, since attributes are no reason to trust a node.
+/// Flags that choose nodes by id only. Nodes choose their attributes themselves, so that attributes are
+/// no reason to trust a node.
 #[derive(Debug, Args)]
 struct NamedNodes {
     /// Ids of the nodes
@@ -110,7 +112,7 @@ struct NamedNodes {
     change: ChangeFlags,
 }
 
-/// The head, and the output format of changed nodes.
+/// Flags with the head and the output format of commands that change nodes.
 #[derive(Debug, Args)]
 struct ChangeFlags {
     /// Print the nodes as JSON on one line, with their running work orders
@@ -123,7 +125,7 @@ struct ChangeFlags {
 /// Lists or changes nodes.
 ///
 /// # Errors
-/// If a request fails. `drain` also fails if a node still runs work.
+/// If a request fails, or nodes still run work at the time limit of `drain`.
 pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
     let done = match command.action {
         Some(Action::Drain { timeout, deadline, chosen }) => {
@@ -142,7 +144,7 @@ pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS).map_err(with_advice)
 }
 
-/// Change that cordons a node.
+/// Change of a node's settings that cordons the node.
 const CORDON: NodePatch = NodePatch { cordoned: Some(true), approval: None };
 
 async fn list(flags: ListFlags) -> anyhow::Result<()> {
@@ -168,13 +170,14 @@ async fn list(flags: ListFlags) -> anyhow::Result<()> {
     stop::run_until_stopped(&Group::default(), work).await
 }
 
-/// Returns true if `selector` matches the node. Heads have no attributes and never match.
+/// Returns true if the node is a worker that `selector` matches. Heads never match, even a selector
+/// such as `!old`, since they have no attributes.
 fn is_selected(node: &NodeBody, selector: &Selector) -> bool {
     let is_head = node.role.as_deref().is_some_and(|role| role.parse() == Ok(Role::Head));
     !is_head && selector.matches(&node.attributes)
 }
 
-/// Returns the ids of the chosen nodes, at least one.
+/// Returns the ids of the chosen nodes. Fails if no node matches `selector`.
 async fn choose(
     head: &Head,
     nodes: Vec<PeerId>,
@@ -214,12 +217,14 @@ async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result
     Ok(changed)
 }
 
-/// Drains nodes. If `cancels`, cancels their executions after `within`.
+/// Cordons nodes and waits until they are idle, at most for `within`. If `cancels`, then cancels the
+/// executions that still run.
 async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::Result<ExitCode> {
     let head = chosen.change.head.connect()?;
     let ids = choose(&head, chosen.nodes, chosen.selector).await?;
     let deadline = Instant::now() + within;
-    // All are cordoned first, so that no node gets the work of another.
+    // All nodes are cordoned before the first wait, so that work that one of them no longer gets is not
+    // given to another.
     let cordoned = change(&head, &ids, CORDON).await?;
     let waiting = match ids.as_slice() {
         [_] => "waiting for the executions of the node".to_owned(),
@@ -250,7 +255,8 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the reason why an idle node is not drained, or why waiting for it is useless.
+/// Returns the reason if a node was not drained although the wait for it ended: it was uncordoned or
+/// lost.
 fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
     let id = &now.node.peer_id;
     if !now.node.cordoned {
@@ -260,7 +266,7 @@ fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
     is_lost.then(|| format!("{id} was lost with its work"))
 }
 
-/// Cancels the executions that still run on nodes. Returns true if there were any.
+/// Cancels the executions that still run on cordoned nodes. Returns true if there were any.
 async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<bool> {
     let running = drained.iter().filter(|detail| detail.node.cordoned);
     let orders: Vec<&str> =
@@ -268,7 +274,7 @@ async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<b
     for id in &orders {
         match head.cancel(id).await {
             Ok(_) => tell(&format!("canceled execution {id}")),
-            // It may have completed in the meantime.
+            // The head no longer knows an execution that has completed in the meantime.
             Err(error) if error.status() == Some(NOT_FOUND) => {}
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot cancel execution {id}"));
@@ -290,11 +296,12 @@ async fn wait_all_idle(
     Ok(drained)
 }
 
-/// Waits until a node has no work of the head or is no longer cordoned, at most until `deadline`.
+/// Waits until a node runs no work of the head or is no longer cordoned, at most until `deadline`.
 async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<NodeDetail> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        // Whole seconds, or the last fraction would be requested again and again.
+        // Rounded up, since a request waits for whole seconds: a fraction rounded down to 0 would cause
+        // many requests in the last second.
         let left = Duration::from_secs(left.as_millis().div_ceil(1000).try_into()?);
         let node = head.change_node(id, NodePatch::default(), left.min(WAIT_MAX)).await;
         let node = node.with_context(|| format!("cannot wait for node {id}"))?;
@@ -304,7 +311,7 @@ async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<N
     }
 }
 
-/// Describes the running work of a node.
+/// Returns a text with the number of executions that a node runs, and with their ids.
 fn still_running(detail: &NodeDetail) -> String {
     let NodeDetail { node, orders } = detail;
     let requests: Vec<&str> = orders.iter().map(|order| &*order.request_id).collect();
@@ -322,7 +329,7 @@ fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
     output::show(is_json, &NodesResponse { nodes }, |body| text(&body.nodes))
 }
 
-/// Formats a header and a line for each node.
+/// Formats a table with a row for each node.
 fn text(nodes: &[NodeBody]) -> String {
     let none = || "-".to_owned();
     let columns: [Column<'_, NodeBody>; 13] = [
@@ -351,7 +358,7 @@ fn text(nodes: &[NodeBody]) -> String {
     output::table_of(nodes, &columns)
 }
 
-/// Formats the names of groups, shortened to [`GROUPS_CHARS_MAX`].
+/// Formats a list of the names of groups, shortened to [`GROUPS_CHARS_MAX`] characters.
 fn groups(names: &[String]) -> String {
     if names.is_empty() {
         return "*".to_owned();

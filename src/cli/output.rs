@@ -1,7 +1,8 @@
 //! Standard output and standard error of the commands. Only this module writes to them.
 //!
-//! Most lines contain text of others. Terminal control characters are escaped in all of them, also for a
-//! pipe, since its other end may be a terminal.
+//! Most lines contain text that services or files provide, such as names. Therefore terminal control
+//! characters are escaped in all lines, even if the output is a pipe, since its reader can write to a
+//! terminal.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,14 +16,14 @@ use serde::Serialize;
 use task::causes::chain;
 use tokio::time::{Instant, interval_at};
 
-/// Time after which a wait is reported. Shorter waits need no explanation.
+/// Time after which a wait is first reported. Shorter waits need no explanation.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Interval between further reports of a wait.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Context of a failure to write to standard output. A type, so that it differs from other broken
-/// pipes.
+/// Error context of a failure to write to standard output. Its type distinguishes a closed standard
+/// output from other broken pipes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrintError;
 
@@ -32,8 +33,8 @@ impl fmt::Display for PrintError {
     }
 }
 
-/// Returns true if a command failed because the reader of its output closed the pipe, as `head`
-/// does.
+/// Returns true if a command failed because the reader of its standard output closed the pipe, as
+/// `head` does after some lines.
 pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     error.downcast_ref::<PrintError>().is_some()
@@ -43,7 +44,7 @@ pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
 /// Writes `text`, which can have several lines, to standard output with a line feed.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If standard output cannot be written.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     write(format!("{}\n", escape_lines(text)).as_bytes())
 }
@@ -64,7 +65,7 @@ pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
     print_json(&serde_json::to_string(body)?)
 }
 
-/// Prints `body` as a line of JSON if `is_json`, or else as the text that `text` returns for it.
+/// Prints `body`: as a line of JSON if `is_json`, otherwise as the text that `text` formats.
 ///
 /// # Errors
 /// As [`print`].
@@ -76,7 +77,8 @@ pub(super) fn show<T: Serialize>(
     if is_json { print_body(body) } else { print(&text(body)) }
 }
 
-/// Prints `items`: as lines of JSON, or as a table with a row for each. An empty list has no output.
+/// Prints `items`: each as a line of JSON if `is_json`, otherwise as a table with a row for each.
+/// Prints nothing for an empty list.
 ///
 /// # Errors
 /// As [`print`].
@@ -91,7 +93,8 @@ pub(super) fn print_list<T: Serialize>(
     if items.is_empty() { Ok(()) } else { print(&table_of(items, columns)) }
 }
 
-/// Writes bytes of this program to standard output and flushes it.
+/// Writes bytes to standard output without escaping and flushes it. Only for bytes that this program
+/// makes itself.
 ///
 /// # Errors
 /// As [`print`].
@@ -100,7 +103,8 @@ pub(super) fn write(bytes: &[u8]) -> anyhow::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).context(PrintError)
 }
 
-/// Writes data to standard output: byte for byte to a pipe or file, escaped on a terminal.
+/// Writes data, such as the output of a function, to standard output. On a terminal they are escaped,
+/// and to a pipe or file they are written byte for byte.
 ///
 /// # Errors
 /// As [`print`].
@@ -112,7 +116,8 @@ pub(super) fn write_data(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes data to standard error as [`write_data`] does. If it is closed, the data are lost.
+/// Writes data to standard error as [`write_data`] does. Errors are ignored, for example if it is
+/// closed.
 pub(super) fn write_data_to_stderr(bytes: &[u8]) {
     let mut err = io::stderr();
     drop(if err.is_terminal() {
@@ -122,18 +127,19 @@ pub(super) fn write_data_to_stderr(bytes: &[u8]) {
     });
 }
 
-/// Writes a message to standard error. If it is closed, the message is lost.
+/// Writes a message for the user to standard error. Errors are ignored, for example if it is closed.
 pub(super) fn tell(text: &str) {
     drop(writeln!(io::stderr(), "triptych: {}", escape_lines(text)));
 }
 
-/// Writes an error with its causes to standard error. Its hint, if any, is on a separate line.
+/// Writes an error with its causes to standard error. If it has a hint, the hint is on a separate line.
 pub(super) fn report_error(error: &anyhow::Error) {
     let hint = next_step(&**error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
 }
 
-/// Waits for `work`. If that is slow, reports `doing`, its description, on standard error.
+/// Runs `work` and returns its result. If it is slow, regularly writes its description, `doing`, with
+/// the elapsed time to standard error.
 pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
     report_progress(doing, work, |line| tell(&line)).await
 }
@@ -156,7 +162,8 @@ async fn report_progress<T>(
     }
 }
 
-/// Reports once that a stream was lost and once that it is back.
+/// Tells the user that a stream was lost, and later that it is back, without repeating either for each
+/// attempt.
 #[derive(Debug, Default)]
 pub(super) struct StreamStatus {
     is_lost: bool,
@@ -176,7 +183,8 @@ impl StreamStatus {
     }
 }
 
-/// Writes a log line, a JSON object, to standard error. If it is closed, the line is lost.
+/// Writes a log line, a JSON object, to standard error. Errors are ignored, for example if it is
+/// closed.
 pub(super) fn log_json(json: &str) {
     drop(writeln!(io::stderr(), "{}", escape_json(json)));
 }
@@ -192,7 +200,8 @@ pub(super) fn redraw(text: &str) {
     drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
-/// Column of a table: its name, after `>` if it is right-aligned, and its cell in the row of an item.
+/// Column of a table: its name, with a prefix `>` if the column is right-aligned, and a function that
+/// formats the cell of an item.
 pub(super) type Column<'c, T> = (&'c str, &'c dyn Fn(&T) -> String);
 
 /// Formats `items` as a table with a row for each.
@@ -202,8 +211,8 @@ pub(super) fn table_of<T>(items: &[T], columns: &[Column<'_, T>]) -> String {
     table(&header, &items.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Formats rows as columns that are as wide as their widest cell. Columns whose name follows after `>`
-/// are right-aligned.
+/// Formats rows as a table in which each column is as wide as its widest cell. A column is
+/// right-aligned if its name has the prefix `>`.
 ///
 /// Cells are escaped, so that each row is one line.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {

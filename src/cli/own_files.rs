@@ -1,5 +1,5 @@
-//! Access to the services' files: accounts, identities and functions, also for the local stack. Contains
-//! the demo functions of this program.
+//! Access to the services' accounts files, and the files with which the local stack starts: its key,
+//! identities of nodes and demo functions.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use stack::data_dir::DataDir;
 use stack::local::{LocalFunction, Packed};
 use stack::start::ServiceFiles;
 use task::clock::Clock;
-/// Name of a stack's key among the accounts.
+/// Name of the API key that is created for the local stack.
 const STACK_KEY_NAME: &str = "local stack";
 
 /// A demo function.
@@ -25,7 +25,8 @@ struct DemoFunction {
     module: &'static [u8],
 }
 
-/// Demo functions, beginning with the one for newcomers. Their sources are in `assets/functions/`.
+/// Demo functions. The first is the one that is suggested to new users. The sources are in
+/// `assets/functions/`.
 const DEMO_FUNCTIONS: [DemoFunction; 4] = [
     DemoFunction { name: "hello", module: include_bytes!("../../assets/functions/hello.wasm") },
     DemoFunction { name: "whoami", module: include_bytes!("../../assets/functions/whoami.wasm") },
@@ -48,7 +49,7 @@ pub(crate) async fn open_accounts(data_dir: &DataDir, clock: Clock) -> anyhow::R
 /// Opens the accounts and API keys in the database at `url`, without writing if `is_read_only`.
 ///
 /// # Errors
-/// If they cannot be opened.
+/// If the accounts in the database cannot be opened.
 pub(crate) async fn connect_accounts(
     url: &DatabaseUrl,
     is_read_only: bool,
@@ -62,7 +63,7 @@ pub(crate) async fn connect_accounts(
     opened.with_context(|| format!("cannot open the accounts in {url}"))
 }
 
-/// Files of the services on this machine.
+/// Implements the access of the local stack to files of services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnFiles;
 

@@ -1,4 +1,4 @@
-//! Values of flags that several commands have and the files that they name.
+//! Parses values of flags that several commands share, and reads the files that flags name.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use model::timestamp::Timestamp;
 
-/// Path that means standard input or output.
+/// Argument that stands for standard input or output in place of a path.
 pub(crate) const STDIO: &str = "-";
 
-/// Reads the text of the file at `path`, or of standard input if that is [`STDIO`].
+/// Reads the text of the file at `path`, or of standard input if `path` is [`STDIO`].
 ///
 /// # Errors
-/// If it cannot be read, is not UTF-8, or has more than `bytes_max` bytes.
+/// If the text cannot be read, is not UTF-8, or has more than `bytes_max` bytes.
 pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
     let (source, name): (Box<dyn io::Read>, String) = if path.as_os_str() == STDIO {
         (Box::new(io::stdin()), "standard input".to_owned())
@@ -30,10 +30,10 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String>
     String::from_utf8(bytes).with_context(|| format!("{name} is not text"))
 }
 
-/// Reads the file at `path`. `None` if it does not exist.
+/// Reads the text of the file at `path`. Returns `None` if the file does not exist.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file exists but cannot be read.
 pub(crate) fn read_optional(path: &Path) -> anyhow::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -45,7 +45,7 @@ pub(crate) fn read_optional(path: &Path) -> anyhow::Result<Option<String>> {
 /// Parses a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
 ///
 /// # Errors
-/// If it is invalid.
+/// If the text is invalid.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -61,10 +61,10 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected a number of bytes such as 2GB".to_owned())
 }
 
-/// Parses a timestamp: RFC 3339, or a date, which is midnight UTC.
+/// Parses a timestamp in the form of RFC 3339, or a date, which means midnight UTC.
 ///
 /// # Errors
-/// If it is invalid.
+/// If the text is invalid.
 pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
     let midnight = || format!("{text}T00:00:00Z").parse();
     text.parse().or_else(|_| midnight()).map_err(|_| {
@@ -75,7 +75,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
 /// Parses `NAME=VALUE`.
 ///
 /// # Errors
-/// If it is invalid.
+/// If the text is invalid.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,5 +1,5 @@
-//! Secrets on the command line: removes them from errors, in which clap repeats invalid values. Warns of
-//! passwords.
+//! Secrets on the command line. Removes them from the errors of clap, which repeat invalid values, and
+//! warns about passwords in addresses.
 
 use std::ffi::OsStr;
 
@@ -9,11 +9,12 @@ use clap::{Arg, ArgMatches, Command};
 use db::postgres::DatabaseUrl;
 use model::address::{REDACTED, redact_address};
 
-/// Schemes of addresses that can contain a password, which is rejected in others.
+/// Schemes of the only addresses that can contain a password. Addresses with other schemes are rejected
+/// if they contain one.
 const WITH_PASSWORD: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// Removes secrets from `error`: the value of an argument of `command` if the help hides the value of
-/// its environment variable, and everything that looks like credentials in other arguments.
+/// Removes secrets from `error`: the whole value of an argument if the help hides the value of its
+/// environment variable, and otherwise everything in the value that looks like credentials.
 pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
     let is_secret = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(shown)) => {
@@ -42,8 +43,8 @@ fn has_secret(command: &Command, long: &str) -> bool {
         || command.get_subcommands().any(|below| has_secret(below, long))
 }
 
-/// Returns advice for each password in `given`, the arguments of `command`, which all users of this
-/// machine can read in the list of processes.
+/// Returns advice for each password in the command line. `given` are the parsed arguments of `command`,
+/// which all users of this machine can read in the list of processes.
 pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<String> {
     let own = command.get_arguments().filter_map(|argument| {
         let id = argument.get_id().as_str();
@@ -58,7 +59,7 @@ pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<St
         .subcommand()
         .and_then(|(name, below)| Some(exposed_passwords(command.find_subcommand(name)?, below)));
     let mut all: Vec<_> = own.chain(below.into_iter().flatten()).collect();
-    // An option of all subcommands is listed at each level.
+    // clap lists a global option at each level of subcommands, so that its advice is repeated.
     all.dedup();
     all
 }

@@ -1,5 +1,6 @@
-//! `triptych runtime`: executes a module as bls-runtime does, for nodes with such a runtime: nodes of
-//! b7s and ours with `--runtime-path` and `--runtime-cli`.
+//! `triptych runtime`: executes a module with the command line of bls-runtime. It is for nodes that
+//! start another program to execute functions: nodes of b7s, and nodes of this program with
+//! `--runtime-path` and `--runtime-cli`.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -21,10 +22,11 @@ const RUNTIME_NAME: &str = "bls-runtime";
 /// Exit code of bls-runtime for an invalid command line.
 const EXIT_OTHER: u8 = 255;
 
-/// Bits of an exit code that the system preserves.
+/// Bits of an exit code that the system passes to the parent process.
 const EXIT_BITS: i32 = 0xff;
 
-/// Command line of `runtime`, which is that of bls-runtime, including its help.
+/// Command line of `runtime`. It is passed on unparsed, including `--help`, to be parsed as that of
+/// bls-runtime.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct RuntimeCommand {
@@ -33,25 +35,25 @@ pub(crate) struct RuntimeCommand {
     arguments: Vec<OsString>,
 }
 
-/// Returns the command if the program was called under the name of a runtime. `arguments` begin
-/// with its name.
+/// Returns the command `runtime` if the program was started under the name of bls-runtime, and
+/// otherwise `None`. The first of `arguments` is the name of the program.
 pub(crate) fn as_bls_runtime(arguments: &[OsString]) -> Option<RuntimeCommand> {
     let (name, arguments) = arguments.split_first()?;
     let is_runtime = PathBuf::from(name).file_stem().is_some_and(|name| name == RUNTIME_NAME);
     is_runtime.then(|| RuntimeCommand { arguments: arguments.to_vec() })
 }
 
-/// Returns true if another process of this program called it to compile a module. `arguments` begin
-/// with its name.
+/// Returns true if another process of this program has started this process to compile a module. The
+/// first of `arguments` is the name of the program.
 pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
     matches!(arguments, [_, command] if command == child::COMMAND)
 }
 
-/// Creates an engine that executes at most `runs_max` modules at a time in this process. It compiles
-/// them in child processes.
+/// Creates a runtime that executes at most `runs_max` modules at a time in this process, and compiles
+/// modules in child processes.
 ///
 /// # Errors
-/// If it cannot be set up.
+/// If the runtime cannot be set up.
 pub(crate) fn engine(runs_max: NonZeroU32) -> anyhow::Result<Runtime> {
     let compile_in = CompileIn::own_child().context("cannot find this program's file")?;
     let compiled_folder = compiled_folder();
@@ -60,8 +62,9 @@ pub(crate) fn engine(runs_max: NonZeroU32) -> anyhow::Result<Runtime> {
     runtime.context("cannot set up the runtime")
 }
 
-/// Executes a module on this thread, with the standard streams of this process. Returns its exit
-/// code, or that of bls-runtime for the error.
+/// Executes a module on this thread, with the standard streams of this process. Returns the exit code
+/// of the module. If the module cannot be executed, returns the exit code that bls-runtime has for the
+/// error.
 pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
     let Ok(compile_in) = CompileIn::own_child() else { return ExitCode::from(EXIT_OTHER) };
     let code = ::runtime::bls::run(command.arguments, compile_in);

@@ -1,7 +1,8 @@
-//! API keys of profiles: in the environment, in the system's keyring, or in a file that only its
-//! owner can read, looked up in this order.
+//! API keys of profiles. A key is looked up in the environment, then in the system's keyring, then in a
+//! file that only its owner can read.
 //!
-//! A key is stored in the keyring if available, otherwise in the file. It is neither shown nor logged.
+//! A key is stored in the keyring if there is one, otherwise in the file. Keys are neither shown nor
+//! logged.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,20 +20,20 @@ use task::private;
 use crate::cli::config;
 use crate::cli::parse::read_optional;
 
-/// Name of the program in the keyring.
+/// Name under which the entries of this program are in the keyring.
 const SERVICE: &str = "triptych";
 
 /// Environment variable that disables the keyring if it is `off`.
 const KEYRING_VARIABLE: &str = "TRIPTYCH_KEYRING";
 
-/// Maximum wait for the keyring, which may ask its owner to unlock it. An unresponsive keyring counts as
-/// missing.
+/// Maximum time to wait for the keyring. It includes the time in which the user unlocks the keyring. A
+/// keyring that does not respond in time counts as missing.
 const KEYRING_WITHIN: Duration = Duration::from_secs(30);
 
-/// API keys of all profiles.
+/// Storage of the API keys of all profiles.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
-    /// Directory of the files.
+    /// Directory of the files with keys.
     folder: PathBuf,
     keyring: Keyring,
 }
@@ -50,17 +51,17 @@ pub(crate) struct FoundKey {
     pub(crate) place: KeyPlace,
 }
 
-/// Location of a stored key.
+/// Result of storing a key.
 #[derive(Debug)]
 pub(crate) struct StoredKey {
     /// Location of the key.
     pub(crate) place: KeyPlace,
-    /// Reason why it is not in the keyring.
+    /// Reason why the key is not in the keyring, if it is in a file.
     pub(crate) note: Option<String>,
 }
 
 impl Keys {
-    /// Returns the keys of the current user.
+    /// Returns the storage of the current user's keys.
     ///
     /// # Errors
     /// If the user has no home directory.
@@ -70,10 +71,10 @@ impl Keys {
         Ok(Self { folder: project_dirs()?.config_dir().join("keys"), keyring })
     }
 
-    /// Returns the key of `profile`, if there is one. May wait for the keyring.
+    /// Returns the key of `profile`, if there is one. Blocks while the keyring is being unlocked.
     ///
     /// # Errors
-    /// If the stored value is no key, or other users can read the file.
+    /// If the value found is not a key, or other users can read the file.
     pub(crate) fn find(&self, profile: &str) -> anyhow::Result<Option<FoundKey>> {
         if let Some(key) = config::api_key()? {
             return Ok(Some(FoundKey { key, place: KeyPlace::Environment }));
@@ -85,16 +86,16 @@ impl Keys {
         Ok(key.map(|key| FoundKey { key, place: KeyPlace::File }))
     }
 
-    /// Stores `key` for `profile`, replacing an older one. May wait for the keyring.
+    /// Stores `key` for `profile`, replacing an older key. Blocks while the keyring is being unlocked.
     ///
     /// # Errors
-    /// If neither the keyring nor the file can store it.
+    /// If the key can be stored neither in the keyring nor in a file.
     pub(crate) fn store(&self, profile: &str, key: &ApiKey) -> anyhow::Result<StoredKey> {
         let path = self.path(profile)?;
         let secret = key.clone();
         let why = match self.with_entry(profile, move |entry| entry.set_password(secret.reveal())) {
             Ok(()) => {
-                // An older key in the file would be a second secret.
+                // An older key in the file is removed, since nothing would use it any more.
                 remove_file(&path)?;
                 return Ok(StoredKey { place: KeyPlace::Keyring, note: None });
             }
@@ -107,10 +108,11 @@ impl Keys {
         Ok(StoredKey { place: KeyPlace::File, note: Some(why) })
     }
 
-    /// Removes the key of `profile` from the keyring and the file. Returns true if there was one.
+    /// Removes the key of `profile` from the keyring and from its file. Returns true if either had the
+    /// key.
     ///
     /// # Errors
-    /// If one exists and cannot be removed.
+    /// If a stored key cannot be removed.
     pub(crate) fn forget(&self, profile: &str) -> anyhow::Result<bool> {
         let was_in_file = remove_file(&self.path(profile)?)?;
         let was_in_keyring = match self.with_entry(profile, keyring::Entry::delete_credential) {
@@ -121,10 +123,10 @@ impl Keys {
         Ok(was_in_file || was_in_keyring)
     }
 
-    /// Calls `work` on a thread that may block.
+    /// Calls `work` with this storage on a blocking thread.
     ///
     /// # Errors
-    /// Errors of `work`.
+    /// If `work` fails.
     pub(crate) async fn on_a_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(Self) -> anyhow::Result<T> + Send + 'static,
@@ -133,7 +135,8 @@ impl Keys {
         tokio::task::spawn_blocking(move || work(keys)).await?
     }
 
-    /// Calls `work` with the keyring's entry for `profile`. A disabled keyring counts as missing.
+    /// Calls `work` with the keyring's entry for `profile`. If the keyring is disabled, returns the
+    /// same error as without a keyring.
     fn with_entry<T: Send + 'static>(
         &self,
         profile: &str,
@@ -153,7 +156,7 @@ impl Keys {
         match self.with_entry(profile, keyring::Entry::get_password) {
             Ok(text) => text.parse().map(Some).context("invalid key in the keyring"),
             Err(error) => {
-                // If the keyring fails, the file is read.
+                // A failure is only logged, since the key can still be in the file.
                 if !is_absent(&error) {
                     tracing::warn!(%error, "cannot read the keyring");
                 }
@@ -170,7 +173,7 @@ impl Keys {
         key.map(Some).with_context(|| format!("invalid key in {}", path.display()))
     }
 
-    /// Returns the path of a profile's key.
+    /// Returns the path of the file for a profile's key.
     fn path(&self, profile: &str) -> anyhow::Result<PathBuf> {
         let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
         if profile.is_empty() || profile.starts_with('.') || !profile.chars().all(is_plain) {
@@ -180,9 +183,9 @@ impl Keys {
     }
 }
 
-/// Returns the key that this user sends to the services of `profile`, or of no profile: the key of
-/// the environment, or else the stored key. Cancel-safe, although a request to the keyring
-/// continues.
+/// Returns the key to send to the services of `profile`, or to services that no profile names: the key
+/// in the environment, or else the stored key. Cancel-safe, although a request to the keyring continues
+/// in the background.
 ///
 /// # Errors
 /// As [`Keys::find`].
@@ -190,26 +193,26 @@ pub(crate) async fn key(profile: Option<&str>) -> anyhow::Result<Option<ApiKey>>
     if let Some(key) = config::api_key()? {
         return Ok(Some(key));
     }
-    // Without a home directory there is only the environment.
+    // Without a home directory no key can be stored.
     let Ok(keys) = Keys::of_user() else { return Ok(None) };
     let profile = profile.unwrap_or(NO_PROFILE).to_owned();
     Ok(keys.on_a_thread(move |keys| keys.find(&profile)).await?.map(|found| found.key))
 }
 
-/// Calls `work` on a thread and waits for it. Returns `None` after `wait`, in which case `work`
-/// continues.
+/// Calls `work` on a new thread and returns its result. Returns `None` if that takes longer than
+/// `wait`. The thread then continues.
 fn within<T: Send + 'static>(
     wait: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let asking = thread::Builder::new().name("keyring".to_owned());
-    // After a timeout the receiver is gone.
+    // Sending fails if the caller has stopped waiting, and the result is then dropped.
     asking.spawn(move || drop(sender.send(work()))).ok()?;
     receiver.recv_timeout(wait).ok()
 }
 
-/// Returns true if the keyring has no such entry, or there is no keyring.
+/// Returns true if `error` means that the keyring has no such entry, or that there is no keyring.
 const fn is_absent(error: &keyring::Error) -> bool {
     matches!(error, keyring::Error::NoEntry | keyring::Error::NoDefaultStore)
 }
@@ -223,7 +226,7 @@ fn remove_file(path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes a file that only its owner can read. Creates its directory.
+/// Writes a file that only its owner can read. Creates its directory if that is missing.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         private::create_folder(folder)?;
@@ -231,7 +234,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     write_atomic(path, format!("{text}\n").as_bytes(), FileMode::Private)
 }
 
-/// Rejects a file that other users can read.
+/// Returns an error if other users can read the file at `path`.
 fn refuse_shared(path: &Path) -> anyhow::Result<()> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     if metadata.permissions().mode() & 0o077 != 0 {

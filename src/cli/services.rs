@@ -1,4 +1,4 @@
-//! Services and API key of a command.
+//! Addresses of the services, and the API key, that a command uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
 /// Default address of `inference serve`.
 const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
 
-/// Location of the API key.
+/// Flag with the location of the API key.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct KeyFlag {
     /// File with the API key, instead of `TRIPTYCH_API_KEY` or the key of `keys store`
@@ -31,17 +31,17 @@ pub(crate) struct KeyFlag {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// Services of a command with their API key.
+/// Services that a command uses, with their API key.
 #[derive(Debug)]
 pub(crate) struct Services {
-    /// Addresses. `None` for services that are not named.
+    /// Addresses of the services. A service that is not named has none.
     pub(crate) profile: Profile,
     pub(crate) key: Option<ApiKey>,
 }
 
 impl Services {
-    /// Returns the services of `flags` and of the profile in use. If neither an address nor a key is
-    /// configured, returns the services of the running local stack.
+    /// Returns the services that `flags` and the profile in use name. If neither an address nor a key
+    /// is configured, returns those of the running local stack.
     ///
     /// # Errors
     /// If the configuration or the key is invalid.
@@ -82,7 +82,7 @@ impl Services {
     }
 }
 
-/// Returns a client of the head at `address`, with the token of the environment.
+/// Returns a client of the head at `address`, with the token in the environment.
 ///
 /// # Errors
 /// If the address or the token is invalid.

@@ -11,14 +11,13 @@ use clap_complete::env::Shells;
 use crate::cli::completion;
 use crate::cli::output::write;
 
-/// Names of the program that shells complete.
+/// Names of the program for which shells request completions.
 const PROGRAMS: [&str; 2] = ["triptych", "tui"];
 
-/// Date on the pages of the manual, which have one by convention: that of their last substantial
-/// change.
+/// Date of the last substantial change of the manual. By convention, each page contains a date.
 const MANUAL_DATE: &str = "2026-11-23";
 
-/// A guide next to the pages of commands.
+/// Guide in the manual, in addition to the pages of commands.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Guide {
     /// Operation of services for others: ports, TLS, backup, upgrade, limits, logs, monitoring
@@ -26,14 +25,15 @@ pub(super) enum Guide {
 }
 
 impl Guide {
-    /// Returns the text of the guide: headings at the start of a line, the rest indented.
+    /// Returns the text of the guide. Headings begin at the start of a line, and all other lines are
+    /// indented.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Operate => include_str!("../../assets/operate.txt"),
         }
     }
 
-    /// Returns the guide's page of the manual, with unchanged lines.
+    /// Returns the guide as a page of the manual, with the same line breaks as in its text.
     fn page(self) -> Page {
         let Self::Operate = self;
         let version = env!("CARGO_PKG_VERSION");
@@ -52,8 +52,8 @@ impl Guide {
     }
 }
 
-/// Prints the script with which `shell` requests completions from this program, under each of its
-/// names.
+/// Prints a script for `shell`. With the script, the shell requests completions from this program for
+/// each of its names.
 ///
 /// # Errors
 /// If standard output fails.
@@ -70,14 +70,14 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
     write(&script)
 }
 
-/// Prints the manual pages of `command` and its subcommands. With `folder`, writes each of them and the
-/// guide to a file there.
+/// Prints the manual pages of `command` and its subcommands. If `folder` is given, instead writes each
+/// page, and the guide, to a file in it.
 ///
 /// # Errors
 /// If a page cannot be written.
 pub(super) fn manual(command: Command, folder: Option<&Path>) -> anyhow::Result<()> {
     let mut pages = Vec::new();
-    // Adds the options that subcommands inherit.
+    // `build` adds inherited options to the subcommands, so that their pages contain them.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     render(&command, &mut pages).context("cannot write the manual")?;
@@ -111,7 +111,8 @@ fn render(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes line breaks next to vertical space, of which man programs complain.
+/// Removes requests for line breaks next to vertical space, since checkers of manual pages complain
+/// about them.
 fn remove_extra_breaks(page: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let is_space =

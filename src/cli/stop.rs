@@ -1,5 +1,5 @@
-//! Reasons to stop a service: a signal, or the exit of its parent process. Also the flags of every
-//! service.
+//! Waits for events that stop a process: signals, and the exit of its parent process. Contains the
+//! flags that all services share.
 
 use std::io::Read as _;
 
@@ -14,7 +14,7 @@ use tracing::{Level, info};
 
 use super::log::{self, Collector, ServiceLog, ServiceName};
 
-/// Variable that names a collector for every service.
+/// Environment variable with the address of the collector of spans for all services.
 pub(crate) const OTLP_VARIABLE: &str = "TRIPTYCH_OTLP";
 
 /// Flags of every service.
@@ -38,7 +38,7 @@ impl ProcessFlags {
     /// Sets up logs and traces of the service in the role `role`.
     ///
     /// # Errors
-    /// As [`log::of_service`]. Also if signals cannot be received.
+    /// As [`log::of_service`], or if signals cannot be received.
     pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
         ignore_hangup_during_start()?;
         let name = ServiceName { role: role.to_owned(), instance };
@@ -51,21 +51,21 @@ impl ProcessFlags {
     }
 }
 
-/// Events that stop a process, next to SIGINT and SIGTERM.
+/// Events that stop a process, in addition to SIGINT and SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopEvents {
-    /// SIGHUP, for a command that is useful only in its terminal.
+    /// SIGHUP, for commands that are only useful in a terminal.
     Hangup,
-    /// Loss of the terminal that a service was started in. SIGHUP itself does not stop a service,
-    /// since tools for logs and configurations send it to have files read again.
+    /// SIGHUP, if the process has also lost the terminal in which it was started. Another SIGHUP does
+    /// not stop a service, since tools send that signal to services to have files read again.
     LostTerminal,
-    /// Loss of the terminal, and the exit of the process that holds the other end of standard input.
-    /// However that process exits, the pipe closes. It writes [`STAY`] before if this process is to
-    /// continue.
+    /// Loss of the terminal, or the exit of the parent process, which holds the other end of standard
+    /// input. The pipe closes even if the parent is killed. If this process is to continue without its
+    /// parent, the parent writes [`STAY`] before it exits.
     LostParent,
 }
 
-/// Waits until the process has to stop. Logs the reason.
+/// Waits until the process has to stop, and logs the reason.
 ///
 /// # Errors
 /// If signals cannot be received.
@@ -78,10 +78,11 @@ pub(crate) async fn wait_for_stop(events: StopEvents) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `work` until it is complete or the process has to stop. Then waits for the tasks of `group`.
+/// Runs `work` until it is complete or the process has to stop. Then stops the tasks of `group` and
+/// waits for them.
 ///
 /// # Errors
-/// Errors of `work`. Also if signals cannot be received.
+/// If `work` fails, or signals cannot be received.
 pub(crate) async fn run_until_stopped(
     group: &Group,
     work: impl Future<Output = anyhow::Result<()>>,
@@ -94,7 +95,8 @@ pub(crate) async fn run_until_stopped(
     done
 }
 
-/// Ignores SIGHUP, which terminates a process by default, until [`wait_for_stop`] receives it.
+/// Ignores SIGHUP until [`wait_for_stop`] receives it. By default, the signal would terminate the
+/// process.
 fn ignore_hangup_during_start() -> anyhow::Result<()> {
     if !ignores_hangup() {
         drop(unix::signal(SignalKind::hangup()).context("cannot receive signals")?);
@@ -107,7 +109,8 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
     let listen = |kind| unix::signal(kind).context("cannot receive signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    // A service under nohup must outlive its terminal, so it does not listen for the signal.
+    // A process under nohup ignores SIGHUP and must outlive its terminal, so that it does not listen
+    // for this signal.
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
     let hung_up = async {
         while let Some(hangup) = &mut hangup {
@@ -133,8 +136,8 @@ async fn wait_for_parent_exit(events: StopEvents) {
         return std::future::pending().await;
     }
     let (exited, has_exited) = oneshot::channel::<()>();
-    // A separate thread that exits with the process, since a read of standard input cannot be canceled
-    // and must not delay the shutdown of the runtime.
+    // A read of standard input cannot be canceled. A separate thread reads, which ends with the
+    // process, so that the read does not delay the shutdown of the runtime.
     std::thread::spawn(move || {
         let mut bytes = [0_u8; 256];
         while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {
@@ -142,7 +145,7 @@ async fn wait_for_parent_exit(events: StopEvents) {
                 return;
             }
         }
-        // The receiver is dropped if the process is stopping already.
+        // Sending fails, without consequence, if the process is already stopping for another reason.
         exited.send(()).ok();
     });
     if has_exited.await.is_err() {

@@ -74,21 +74,22 @@ pub(crate) struct TuiCommand {
     data_dir: Option<PathBuf>,
 }
 
-/// Name of the theme that suits the terminal.
+/// Value of `--theme` that selects a theme by the background color of the terminal.
 const AUTO: &str = "auto";
 
-/// User settings of the screen.
+/// The user's settings of the screen, from flags and files.
 struct ScreenSettings {
     keys: Keymap,
     themes: Vec<&'static CustomTheme>,
-    /// Errors in files of themes that are not in use.
+    /// Errors in files of themes. None of these themes is in use.
     theme_faults: Vec<String>,
     theme: theme::InitialTheme,
     options: ScreenOptions,
 }
 
 impl ScreenSettings {
-    /// Reads the files of keys and themes. Finds the theme called `flag`, or else the configured theme.
+    /// Reads the configuration file and the files of keys and themes. Chooses the theme called `flag`,
+    /// or else the configured theme.
     fn read(flag: Option<String>) -> anyhow::Result<Self> {
         let options = config::screen()?;
         let folder = project_dirs().ok().map(|folders| folders.config_dir().to_owned());
@@ -110,10 +111,10 @@ impl ScreenSettings {
     }
 }
 
-/// Finds the theme called `name`. `place`, where that name was given, is for errors.
+/// Returns the theme called `name`. Errors name `place`, the flag or the line of a file with that name.
 ///
 /// # Errors
-/// If it does not exist, or its file is invalid.
+/// If the theme does not exist, or its file is invalid.
 fn find_theme(
     name: &str,
     place: &str,
@@ -132,7 +133,7 @@ fn find_theme(
     })
 }
 
-/// Opens the screen. Returns when it is closed.
+/// Opens the screen and returns when it is closed.
 ///
 /// # Errors
 /// If the configuration is invalid, or there is no terminal.
@@ -155,8 +156,8 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let (start, current) = choose_start(chosen, &mut profiles)?;
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(ProfileOpener::new(profiles, keys)) as _);
-    // The screen uses the terminal, so that its log goes to a file, or nowhere without a home
-    // directory.
+    // The log is written to a file, since the screen uses the terminal. Without a home directory there
+    // is no log.
     let log_folder = state_path("log");
     let logging =
         log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
@@ -195,11 +196,12 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the start of the screen and the name of its profile, `None` for the local stack. Addresses
-/// without a profile are added to `profiles`.
+/// Returns how the screen starts, and the name of the profile in use. Both are `None` for the local
+/// stack. Also adds the chosen addresses to `profiles`, under [`NO_PROFILE`] if they are not from a
+/// profile.
 ///
-/// With a key in the environment the services are called immediately. Otherwise the keyring may be slow,
-/// so that the first frame does not wait for it.
+/// If the environment contains a key, the screen connects immediately. Otherwise it opens the profile
+/// after the first frame, since the keyring can be slow.
 fn choose_start(
     chosen: Option<ChosenProfile>,
     profiles: &mut BTreeMap<String, Profile>,
@@ -217,28 +219,30 @@ fn choose_start(
     Ok((Some(start), name))
 }
 
-/// Returns the local stack, with its state in `data_dir`, or else in a free directory of the user.
+/// Returns the processes of the local stack. Their state is in `data_dir`, or else in a directory of
+/// the user that no other stack uses.
 fn local_processes(data_dir: Option<PathBuf>) -> Processes {
     let options = ProcessesOptions {
         data_dir,
-        // A head reports an invalid token itself.
+        // An invalid token is ignored here, since the head reports it.
         head_token: config::head_token().ok().flatten(),
     };
     Processes::new(options, Arc::new(OwnFiles))
 }
 
-/// Returns the path of the file `name` in the configuration directory. `None` without a home directory.
+/// Returns the path of the file `name` in the configuration directory, or `None` if the user has no
+/// home directory.
 fn config_file(name: &str) -> Option<PathBuf> {
     Some(project_dirs().ok()?.config_dir().join(name))
 }
 
-/// Returns the path of the state file `name`. `None` without a home directory.
+/// Returns the path of `name` in the directory of state, or `None` if the user has no home directory.
 fn state_path(name: &str) -> Option<PathBuf> {
     let folders = project_dirs().ok()?;
     Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join(name))
 }
 
-/// Returns the color depth of the terminal, according to the environment.
+/// Returns the color depth of the terminal, which is detected from environment variables.
 fn depth() -> Depth {
     let value = |name| env::var(name).unwrap_or_default();
     Depth::detect(Hints {
@@ -250,7 +254,7 @@ fn depth() -> Depth {
     })
 }
 
-/// Profiles that the screen can open.
+/// Opens profiles for the screen: looks up their addresses and API keys.
 struct ProfileOpener {
     profiles: BTreeMap<String, Profile>,
     keys: Keys,
@@ -279,7 +283,7 @@ fn addresses(profile: Profile) -> Addresses {
     Addresses { heads, datasets, inference, ..Addresses::default() }
 }
 
-/// Returns the profiles as the screen lists them.
+/// Converts profiles to the list that the screen shows.
 fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
     let named = |(name, profile): (&String, &Profile)| Named {
         name: name.clone(),
@@ -321,7 +325,7 @@ fn profile_error(what: String, error: anyhow::Error) -> ProfileError {
 /// A configuration file with all settings, commented out.
 const CONFIG: &str = include_str!("../../assets/config.toml");
 
-/// Samples that every set of symbols is shown with.
+/// Samples that are printed in every set of symbols.
 const CARD: [(&str, &str); 6] = [
     ("borders ", "╭─────┬─────╮ │ ├─────┼─────┤ ╰─────┴─────╯"),
     ("dots    ", "⣀⣀⡠⠤⠒⠊⠉⠉⠑⠢⢄⣀⡠⠔⠊⠉⠒⢄⡀ ⣿⣷⣶⣦⣤⣄⣀"),
@@ -352,7 +356,8 @@ impl PrintFlags {
     /// Prints what the flags request. Returns false if they request no output.
     ///
     /// # Errors
-    /// If it cannot be printed, or a theme has no own colors.
+    /// If standard output cannot be written, or the theme uses the terminal's colors and has none of
+    /// its own.
     fn print(&self) -> anyhow::Result<bool> {
         let text = if self.print_config {
             CONFIG.to_owned()

@@ -20,8 +20,8 @@ use tracing::{Level, warn};
 use crate::cli::own_files::OwnFiles;
 use crate::cli::{config, log, output, stop};
 
-/// Capacity for log lines of the processes. Further lines are dropped, so that a blocked output does not
-/// stall a service.
+/// Maximum number of log lines of the processes that wait to be printed. Further lines are dropped, so
+/// that a blocked output does not stall a service.
 const LINES_CAPACITY: usize = 4096;
 
 /// Flags of `up`.
@@ -47,7 +47,7 @@ pub(crate) struct UpCommand {
     process: stop::ProcessFlags,
 }
 
-/// Runs the local stack until a signal. Restarts its processes when they exit.
+/// Runs the local stack until a signal arrives. Restarts processes of the stack that exit.
 ///
 /// # Errors
 /// If the stack cannot be started.
@@ -74,8 +74,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let is_json = command.json;
     printing.spawn_to_end("print log lines", async move {
         if !is_json {
-            // The addresses are printed first. If the start fails, only the lines are printed, which
-            // show why.
+            // Lines are printed only after the addresses. If the start fails, the sender is dropped,
+            // and the lines are printed because they show the reason.
             drop(is_announced.await);
         }
         print_lines(received, is_json).await;
@@ -86,8 +86,8 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     result
 }
 
-/// Starts the stack, prints its addresses and supervises it until a signal. `lines` receives log lines,
-/// which can be printed once `announced` is dropped.
+/// Starts the stack, prints its addresses and supervises it until a signal arrives. Log lines of its
+/// processes are sent to `lines`. `announced` is dropped once the addresses are printed.
 async fn serve(
     options: &StackOptions,
     group: &Group,
@@ -118,7 +118,7 @@ async fn serve(
     stopped.await
 }
 
-/// Reports the pending part of a stack that starts slowly.
+/// If the stack starts slowly, tells the user what the start is waiting for.
 fn report_delay(progress: Progress<'_>) {
     if let Progress::Delayed { since, awaited } = progress {
         let seconds = since.as_secs();
@@ -128,7 +128,7 @@ fn report_delay(progress: Progress<'_>) {
     }
 }
 
-/// Logs an event of the process called `name`.
+/// Logs that the process called `name` exited, was restarted or could not be restarted.
 fn log_restart(name: &str, happened: Supervised) {
     match happened {
         Supervised::Exited { exit, restart_in } => {
@@ -145,7 +145,8 @@ fn log_restart(name: &str, happened: Supervised) {
     }
 }
 
-/// Prints the addresses of the stack. Scripts rely on the members of its JSON.
+/// Prints the addresses of the stack. The members of the JSON object are an interface for scripts and
+/// must not change.
 fn print_addresses(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
     let LocalReady { addresses, nodes, functions, .. } = ready;
     let Addresses { heads, datasets, inference, .. } = addresses;
@@ -194,20 +195,22 @@ fn print_addresses(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()
     output::print(&lines.join("\n"))
 }
 
-/// Prints the lines of all processes, each with its process's name, until they end.
+/// Prints the log lines of all processes, each with the name of its process, until all senders are
+/// dropped.
 async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
     while let Some(line) = lines.recv().await {
         let text = named(&line);
         if is_json {
             output::log_json(&text);
         } else {
-            // The stack continues without a reader of the output.
+            // A closed output is ignored, since the stack must continue without a reader.
             drop(output::print_json(&text));
         }
     }
 }
 
-/// Formats the line with the member `process` in front. A line that is no JSON object becomes one.
+/// Adds the name of the process to a log line, as its first member. A line that is not a JSON object
+/// becomes the message of one.
 fn named(line: &Line) -> String {
     let process = json!(&*line.process);
     match line.text.strip_prefix('{') {
@@ -227,7 +230,7 @@ pub(crate) fn print_env() -> anyhow::Result<()> {
     let head = heads.into_iter().next();
     let variables =
         [("HEAD", head), ("DATASETS", datasets), ("INFERENCE", inference), ("KEY", key)];
-    // No value contains a quote, since all are made by this program.
+    // The values need no escaping: this program makes all of them, without quotes.
     let lines = variables.map(|(name, value)| format!("{name}='{}'", value.unwrap_or_default()));
     output::print(&lines.join("\n"))
 }

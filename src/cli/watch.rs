@@ -1,4 +1,4 @@
-//! `triptych watch`: evaluates rules and reports each change, by text, a command and a webhook.
+//! `triptych watch`: evaluates rules and reports each change as text, to a command and to a webhook.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal as _};
@@ -31,13 +31,13 @@ use crate::cli::stop;
 /// Name of the file with rules in the configuration directory.
 pub(crate) const RULES_FILE: &str = "rules.toml";
 
-/// Maximum size of a file with rules.
+/// Maximum size of a file with rules, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of events that wait to be printed.
 const EVENTS_CAPACITY: usize = 64;
 
-/// Time to send the remaining alerts when the program stops.
+/// Maximum time to send the remaining alerts when the program stops.
 const LAST_WITHIN: Duration = Duration::from_secs(15);
 
 /// Flags of `watch`.
@@ -106,7 +106,8 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     stop::run_until_stopped(&group, work).await
 }
 
-/// Sends alerts one by one until `group` stops, then those that still wait, within [`LAST_WITHIN`].
+/// Sends alerts one by one until `group` stops. Then sends the alerts that still wait, for at most
+/// [`LAST_WITHIN`].
 async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
     let send = async {
         while let Some((alert, time)) = outbox.next(&group).await {
@@ -128,7 +129,8 @@ async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
     }
 }
 
-/// Alerts that wait for the command and the webhook, with their times: at most two of each rule.
+/// Alerts that wait to be sent to the command and the webhook, with their times. At most two alerts of
+/// a rule wait.
 #[derive(Default)]
 struct Outbox {
     waiting: Mutex<VecDeque<(Alert, String)>>,
@@ -136,8 +138,9 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Adds an alert. It replaces earlier ones of its rule, which are out of date. Only a resolved alert
-    /// does not replace a firing one, of which the recipients would never learn.
+    /// Adds an alert and removes earlier alerts of the same rule, which are out of date. However, a
+    /// firing alert is not removed when the rule is resolved, since the recipients would otherwise
+    /// never learn of it.
     fn add(&self, alert: Alert, time: String) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|(earlier, _)| {
@@ -149,7 +152,7 @@ impl Outbox {
         self.added.notify_one();
     }
 
-    /// Waits for an alert. Returns `None` once there is none and `group` is stopped.
+    /// Waits for the next alert to send. Returns `None` if no alert waits and `group` is stopped.
     async fn next(&self, group: &Group) -> Option<(Alert, String)> {
         loop {
             let first = self.waiting.lock().pop_front();
@@ -167,7 +170,7 @@ impl Outbox {
 struct Printer {
     is_json: bool,
     rings: bool,
-    /// Recipient of alerts for the command and the webhook, if there are any.
+    /// Queue of alerts for the command and the webhook. It is `None` if neither is configured.
     outbox: Option<Arc<Outbox>>,
 }
 

@@ -1,5 +1,5 @@
-//! Buffers log lines and writes them on a separate thread, so that logging does not wait for the
-//! output. Urgent lines are written before the caller continues.
+//! Buffers log lines and writes them on a separate thread, so that callers do not wait for the output.
+//! Urgent lines are written on the thread of the caller, before it continues.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,19 +9,21 @@ use std::{mem, thread};
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 
-/// Time for which a line waits for others. Waiting lines are lost if the process is killed.
+/// Time for which a line stays in the buffer, so that later lines are written with it. It is short,
+/// since buffered lines are lost if the process is killed.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// Maximum size of waiting lines while the output is blocked. Further lines are counted and
-/// dropped.
+/// Size of the buffer from which on lines are dropped and counted. It is reached only if the output is
+/// blocked.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// Handle to the buffer.
+/// Handle with which lines are added to the buffer.
 pub(super) struct BufferedLines {
     shared: Arc<LogBuffer>,
 }
 
-/// Flushes the buffer when it is dropped.
+/// Guard that flushes the buffer when it is dropped. Lines that are logged afterwards are written
+/// immediately.
 #[must_use]
 pub(crate) struct FlushGuard(Arc<LogBuffer>);
 
@@ -29,7 +31,7 @@ struct LogBuffer {
     buffer: Mutex<LineBuffer>,
     changed: Condvar,
     writer: Mutex<Box<dyn Write + Send>>,
-    /// Formats a line about a number of lost lines.
+    /// Function that formats a line about a number of dropped lines.
     lost: fn(u64) -> Vec<u8>,
 }
 
@@ -41,7 +43,8 @@ struct LineBuffer {
 }
 
 impl BufferedLines {
-    /// Starts the thread, which writes to `writer`. `lost` formats a line about lost lines.
+    /// Starts a thread that writes the buffered lines to `writer`. `lost` formats a line about a number
+    /// of dropped lines.
     pub(super) fn start(
         writer: Box<dyn Write + Send>,
         lost: fn(u64) -> Vec<u8>,
@@ -50,12 +53,14 @@ impl BufferedLines {
         let shared = Arc::new(LogBuffer { buffer, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new().name("log".to_owned());
-        // The thread exits with the process.
+        // The thread is not joined: it runs until the process exits, and the guard writes the last
+        // lines.
         thread.spawn(move || work.run()).context("cannot start the thread that writes the log")?;
         Ok((Self { shared: Arc::clone(&shared) }, FlushGuard(shared)))
     }
 
-    /// Appends the line that `put` writes.
+    /// Appends a line to the buffer with `put`. If it is urgent, or the guard was dropped, also flushes
+    /// the buffer.
     pub(super) fn push(&self, is_urgent: bool, put: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = self.shared.buffer.lock();
         if buffer.lines.len() >= BYTES_MAX {
@@ -78,7 +83,7 @@ impl BufferedLines {
 impl Drop for FlushGuard {
     fn drop(&mut self) {
         self.0.buffer.lock().is_closed = true;
-        // Waits for the thread, if it is writing.
+        // This first waits for the thread if it is writing at the moment.
         self.0.write();
     }
 }
@@ -88,7 +93,8 @@ impl LogBuffer {
         loop {
             let mut buffer = self.buffer.lock();
             self.changed.wait_while(&mut buffer, |buffer| buffer.lines.is_empty());
-            // No notification is sent while lines wait.
+            // A notification is sent only for the first line in the buffer, so that this waits for the
+            // full time.
             self.changed.wait_for(&mut buffer, WAIT);
             drop(buffer);
             self.write();
@@ -97,7 +103,8 @@ impl LogBuffer {
 
     /// Flushes the buffer.
     fn write(&self) {
-        // Locked before the lines are removed from the buffer, so that they are written in their order.
+        // The writer is locked before lines are taken from the buffer, so that threads write them in
+        // the order in which they were added.
         let mut writer = self.writer.lock();
         let mut buffer = self.buffer.lock();
         let mut lines = mem::take(&mut buffer.lines);
@@ -106,7 +113,7 @@ impl LogBuffer {
         if n_lost > 0 {
             lines.extend_from_slice(&(self.lost)(n_lost));
         }
-        // If the log cannot be written, there is no place to report it.
+        // Errors are ignored, since a failure of the log cannot be logged.
         drop(writer.write_all(&lines).and_then(|()| writer.flush()));
     }
 }

@@ -5,7 +5,7 @@ use tracing::{error, info};
 
 use super::*;
 
-/// Collects the lines of a test.
+/// Writer that collects the log lines of a test.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -19,13 +19,13 @@ impl Write for Sink {
     }
 }
 
-/// Checks the line that `log` writes.
+/// Checks the log line that results from `log`, at a fixed time.
 #[track_caller]
 fn check(log: impl FnOnce(), want: &str) {
     check_at("2026-07-30T21:57:00.512345Z", log, want);
 }
 
-/// Checks the line that `log` writes at `time`.
+/// Checks the log line that results from `log` at `time`.
 #[track_caller]
 fn check_at(time: &str, log: impl FnOnce(), want: &str) {
     let sink = Sink::default();

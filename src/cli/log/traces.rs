@@ -1,8 +1,8 @@
 //! Traces: sends the spans of this service to a collector, by OTLP over HTTP.
 //!
-//! Spans are sent every few seconds on a separate thread. If the collector is down or slow, a limited
-//! number of spans waits. Others are dropped. The variables of OpenTelemetry for sampling
-//! (`OTEL_TRACES_SAMPLER`), batches and headers apply.
+//! Spans are sent every few seconds on a separate thread. If the collector is down or slow, spans wait
+//! up to a maximum number, and further spans are dropped. The environment variables of OpenTelemetry
+//! for sampling (`OTEL_TRACES_SAMPLER`), batches and headers apply.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ use reqwest::blocking::Client;
 use task::causes::chain;
 use tracing::{info, warn};
 
-/// Path of a collector for spans.
+/// Path at which a collector receives spans.
 const PATH: &str = "v1/traces";
 
-/// Maximum time of a request to the collector. It carries the spans of five seconds, so that a
-/// slower collector could never catch up.
+/// Maximum time of a request to the collector. A request contains the spans of five seconds, so that a
+/// collector that takes longer could never catch up.
 const SENT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Maximum time to send the last spans when the service stops.
@@ -41,7 +41,8 @@ impl Collector {
     /// Parses the address of a collector. An address without a path gets the path for spans.
     ///
     /// # Errors
-    /// If it is not an HTTP address, or contains a user or a password. The error does not repeat it.
+    /// If the address is not an HTTP address, or contains a user or a password. The error does not
+    /// contain the address.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = text.parse::<Url>().ok();
         let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -62,14 +63,14 @@ impl Collector {
         self.0.as_str()
     }
 
-    /// Returns the host, without the brackets of IPv6, with the port.
+    /// Returns the host and the port. An IPv6 address has no brackets.
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
         let host = self.0.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         (host, self.0.port_or_known_default().unwrap_or_default())
     }
 
-    /// Returns the address without its query, which may contain a token.
+    /// Returns the address without its query, which can contain a token.
     pub(crate) fn redacted(&self) -> Cow<'_, str> {
         redact_address(self.as_str())
     }
@@ -84,7 +85,7 @@ pub(crate) struct ServiceName {
     pub(crate) instance: Option<String>,
 }
 
-/// Sends the remaining spans on drop.
+/// Guard that sends the remaining spans when it is dropped.
 pub(crate) struct TracesGuard(SdkTracerProvider);
 
 /// Starts sending the spans of `service`.
@@ -99,10 +100,11 @@ pub(super) fn start(
     let address = collector.as_str().to_owned();
     let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
     if address.starts_with("http:") {
-        // Certificates are never used.
+        // Without TLS no certificates are needed, so that loading those of the system is skipped.
         builder = builder.tls_certs_only([]);
     }
-    // On a separate thread, since a blocking client cannot be created where tasks run.
+    // A blocking client panics if it is created in an asynchronous context, so that a new thread
+    // creates it.
     let built = std::thread::spawn(|| builder.build()).join();
     let http = built.map_err(|_| anyhow!("the thread of the collector's client panicked"))?;
     let http = http.context("cannot create a client for the collector")?;
@@ -137,7 +139,7 @@ impl Drop for TracesGuard {
     }
 }
 
-/// Sends spans. Logs when the collector becomes unreachable and reachable.
+/// HTTP client that sends spans. It logs when sending begins to fail and when it succeeds again.
 #[derive(Debug)]
 struct Sender {
     http: Client,
@@ -167,7 +169,8 @@ impl HttpClient for Sender {
     }
 }
 
-/// Removes the address of the collector from `error`, since its query may contain a token.
+/// Removes the address of the collector from `error`, since the query of the address can contain a
+/// token.
 fn without_url(error: HttpError) -> HttpError {
     match error.downcast::<reqwest::Error>() {
         Ok(error) => error.without_url().into(),

@@ -1,4 +1,5 @@
-//! Peers that a node allows: named on the command line, or in files that are reread.
+//! Peers that a node allows. They are named on the command line or in files, which are read again when
+//! they change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +16,14 @@ use model::parse::ParseError;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-/// Interval between reads of the files, so that an added node is soon allowed.
+/// Interval between reads of the files. It is short, so that a node that is added to a file is soon
+/// allowed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum size of a file of ids, in bytes: some thousands of them.
+/// Maximum size of a file with ids, in bytes: enough for some thousands of ids.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A peer to allow, or a file of peers.
+/// A peer to allow, or a file with the ids of such peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AllowedPeer {
     /// One peer by its id.
@@ -42,13 +44,14 @@ impl FromStr for AllowedPeer {
     }
 }
 
-/// Parses the id of a node. A truncated id would match no peer.
+/// Parses the complete id of a node. Rejects a truncated id, since it would match no peer.
 pub(crate) fn whole_id(text: &str) -> Result<PeerId, String> {
     let id: PeerId = text.parse().map_err(|error: ParseError| error.to_string())?;
     is_whole(&id).then_some(id).ok_or_else(|| "incomplete id: ids begin with 12D3KooW".to_owned())
 }
 
-/// Reads the allowed peers. `None` allows all.
+/// Returns the peers that `flags` name directly or in files. Without flags returns `None`, which allows
+/// all peers.
 ///
 /// # Errors
 /// If a file cannot be read or contains an invalid id.
@@ -82,8 +85,7 @@ pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     Ok(Some(peers))
 }
 
-/// Updates the allowed peers of `node` when the files among `flags` change. Runs until it is
-/// dropped.
+/// Updates the allowed peers of `node` whenever a file among `flags` changes. Never returns.
 pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut allowed: AllowedPeers) {
     if !flags.iter().any(|flag| matches!(flag, AllowedPeer::File(_))) {
         return std::future::pending().await;

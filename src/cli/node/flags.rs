@@ -227,8 +227,9 @@ pub(crate) struct StateFlags {
     pub(crate) workspace: Option<PathBuf>,
 }
 
-/// Options of b7s nodes without an effect here. They are accepted, so that a node's command line or
-/// file can be used unchanged, and the log lists unsupported options.
+/// Options of b7s nodes that have no effect, or only a limited one, here. They are accepted so that the
+/// command line or file of a b7s node can be used unchanged. The log lists those that are not
+/// supported.
 #[derive(Debug, Args)]
 pub(crate) struct UnusedFlags {
     #[arg(long, hide = true, alias = "attributes")]
@@ -243,13 +244,14 @@ pub(crate) struct UnusedFlags {
     tracing_http_endpoint: String,
     #[arg(long, hide = true, default_value = "")]
     tracing_exporter_batch_timeout: String,
-    /// Metrics are always served.
+    /// Has no effect, since metrics are always served.
     #[arg(long, hide = true)]
     enable_metrics: bool,
 }
 
 impl UnusedFlags {
-    /// Returns the collector of spans of b7s's options, which name it without `http://`.
+    /// Returns the collector of spans that the options of b7s name. They contain its address without
+    /// `http://`.
     ///
     /// # Errors
     /// As [`Collector::parse`].
@@ -263,9 +265,9 @@ impl UnusedFlags {
         Collector::parse(&url).context("invalid --tracing-http-endpoint").map(Some)
     }
 
-    /// Returns the unsupported options that are given, with advice.
+    /// Returns a text for each unsupported option that is given, with advice about the alternative.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
-        // 1 and 0 mean no limit.
+        // In b7s, both 0 and 1 mean that the CPU usage is not limited.
         let is_limited = self.cpu_percentage_limit > 0.0 && self.cpu_percentage_limit < 1.0;
         [
             (self.load_attributes, "--load-attributes: pass them with --attribute NAME=VALUE"),
@@ -280,7 +282,7 @@ impl UnusedFlags {
     }
 }
 
-/// Parses the address of an IPFS gateway, or the word that disables it.
+/// Parses the address of an IPFS gateway. Returns `None` for the word `none`, which disables gateways.
 fn gateway(text: &str) -> Result<Option<Gateway>, <Gateway as FromStr>::Err> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }

@@ -1,5 +1,6 @@
-//! Options of the configuration file and the environment, appended to the command line. So each
-//! option is defined, parsed and checked in one place, [`super::flags`].
+//! Options of a node from the configuration file and the environment. They are appended to the command
+//! line as arguments, so that each option is defined, parsed and checked in one place,
+//! [`super::flags`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -12,20 +13,22 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::text::line_of;
 use serde_json::Value;
 
-/// Prefix of the names of environment variables.
+/// Prefix of the environment variables with options.
 const PREFIX: &str = "B7S_";
 
-/// Maximum size of the configuration file, in bytes. A thousand boot nodes take a tenth.
+/// Maximum size of the configuration file, in bytes. A file with a thousand boot nodes is ten times
+/// smaller.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Headings of b7s files. Their options have the same name.
+/// Headings in files of b7s nodes. They are not part of the names of the options below them.
 const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
 
-/// Values of options by their names without hyphens.
+/// Values of options, by the names of the options without hyphens.
 type OptionValues = BTreeMap<String, Vec<String>>;
 
-/// Appends the options of the environment and of the configuration file to `arguments`, unless they are
-/// already among them. `given` are the parsed `arguments`, which name the file.
+/// Appends the options of the configuration file and of the environment to `arguments`, unless the
+/// command line already contains them. `given` are the parsed arguments, which can contain the path of
+/// the file.
 ///
 /// # Errors
 /// If the file cannot be read, or contains an unknown option.
@@ -58,14 +61,14 @@ pub(crate) fn with_layers(
             continue;
         }
         let long = option.get_long().unwrap_or_default();
-        // In files of b7s nodes, an option without a value is unset.
+        // An option with an empty value counts as unset, as in the files of b7s nodes.
         let values = values.into_iter().filter(|value| !value.is_empty());
         arguments.extend(values.map(|value| format!("--{long}={value}").into()));
     }
     Ok(arguments)
 }
 
-/// Allows `--switch=false` for every switch of `command`, as b7s nodes do.
+/// Allows a value for every switch of `command`, such as `--websocket=false`, as b7s nodes do.
 pub(crate) fn with_switches(command: Command) -> Command {
     command.mut_args(|option| {
         if !matches!(option.get_action(), ArgAction::SetTrue) {
@@ -86,7 +89,7 @@ impl<'a> Options<'a> {
         Self(command.get_arguments().filter(|option| option.get_long().is_some()).collect())
     }
 
-    /// Returns the option called `name`, which has no hyphens.
+    /// Returns the option with the name or alias `name`, given without hyphens.
     fn find(&self, name: &str) -> Option<&'a Arg> {
         self.0.iter().copied().find(|option| {
             let aliases = option.get_all_aliases().unwrap_or_default();
@@ -95,7 +98,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Returns a name without its separators.
+/// Returns a name in lower case and without hyphens and underscores.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '-' | '_'));
     letters.flat_map(char::to_lowercase).collect()
@@ -131,7 +134,7 @@ fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     }
     let text = fs::read_to_string(path)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    // Neither error repeats the line, which may contain a secret.
+    // The errors contain the line number but not the text of the line, which could contain a secret.
     let file: Value = if is_toml {
         let at = |error: &toml::de::Error| line_of(&text, error.span().unwrap_or_default().start);
         toml::from_str(&text)
@@ -148,7 +151,7 @@ fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     Ok(all)
 }
 
-/// Adds the options in `value`, which is at `path`, to `all`.
+/// Adds the options in `value`, the part of the file at `path`, to `all`.
 fn gather(value: &Value, path: &mut Vec<String>, all: &mut OptionValues) -> anyhow::Result<()> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

@@ -1,5 +1,5 @@
-//! User-defined keys and themes, read from files next to the configuration, with an error for each
-//! invalid line.
+//! Keys and themes that users define in files next to the configuration file. Errors list every invalid
+//! line.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use toml::de::{DeTable, DeValue};
 
 use crate::cli::parse::read_optional;
 
-/// File of keys in the configuration directory.
+/// Name of the file of keys in the configuration directory.
 const KEYS_FILE: &str = "keymap.toml";
 
-/// Directory of themes in the configuration directory.
+/// Name of the directory of themes in the configuration directory.
 const THEMES_FOLDER: &str = "themes";
 
-/// Returns the keymap: the defaults, overridden by the file of keys in `folder`.
+/// Returns the default keys, overridden by the file of keys in `folder` if there is one.
 ///
 /// # Errors
 /// If the file cannot be read or is invalid. The error lists every fault with its line.
@@ -33,12 +33,12 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
         .or_else(|faults| reject(&path, &faults, "`triptych tui --print-keys` prints all keys"))
 }
 
-/// Themes of a directory.
+/// Themes in the directory of themes.
 #[derive(Debug, Default)]
 pub(super) struct Themes {
-    /// Valid themes, by name. They live as long as the program.
+    /// Valid themes, in the order of their names. They are never freed, so that they are `'static`.
     pub(super) themes: Vec<&'static CustomTheme>,
-    /// Invalid files.
+    /// Files that are not valid themes.
     pub(super) faults: Vec<ThemeFault>,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Themes {
 pub(super) struct ThemeFault {
     /// Name of the theme.
     pub(super) name: String,
-    /// All faults with their lines.
+    /// Text of all faults, with their lines.
     pub(super) why: String,
 }
 
-/// Returns the themes in `folder`.
+/// Reads the themes in the directory of themes in `folder`.
 ///
 /// # Errors
 /// If the folder cannot be listed.
@@ -98,7 +98,8 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
     Ok(Box::leak(Box::new(own?)))
 }
 
-/// Returns all strings of a file, in the order of its lines.
+/// Returns all settings of a file, in the order of their lines. A value that is not a string is an
+/// error.
 fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Setting>> {
     let at = |line: usize, why: &dyn Display| format!("{}:{line}: {why}", path.display());
     let table = DeTable::parse(text).map_err(|error| {
@@ -136,7 +137,7 @@ fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Setting>> {
     Ok(entries)
 }
 
-/// Rejects `path` with all of its `faults`.
+/// Returns an error with all `faults` of the file at `path`.
 fn reject<T>(path: &Path, faults: &[Fault], hint: &str) -> anyhow::Result<T> {
     let line = |Fault { line, why }: &Fault| format!("{}:{line}: {why}", path.display());
     let lines: Vec<String> = faults.iter().map(line).collect();

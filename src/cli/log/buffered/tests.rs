@@ -3,7 +3,7 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// Forwards written text. Blocks until it is released.
+/// Writer that sends each text to the test, and then blocks until the test releases it.
 struct BlockingWriter {
     written: mpsc::Sender<String>,
     release: mpsc::Receiver<()>,
@@ -13,7 +13,7 @@ impl Write for BlockingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         self.written.send(text).unwrap();
-        // It does not block once the other end is dropped.
+        // Once the test has dropped its end of the channel, this returns immediately.
         self.release.recv().unwrap_or_default();
         Ok(bytes.len())
     }
@@ -49,7 +49,7 @@ fn log_lines_are_written_in_batches() {
     let log = log();
     log.add(false, "a\n");
     log.add(false, "b\n");
-    // The writer blocks on the first lines while others are added.
+    // The writer is blocked with the first lines, so that the next lines are collected in the buffer.
     let mut first = log.written.recv().unwrap();
     for line in ["c\n", "d\n", "e\n"] {
         log.add(false, line);
@@ -89,7 +89,7 @@ fn log_lines_are_written_when_and_after_the_guard_is_dropped() {
 fn log_lines_beyond_the_buffer_of_a_blocked_output_are_dropped_and_counted() {
     let log = log();
     log.add(false, "a\n");
-    // The thread is blocked from here on.
+    // From here on the writer is blocked, and the buffer fills.
     assert_eq!(log.written.recv().unwrap(), "a\n");
     let line = format!("{}\n", "x".repeat(BYTES_MAX / 4 - 1));
     for _ in 0..7 {

@@ -8,7 +8,8 @@ fn command() -> Command {
     with_switches(NodeCommand::augment_args(Command::new("node")))
 }
 
-/// Returns the options added to `line` from a file with this name and text and from the environment.
+/// Returns the options that are appended to `line` from `file`, given as name and text, and from
+/// `environment`. Returns the text of an error instead if there is one.
 fn added_options(
     line: &[&str],
     file: Option<(&str, &str)>,
@@ -37,7 +38,7 @@ fn added_options(
     }
 }
 
-/// A file of a b7s node.
+/// A configuration file in the form of b7s nodes.
 const FILE: &str = "
 role: head
 concurrency: 3
