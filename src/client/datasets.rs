@@ -89,7 +89,7 @@ pub struct RowsQuery {
     pub extras: BucketExtras,
 }
 
-/// A row with values named by their columns.
+/// A row with its values by column name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRow {
     /// Timestamp, unique within the dataset.

@@ -118,7 +118,8 @@ impl Follow for Functions {
         let mut connection = Connection::open(self.transport.get(paths::EVENTS)).await?;
         loop {
             let event = connection.next(SILENCE_MAX).await?;
-            // An event of another kind is ignored, since a later version of the head may send new kinds.
+            // An event of an unknown kind is ignored, since a later version of the head can send new
+            // kinds.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;
             };

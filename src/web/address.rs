@@ -36,7 +36,8 @@ impl Caller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
-/// Addresses that are usually rented or operated together: 256 IPv4 addresses, or an IPv6 network.
+/// Addresses that are usually rented or operated together: 256 adjacent IPv4 addresses, or all IPv6
+/// addresses with the same 64-bit prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Neighborhood(Network);
 

@@ -79,8 +79,8 @@ impl FromIterator<HostName> for HostNames {
 }
 
 impl HostNames {
-    /// Accepts every host name. Safe only for a service over TLS, since browsers reject its certificate
-    /// under any name but its own.
+    /// Accepts every host name. This is safe only for a service over TLS, since browsers reject its
+    /// certificate on pages with another host name.
     #[must_use]
     pub fn any() -> Self {
         Self { names: Arc::default(), is_any: true }

@@ -126,7 +126,8 @@ pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
 struct Measurement {
-    /// Value or count. A histogram does not use it, since its count is the sum of `counts`.
+    /// Value of a counter or gauge, or count of a summary. A histogram does not use this field, since
+    /// its count is the sum of `counts`.
     n: AtomicU64,
     /// Sum of all durations in nanoseconds. It overflows after 584 years.
     sum_ns: AtomicU64,

@@ -142,7 +142,8 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
             let is_by_key = operation["security"][0]["key"].is_array();
             let mut refuse = |status: &str, text: &str, schema: &str| {
-                // The operation may already describe this response more specifically.
+                // The response is added only if the operation does not already describe it more
+                // specifically.
                 if operation["responses"][status].is_null() {
                     let schema = format!("#/components/schemas/{schema}");
                     let content = json!({"application/json": {"schema": {"$ref": schema}}});

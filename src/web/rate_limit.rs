@@ -116,7 +116,7 @@ impl LogLimit {
     }
 }
 
-/// Applies a rate to each of many keys. Its memory is bounded.
+/// Applies a rate to each of many keys, in bounded memory.
 #[derive(Debug)]
 pub struct RateLimiter<K: Eq + Hash> {
     rate: Rate,

@@ -20,7 +20,7 @@ use crate::transport::Transport;
 /// complete response.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);
 
-/// Maximum time between two parts of a response. It is twice as long as our service waits for a slow
+/// Maximum time between two parts of a response. It is twice as long as the service waits for a slow
 /// reader.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 

@@ -94,8 +94,8 @@ impl LimitedListener {
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
-            // If a regular permit has become available before the caller connected, the reserved permit
-            // is returned.
+            // If a regular permit became available before the caller connected, it replaces the
+            // reserved permit.
             if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
                 (place, is_reserved) = (Some(free), false);
             }
