@@ -16,7 +16,7 @@ pub enum ClientError {
     },
     /// The address contains a user name or password, which would be printed and logged.
     #[error(
-        "address of a service contains a user name or password: set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
+        "service address contains a user name or password; set TRIPTYCH_API_KEY instead, or TRIPTYCH_REST_TOKEN for a head"
     )]
     Credentials,
     /// The text cannot be used as a token.

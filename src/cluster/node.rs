@@ -180,7 +180,7 @@ pub enum NodeError {
     #[error("cannot serve the REST API")]
     Serve(#[from] BindError),
     /// The certificate of the REST API is not usable.
-    #[error("cannot secure the REST API")]
+    #[error("cannot set up TLS for the REST API")]
     Tls(#[from] TlsError),
     /// The operator's decisions about nodes cannot be read.
     #[error(transparent)]

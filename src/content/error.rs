@@ -112,7 +112,7 @@ pub enum ContentError {
     #[error("invalid archive")]
     Archive(#[from] io::Error),
     /// The manifest names an archive that is not part of the content.
-    #[error("archive {address}, named by the manifest, is missing in the function's content")]
+    #[error("archive {address} of the manifest is missing in the function's content")]
     ArchiveElsewhere {
         /// Address of the archive in the manifest.
         address: String,

@@ -100,7 +100,9 @@ pub(super) enum ChangeError {
     #[error("the node is the head itself")]
     Own,
     /// The maximum number of decisions is stored.
-    #[error("the maximum of {DECISIONS_MAX} nodes with a decision is reached: withdraw some first")]
+    #[error(
+        "limit of {DECISIONS_MAX} nodes with a decision is reached; withdraw some decisions first"
+    )]
     Full,
     /// The file could not be written.
     #[error("cannot write decisions on nodes to {path}")]

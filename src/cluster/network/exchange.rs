@@ -46,8 +46,8 @@ pub enum ExchangeError {
     /// The network has stopped.
     #[error("network has stopped")]
     Stopped,
-    /// The connection or the stream broke.
-    #[error("the stream broke")]
+    /// The connection or the stream failed.
+    #[error("stream failed")]
     Broken(#[from] io::Error),
     /// The other side did not send or read a message in time.
     #[error("message was not transferred within {within:?}")]

@@ -88,7 +88,7 @@ struct ExternalParts {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExternalError {
     /// A file or directory of the workspace is not usable.
-    #[error("{} is not usable", path.display())]
+    #[error("workspace path {} is not usable", path.display())]
     Workspace { path: PathBuf, source: io::Error },
     /// A variable is not passed to the program.
     #[error(transparent)]
@@ -97,7 +97,7 @@ pub(super) enum ExternalError {
     #[error("cannot start {}", program.display())]
     Start { program: PathBuf, source: io::Error },
     /// Waiting for the process failed.
-    #[error("cannot wait for the runtime")]
+    #[error("waiting for the external runtime failed")]
     Wait { source: io::Error },
     /// The node is stopping.
     #[error("run was interrupted: the node is stopping")]
