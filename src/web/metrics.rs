@@ -21,7 +21,7 @@ use parking_lot::RwLock;
 /// be limited. Further sets are counted together under [`OTHER`].
 const LABELS_MAX: usize = 1000;
 
-/// Label value under which all sets of label values beyond [`LABELS_MAX`] are counted together.
+/// Label value under which all sets of label values beyond the maximum number are counted together.
 pub const OTHER: &str = "other";
 
 /// Maximum length of a label's value, in characters.
