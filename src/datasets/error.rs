@@ -41,7 +41,7 @@ pub(crate) enum OperationError {
     #[error(transparent)]
     Refused(Refusal),
     /// The column cannot be deleted, since the dataset has rows with buckets that depend on it.
-    #[error("the dataset has rows, and its buckets depend on column {name}")]
+    #[error("the dataset has rows, and their buckets depend on column {name}")]
     ColumnUsed { name: String },
     /// The service reads from a replica, which does not have a commit yet that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
@@ -69,14 +69,14 @@ pub(crate) enum OperationError {
     },
     /// The same batch is in progress, or its outcome is on a server that is currently unavailable.
     #[error(
-        "a request with this Idempotency-Key is in progress, or its response cannot be read now; send it again with the same key"
+        "a request with this Idempotency-Key is in progress, or its response cannot be read now; send the request again with the same key"
     )]
     InProgress,
     /// The store failed.
     #[error("dataset store failed")]
     Store(#[source] StoreError),
     /// The temporary file of a spooled download could not be written or read.
-    #[error("temporary file of the download failed")]
+    #[error("temporary file of the download cannot be written or read")]
     Spool(#[source] io::Error),
 }
 

@@ -106,7 +106,7 @@ pub(crate) enum FollowEnd {
     /// The commits after the reader's position are no longer recorded.
     #[error("commits after the reader's position are no longer recorded")]
     Lost,
-    #[error("missed rows could not be read")]
+    #[error("rows that the reader missed could not be read")]
     Failed(#[from] OperationError),
 }
 

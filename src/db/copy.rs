@@ -78,7 +78,7 @@ pub enum CopyError {
     #[error("destination of the copy failed")]
     Write(#[source] EndError),
     /// A service has one of the files open.
-    #[error("{} is in use by a service; stop it first", path.display())]
+    #[error("{} is in use by a service; stop the service first", path.display())]
     InUse {
         /// Path of the file.
         path: PathBuf,

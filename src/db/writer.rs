@@ -37,7 +37,7 @@ pub enum CommitError {
     Replaced,
     /// A newer version of the program upgraded the file.
     #[error(
-        "a newer version of the program upgraded the file to format {found}; restart the service with it"
+        "a newer version of the program upgraded the file to format {found}; restart the service with this version"
     )]
     Upgraded {
         /// Format of the file.

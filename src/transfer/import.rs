@@ -221,7 +221,7 @@ impl<'a> Import<'a> {
         let Self { options, reporter, .. } = *self;
         let field = options.split_by.clone().unwrap_or_default();
         if file.is_stdin() {
-            bail!("standard input cannot be split, since it is read twice for that");
+            bail!("standard input cannot be split, since a split reads the file twice");
         }
         let reading = file.read_options(options);
         let surveyed = Arc::new(columns::survey_file(&options.columns, file, reading).await?);

@@ -92,6 +92,7 @@ impl ArchivedStore {
         Self { archive: Arc::new(archive) }
     }
 
+    /// Returns the address of the archive.
     #[must_use]
     pub fn place(&self) -> &str {
         self.archive.objects.place()

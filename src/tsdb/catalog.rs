@@ -212,7 +212,7 @@ pub enum Refusal {
         name: String,
     },
     /// The dataset has rows, and its stored buckets would be wrong after the change.
-    #[error("the dataset has rows, and its buckets would depend on other columns")]
+    #[error("the dataset has rows, and their buckets would depend on other columns")]
     Refolds,
     /// The column does not exist.
     #[error("column not found")]

@@ -124,7 +124,7 @@ pub enum AdminError {
         path: PathBuf,
     },
     /// A service has the store open.
-    #[error("{} is in use by a service; stop it first", path.display())]
+    #[error("{} is in use by a service; stop the service first", path.display())]
     InUse {
         /// Path of the store.
         path: PathBuf,

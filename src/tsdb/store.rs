@@ -248,7 +248,9 @@ pub enum StoreError {
         known: i64,
     },
     /// Another process has the store open, or is restoring a backup of it.
-    #[error("dataset store is locked by another process; stop it, or use another directory")]
+    #[error(
+        "dataset store is locked by another process; stop that process, or use another directory"
+    )]
     InUse,
     /// The file of the store was removed or replaced while the store was open. All further reads and
     /// writes fail.

@@ -23,7 +23,9 @@ pub enum StoreError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Another process has locked the file.
-    #[error("inference file is locked by another process; stop it, or use another directory")]
+    #[error(
+        "inference file is locked by another process; stop that process, or use another directory"
+    )]
     InUse,
     /// The file was removed or replaced while it was open. Reads and writes are refused.
     #[error("inference file was removed or replaced while in use; restart the service")]

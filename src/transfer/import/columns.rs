@@ -107,7 +107,7 @@ pub(super) async fn plan_import(
     }
     if let Some((selection, _)) = &file.split {
         if time.contains(&selection.field) {
-            bail!("column {} is the time, by which files are not split", selection.field);
+            bail!("column {} is the time, and files cannot be split by time", selection.field);
         }
         plan.select(selection.clone());
     }

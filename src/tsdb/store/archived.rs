@@ -20,6 +20,7 @@ pub(super) type FileState = i32;
 /// Record of a Parquet file with the rows of one month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFile {
+    /// Calendar month in UTC.
     pub month: Month,
     /// Random number that identifies this version of the record. A deletion of rows of the file changes
     /// it.

@@ -91,7 +91,10 @@ async fn values_of_a_renamed_column_are_unchanged() {
         (rename("average", "timestamp"), (400, "a column cannot be called timestamp: bad request")),
         (
             rename("close", "last"),
-            (409, "the dataset has rows, and its buckets would depend on other columns: conflict"),
+            (
+                409,
+                "the dataset has rows, and their buckets would depend on other columns: conflict",
+            ),
         ),
     ] {
         assert_eq!(patch(&service.owner, &body).await, (want.0, refusal(want.1)), "{body}");
@@ -113,10 +116,13 @@ async fn deleted_column_is_invisible_and_its_name_is_available() {
         ("none", (404, "column not found")),
         ("", (400, "name is required: bad request")),
         ("timestamp", (400, "the timestamp cannot be deleted: bad request")),
-        ("close", (409, "the dataset has rows, and its buckets depend on column close: conflict")),
+        (
+            "close",
+            (409, "the dataset has rows, and their buckets depend on column close: conflict"),
+        ),
         (
             "volume",
-            (409, "the dataset has rows, and its buckets depend on column volume: conflict"),
+            (409, "the dataset has rows, and their buckets depend on column volume: conflict"),
         ),
     ] {
         assert_eq!(delete_column(&service, name).await, (want.0, refusal(want.1)), "{name}");

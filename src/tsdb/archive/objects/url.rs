@@ -26,7 +26,7 @@ pub(super) enum Target {
 pub enum ArchiveUrlError {
     /// The text is not an address, or has unknown options.
     #[error(
-        "not the address of an archive, such as s3://bucket/prefix?region=eu-central-1, s3://bucket?endpoint=http://host:9000 or file:///path"
+        "address of an archive must have the form s3://bucket/prefix?region=eu-central-1, s3://bucket?endpoint=http://host:9000 or file:///path"
     )]
     Form,
     /// The address contains credentials, which every user could see in the list of processes.
