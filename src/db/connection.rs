@@ -63,7 +63,7 @@ pub enum OpenError {
     /// The file or its directory could not be created.
     #[error("{name} cannot be created")]
     Create {
-        /// Name of the file, from [`Schema::name`].
+        /// Name of the file, such as `accounts file`.
         name: &'static str,
         /// Cause of the failure.
         #[source]
@@ -72,7 +72,7 @@ pub enum OpenError {
     /// SQLite could not open or set up the file.
     #[error("{name} cannot be opened")]
     Database {
-        /// Name of the file, from [`Schema::name`].
+        /// Name of the file, such as `accounts file`.
         name: &'static str,
         /// Error of SQLite.
         #[source]
@@ -81,11 +81,11 @@ pub enum OpenError {
     /// The file was written by another version of the program.
     #[error("{name} has format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
-        /// Name of the file, from [`Schema::name`].
+        /// Name of the file, such as `accounts file`.
         name: &'static str,
         /// Format of the file.
         found: i64,
-        /// Format that this program uses, from [`Schema::version`].
+        /// Format that this version of the program uses.
         known: i64,
     },
 }

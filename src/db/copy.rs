@@ -33,8 +33,8 @@ pub struct CopiedTables {
     pub database: SharedSchema,
     /// Statements that are run in a database after its rows were copied.
     pub finish: &'static str,
-    /// True if services lock the file `FILE.lock` while they have `FILE` open. A copy then detects files
-    /// in use.
+    /// True if a service locks a file next to its tables, named `FILE.lock`, while it is running. A copy
+    /// then rejects files in use.
     pub is_locked: bool,
 }
 
@@ -77,7 +77,7 @@ pub enum CopyError {
     /// The destination failed.
     #[error("destination of the copy failed")]
     Write(#[source] EndError),
-    /// A service has one of the files open.
+    /// A service has the source or the destination open.
     #[error("{} is in use by a service; stop the service first", path.display())]
     InUse {
         /// Path of the file.

@@ -79,8 +79,8 @@ impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
     }
 }
 
-/// Returns the statement `sql` with `values` as its parameters, for PostgreSQL. `sql` must not contain
-/// untrusted text.
+/// Creates a statement for PostgreSQL from its text `sql` and its parameters `values`. The text must not
+/// come from an untrusted source.
 ///
 /// # Errors
 /// [`sqlx::Error::Encode`] if a value cannot be encoded.

@@ -17,7 +17,7 @@ pub trait Statements {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>>;
 
-    /// Returns all rows, converted by `read`.
+    /// Returns all rows of the result, each converted by `read`.
     fn all<T>(
         &self,
         sql: &str,

@@ -222,7 +222,7 @@ impl<E: WriteError> Writer<E> {
     }
 }
 
-/// Returns a job and the receiver of its result.
+/// Creates a job that runs `work`, and returns the receiver of its result.
 fn create_job<T: Send + 'static, E: WriteError>(
     work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     on_commit: impl FnOnce(&T) + Send + 'static,

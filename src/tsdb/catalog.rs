@@ -26,7 +26,7 @@ pub enum DatasetRef {
 /// A dataset to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDataset {
-    /// Name, unique per owner.
+    /// Name of the dataset, unique per owner.
     pub name: String,
     /// Description.
     pub description: String,
@@ -57,20 +57,20 @@ impl NewDataset {
 /// A tag. It grants the keys that hold it access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Name, unique per owner.
+    /// Name of the tag, unique per owner.
     pub name: String,
-    /// True if any key may acquire it.
+    /// True if the tag is public, so that any key can acquire it.
     pub is_public: bool,
     /// Key that created the tag and may give it to others; `None` for the service itself.
     pub owner: Option<KeyId>,
-    /// True if the key of [`TagFilter::KnownTo`] holds the tag.
+    /// True if the key with which the tags were listed ([`TagFilter::KnownTo`]) holds the tag.
     pub is_held: bool,
 }
 
 /// Filter of a listing of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// All datasets that are visible to the key.
+    /// All datasets that are visible to the key for which they are listed.
     All,
     /// Datasets with this text in their name or description, ignoring case, sorted by relevance.
     Text(String),
@@ -105,7 +105,7 @@ pub struct Change {
 pub enum MetadataChange {
     /// Sets fields, and removes fields that are given without a value. Other fields remain.
     Merge(BTreeMap<String, Option<String>>),
-    /// Replaces all fields.
+    /// Replaces all metadata fields.
     Replace(BTreeMap<String, String>),
 }
 
@@ -116,7 +116,7 @@ impl Default for MetadataChange {
 }
 
 impl Change {
-    /// Applies the change to `dataset`.
+    /// Changes the name, the description and the metadata of `dataset`.
     pub fn apply(&self, dataset: &mut Dataset) {
         if let Some(name) = &self.name {
             dataset.name.clone_from(name);
@@ -214,7 +214,7 @@ pub enum Refusal {
     /// The dataset has rows, and its stored buckets would be wrong after the change.
     #[error("the dataset has rows, and their buckets would depend on other columns")]
     Refolds,
-    /// The column does not exist.
+    /// The column to rename or delete does not exist.
     #[error("column not found")]
     ColumnUnknown,
     /// Another column already has the new name.
@@ -259,7 +259,7 @@ pub enum TagChange {
         owner: KeyId,
         /// Name of the tag.
         tag: String,
-        /// Key that holds it.
+        /// Key from which the tag is revoked.
         key: KeyId,
     },
 }

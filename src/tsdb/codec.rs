@@ -34,7 +34,7 @@ use self::numbers::read_numbers;
 pub(crate) use self::decode::{decode_body, decode_rows};
 pub(crate) use self::encode::{encode, encode_body};
 
-/// First byte of `times` and of `body`.
+/// Version of the encoding: the first byte of the timestamps and of the body of a chunk.
 const VERSION: u8 = 3;
 
 /// Maximum number of rows of a chunk, far more than stores write. It limits the memory that a damaged
@@ -44,13 +44,13 @@ const ROWS_MAX: usize = 1 << 16;
 /// Compression effort of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Does not compress floats. For new rows.
+    /// Does not compress floats, which is fast. For new rows.
     Quick,
     /// Minimizes the size. For rows that will not change soon.
     Small,
 }
 
-/// Error for bytes that are not a valid chunk.
+/// Error for bytes that do not encode a valid chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct DecodeError {
@@ -66,7 +66,7 @@ const fn damaged(what: &'static str) -> DecodeError {
     DecodeError { what }
 }
 
-/// Returns the code of a type.
+/// Returns the number that represents a column type in a chunk.
 const fn dtype_of(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Float => 0,
@@ -118,7 +118,7 @@ fn put_u32(to: &mut Vec<u8>, number: usize) {
     to.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// Reads from the front of a byte slice.
+/// Reader that removes values from the front of a byte slice.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         taken.try_into().map_err(|_| damaged("chunk is truncated"))
     }
 
-    /// Reads a length and then that number of bytes.
+    /// Reads a length, and then as many bytes.
     fn prefixed(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.length()?;
         self.take(length)

@@ -24,22 +24,22 @@ pub const FAULTS_MAX: usize = 100;
 pub struct Progress {
     /// Number of rows read so far. Verification reads each row twice and counts it each time.
     pub n_done: u64,
-    /// Twice the number of all rows.
+    /// Value of `n_done` at the end: twice the number of all rows.
     pub n_all: u64,
 }
 
 /// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Number of datasets.
+    /// Number of verified datasets.
     pub n_datasets: u64,
-    /// Number of rows.
+    /// Number of verified rows.
     pub n_rows: u64,
     /// Number of buckets that were compared with the rows.
     pub n_buckets: u64,
     /// Number of archived months that were read.
     pub n_archived: u64,
-    /// First [`FAULTS_MAX`] faults.
+    /// The first faults, at most [`FAULTS_MAX`].
     pub faults: Vec<Fault>,
     /// Number of all faults.
     pub n_faults: u64,
@@ -52,7 +52,7 @@ pub enum Fault {
     /// The file is damaged.
     #[display("the file is damaged: {what}")]
     File {
-        /// Message of the engine.
+        /// Message of the database engine.
         what: String,
     },
     /// A chunk of rows or buckets cannot be read, or differs from its index entry.
@@ -132,7 +132,7 @@ pub enum AdminError {
     /// The backup has faults. The store was not changed.
     #[error("backup has {n_faults} faults; the first is: {first}")]
     Unsound {
-        /// Number of all faults.
+        /// Number of all faults of the backup.
         n_faults: u64,
         /// First fault.
         first: Box<Fault>,
@@ -170,7 +170,7 @@ impl AdminError {
 }
 
 impl Report {
-    /// Returns true if there are no faults.
+    /// Returns true if the verification found no faults.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.n_faults == 0
@@ -196,7 +196,7 @@ impl Report {
         }
     }
 
-    /// Adds a fault.
+    /// Adds a fault to the report, or only counts it after [`FAULTS_MAX`] faults.
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.n_faults += 1;
         if self.faults.len() < FAULTS_MAX {

@@ -20,7 +20,7 @@ pub(crate) struct Fold {
     /// Columns of `open`, `high`, `low` and `close`. All four are the same column if rows have a single
     /// value.
     pub(crate) prices: [usize; 4],
-    /// Column of `volume`.
+    /// Column of the volume, if the dataset has one.
     pub(crate) volume: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ impl Fold {
             .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 
-    /// Folds the column `value`, and `volume` if it exists.
+    /// Folds a column of single values, and a column of volumes if there is one.
     pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
         Self { prices: [value; 4], volume }
     }
@@ -62,7 +62,7 @@ impl Fold {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
 
-    /// Returns the columns that the fold reads.
+    /// Returns the positions of the columns that are folded.
     pub(crate) fn columns(self) -> Vec<usize> {
         self.prices.into_iter().chain(self.volume).collect()
     }
@@ -109,7 +109,7 @@ impl Folding {
         Self { fold, resolution, buckets: last.into_iter().collect(), here }
     }
 
-    /// Returns the buckets in ascending order.
+    /// Returns the finished buckets in ascending order.
     pub(crate) fn finish(self) -> Vec<Bucket> {
         self.buckets
     }

@@ -11,7 +11,7 @@ pub enum Order {
     Descending,
 }
 
-/// Timestamps from `first` to `last`, inclusive.
+/// Inclusive range of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Earliest timestamp. An empty span has a `first` later than its `last`.
@@ -35,12 +35,12 @@ impl Span {
     }
 }
 
-/// Returns the next timestamp.
+/// Returns the timestamp one microsecond later.
 pub(crate) const fn just_after(timestamp: Timestamp) -> Timestamp {
     Timestamp::from_micros(timestamp.micros().saturating_add(1))
 }
 
-/// Returns the previous timestamp.
+/// Returns the timestamp one microsecond earlier.
 pub(crate) const fn just_before(timestamp: Timestamp) -> Timestamp {
     Timestamp::from_micros(timestamp.micros().saturating_sub(1))
 }

@@ -57,11 +57,11 @@ pub struct PageRead {
     pub span: Span,
     /// Order of the rows in the page.
     pub order: Order,
-    /// Number of rows to skip.
+    /// Number of matching rows to skip before the page.
     pub skip: u64,
-    /// Maximum number of rows.
+    /// Maximum number of rows in the page.
     pub limit: usize,
-    /// Selects whether all matches are counted.
+    /// Selects whether all matching rows are counted.
     pub count: Count,
 }
 
@@ -72,19 +72,19 @@ impl PageRead {
     }
 }
 
-/// Selects whether a page counts all matches.
+/// Selects whether a page includes the number of all matching rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Counts all matches.
+    /// All matching rows are counted.
     All,
-    /// Matches are not counted, which is faster.
+    /// Matching rows are not counted, which is faster.
     Nothing,
 }
 
 /// A page of rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageOfRows {
-    /// Number of all matches, if it was requested.
+    /// Number of all matching rows, if it was requested.
     pub count: Option<u64>,
     /// Rows in the requested order. There are fewer than requested if their text exceeds
     /// [`PAGE_TEXT_BYTES_MAX`].
@@ -109,7 +109,7 @@ pub struct Sight {
     pub columns: Vec<Column>,
     /// Revision of the dataset: the number of its latest commit.
     pub revision: u64,
-    /// Timestamp of the latest row.
+    /// Timestamp of the dataset's latest row; `None` if it has no rows.
     pub newest: Option<Timestamp>,
     /// Timestamp before which rows were pruned. Their buckets remain.
     pub kept_from: Option<Timestamp>,
@@ -125,7 +125,7 @@ pub struct Since {
     /// Rows in the order of their numbers, which is the order of their commits. Rows that were replaced
     /// later are not included.
     pub rows: Block,
-    /// True if there are no further rows.
+    /// True if no rows follow these.
     pub is_all: bool,
     /// Latest revision of which the result contains all rows.
     pub revision: u64,
@@ -146,7 +146,7 @@ pub enum AppendMode {
 /// Rows to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Append {
-    /// Effect on stored rows at the same timestamps.
+    /// Effect of a row on the stored row at the same timestamp.
     pub mode: AppendMode,
     /// Rows sorted by unique timestamp. The store assigns their row numbers and, except in
     /// [`AppendMode::Copy`], their creation times.
@@ -164,7 +164,7 @@ pub struct Append {
 /// Rows to be deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowDeletion {
-    /// Timestamps of the rows.
+    /// Span of the timestamps of the rows.
     pub span: Span,
     /// Time of the deletion.
     pub now: Timestamp,
@@ -194,7 +194,7 @@ pub struct Heads {
     /// Number of times that a tag was removed from a dataset or a key. If this number has changed, some
     /// keys can have lost access to datasets.
     pub n_withdrawn: i64,
-    /// Revision of each existing dataset.
+    /// Revision of each of the datasets that exists.
     pub revisions: HashMap<DatasetId, u64>,
 }
 
@@ -244,7 +244,7 @@ pub enum StoreError {
     Format {
         /// Format of the store.
         found: i64,
-        /// Format of this program.
+        /// Format that this version of the program uses.
         known: i64,
     },
     /// Another process has the store open, or is restoring a backup of it.
@@ -282,9 +282,9 @@ pub enum StoreError {
     /// Several visible datasets have the name, and the key owns none of them.
     #[error("{} visible datasets are called {name}; specify one by its id", datasets.len())]
     SharedName {
-        /// Name of the datasets.
+        /// Name that the datasets share.
         name: String,
-        /// The datasets, by their ids.
+        /// Ids of the datasets with this name.
         datasets: Vec<DatasetId>,
     },
     /// A change of the catalog was rejected.
@@ -477,7 +477,7 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
 /// further errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Returns the datasets and access rights.
+    /// Returns the part of the store that has the datasets and access rights.
     fn catalog(&self) -> &(dyn Catalog + 'static);
 
     /// Stores rows with their batches, and updates buckets, in one commit.

@@ -20,7 +20,7 @@ pub(super) struct Table {
     pub(super) name: String,
     /// Columns of the key in the order of the key, then the other columns.
     pub(super) columns: Vec<(String, Kind)>,
-    /// Number of columns in the key.
+    /// Number of columns in the primary key.
     pub(super) n_key: usize,
     /// True if the keys of the table are generated and never reused.
     pub(super) has_counter: bool,

@@ -64,7 +64,7 @@ const SETTINGS: [(&str, &str); 5] = [
 /// connection is direct.
 const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
-/// Statement that selects true if [`DIRECT`] reached the server.
+/// Statement that selects true if the startup option [`DIRECT`] reached the server.
 const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
 
 /// Statement that starts a transaction for writing. Row locks order the writers: a read after locking
@@ -511,7 +511,8 @@ impl Transaction {
     /// The error of `result` or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
-            // A `COMMIT` stands for a write. A lost response to it means an unknown outcome.
+            // `COMMIT` is only sent after a write, since a lost response to it means that the outcome is
+            // unknown.
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
             // Closes the connection, even if the server merely stopped accepting writes: the next

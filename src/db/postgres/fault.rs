@@ -257,7 +257,7 @@ impl From<&sqlx::Error> for Fault {
 /// Converts a number from the database to an unsigned type.
 ///
 /// # Errors
-/// [`sqlx::Error::Decode`] if it is out of range.
+/// [`sqlx::Error::Decode`] if the number is out of range.
 pub fn unsigned<T: TryFrom<i64>>(number: i64) -> Result<T, sqlx::Error> {
     let error = || sqlx::Error::Decode(format!("{number} is out of range").into());
     T::try_from(number).map_err(|_| error())

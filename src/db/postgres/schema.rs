@@ -34,7 +34,7 @@ pub enum SchemaSeen {
     Format(i32),
     /// The schema or the tables do not exist.
     Missing {
-        /// True if the user of the connection can create them.
+        /// True if the user of the connection can create the schema or the tables.
         can_create: bool,
     },
 }
@@ -51,7 +51,7 @@ pub enum SchemaError {
     Version {
         /// Format of the tables.
         found: i64,
-        /// Format that this program uses, from [`Schema::version`].
+        /// Format that this version of the program uses.
         known: i64,
     },
     /// The encoding of the database cannot represent every text.

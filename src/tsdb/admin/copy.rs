@@ -45,7 +45,7 @@ const COMMIT_BUCKETS: usize = 6048;
 pub enum CopyProgress<'a> {
     /// The copy of a dataset begins.
     Began {
-        /// Dataset of the source.
+        /// The source of the copy.
         dataset: &'a Dataset,
         /// Number of rows that an earlier run copied.
         n_rows: u64,
@@ -71,9 +71,9 @@ pub enum CopyProgress<'a> {
 /// A dataset that was copied and compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedDataset {
-    /// Id in both stores.
+    /// Id of the dataset, the same in both stores.
     pub id: DatasetId,
-    /// Name in both stores.
+    /// Name of the dataset, the same in both stores.
     pub name: String,
     /// Number of rows of the copy.
     pub n_rows: u64,
@@ -95,11 +95,12 @@ pub struct CopyOutcome {
 /// A dataset that was not copied completely.
 #[derive(Debug)]
 pub struct FailedCopy {
-    /// Id in the source.
+    /// Id of the dataset in the source.
     pub id: DatasetId,
-    /// Name in the source.
+    /// Name of the dataset in the source.
     pub name: String,
-    /// Cause. Never an error that stops the whole run, such as [`CopyError::Stopped`].
+    /// Reason of the failure. An error that stops the whole run, such as [`CopyError::Stopped`], is
+    /// returned instead.
     pub error: CopyError,
 }
 
@@ -118,7 +119,7 @@ pub enum CopyError {
         "id is used by another dataset of the destination ({other}); copy to an empty store, or delete that dataset"
     )]
     NumberTaken {
-        /// Name in the destination.
+        /// Name of the other dataset.
         other: String,
     },
     /// The copy was changed or pruned independently of its source, or has other tags. It remains
@@ -133,10 +134,10 @@ pub enum CopyError {
         "{what} of the copy differ from the source; if the source is in use, run the same command again, otherwise delete the copy first"
     )]
     Differs {
-        /// Differing part, such as `rows`.
+        /// Part of the dataset that differs, such as `rows`.
         what: &'static str,
     },
-    /// The caller stopped the copy.
+    /// The caller stopped the copy before it was complete.
     #[error("stopped before the copy was complete; run the same command to resume")]
     Stopped,
 }
@@ -192,11 +193,11 @@ impl CopyError {
     }
 }
 
-/// A dataset being copied.
+/// The copy of one dataset, in progress.
 struct Copy<'a> {
     from: &'a dyn Store,
     to: &'a dyn Engine,
-    /// Catalog entry in the source.
+    /// Catalog entry of the dataset in the source.
     entry: CatalogEntry,
 }
 

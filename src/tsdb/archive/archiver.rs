@@ -35,18 +35,18 @@ const REWRITE_AFTER: Duration = Duration::from_hours(24);
 /// processes cannot archive until it expires.
 const LEASE: Duration = Duration::from_mins(30);
 
-/// Result of a run.
+/// Result of a run of [`ArchivedStore::archive`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
     /// Number of files that were written and are now in effect.
     pub n_files: u64,
-    /// Number of rows in these files.
+    /// Number of rows in the files that were written.
     pub n_rows: u64,
     /// Number of archived months after the run.
     pub n_months: u64,
     /// Number of rows in the files of all archived months.
     pub n_archived_rows: u64,
-    /// Number of deleted files.
+    /// Number of files that were deleted, since they were no longer in effect.
     pub n_deleted: u64,
 }
 

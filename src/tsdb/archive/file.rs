@@ -44,13 +44,13 @@ pub(super) struct FileFooter {
     checksums: Vec<u32>,
     /// Number of bytes before the footer.
     data_bytes: u64,
-    /// Column indices of the file, keyed by field number.
+    /// Index of each column in the file, keyed by the column's field number.
     leaves: HashMap<i32, usize>,
     /// Index of the first row of each row group, followed by the number of all rows.
     group_starts: Vec<u64>,
 }
 
-/// A file that is being read.
+/// Reader of an archived file.
 #[derive(Debug, Clone)]
 pub(super) struct FileReader<'a> {
     pub(super) objects: &'a Objects,
@@ -58,7 +58,7 @@ pub(super) struct FileReader<'a> {
     pub(super) footer: Arc<FileFooter>,
 }
 
-/// Fetched parts of a file with their offsets.
+/// Parts of a file that were fetched, each with its offset.
 #[derive(Debug)]
 struct Parts {
     parts: Vec<(u64, Bytes)>,
@@ -141,7 +141,7 @@ impl FileFooter {
         })
     }
 
-    /// Returns the approximate size in memory.
+    /// Returns the approximate size of the footer in memory.
     pub(super) fn n_bytes(&self) -> usize {
         self.metadata.memory_size() + self.checksums.len() * size_of::<u32>()
     }
@@ -222,7 +222,7 @@ impl<'a> FileReader<'a> {
         Ok(())
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows in the file.
     pub(super) fn n_rows(&self) -> u64 {
         self.footer.n_rows()
     }
@@ -238,7 +238,7 @@ impl<'a> FileReader<'a> {
         Ok(block)
     }
 
-    /// Reads the timestamps of rows.
+    /// Reads the timestamps of the rows with these indices.
     pub(super) fn times(&self, rows: Range<u64>) -> Result<Vec<Timestamp>> {
         let mut times = Vec::new();
         for (group, rows) in self.groups(rows) {
@@ -251,7 +251,7 @@ impl<'a> FileReader<'a> {
         Ok(times)
     }
 
-    /// Returns the number of rows before `timestamp`.
+    /// Returns the number of rows with timestamps before `timestamp`.
     pub(super) fn position(&self, timestamp: Timestamp) -> Result<u64> {
         let page = self.pages().find(|(_, span)| span.last >= timestamp);
         let Some((rows, _)) = page else { return Ok(self.n_rows()) };
@@ -403,7 +403,7 @@ impl<'a> FileReader<'a> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Reads the values of a column.
+    /// Reads the values of a column, in which values can be missing.
     fn optional<T: DataType>(
         &self,
         parts: &Arc<Parts>,

@@ -26,7 +26,7 @@ pub(super) const TRIES: usize = 6;
 /// first to the last bucket are read.
 const SINGLE_BUCKETS_MAX: usize = 16;
 
-/// A month that is being read.
+/// A month with its open file, from which rows are read.
 pub(super) struct OpenMonth<'a> {
     pub(super) reader: FileReader<'a>,
     /// Indices of the rows that are in the span to be read and were not deleted since the file was
@@ -64,7 +64,7 @@ pub(super) struct MonthPart {
     pub(super) is_last: bool,
 }
 
-/// Returns the stamps of the files in effect.
+/// Returns the stamps of the files that are in effect for `months`.
 pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
     months.iter().map(|month| month.file.stamp).collect()
 }
@@ -196,7 +196,7 @@ impl Archive {
         Ok(sight.ok_or(StoreError::NoDataset { dataset })?.revision)
     }
 
-    /// Reads a page of the rows of a month.
+    /// Reads a page of the archived and stored rows of a month.
     fn month_page(
         &self,
         dataset: DatasetId,
@@ -431,7 +431,7 @@ impl OpenMonth<'_> {
     }
 }
 
-/// Returns the indices of the rows of a span.
+/// Returns the indices of the rows in a file that lie within a span.
 fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectError> {
     let rows = reader.file.rows;
     let start = if span.first <= rows.first { 0 } else { reader.position(span.first)? };

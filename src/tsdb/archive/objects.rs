@@ -72,10 +72,10 @@ const LOCK: &str = ".lock";
 /// Threads of the runtime. Two suffice, since they only wait for requests.
 const THREADS: usize = 2;
 
-/// Result of an operation on objects.
+/// Result of an operation on the objects of an archive.
 pub(crate) type Result<T, E = ObjectError> = std::result::Result<T, E>;
 
-/// Objects of an archive.
+/// Objects of an archive, in a directory or on S3.
 #[derive(derive_more::Debug)]
 #[debug("Objects({place})")]
 pub struct Objects {
@@ -84,7 +84,7 @@ pub struct Objects {
     /// Lock file for writers in a directory; `None` on S3.
     #[debug(skip)]
     lock: Option<PathBuf>,
-    /// Address, for messages.
+    /// Address of the archive for messages, without credentials.
     place: String,
     /// `None` only while the value is dropped.
     #[debug(skip)]
@@ -156,7 +156,7 @@ impl Objects {
         Ok(Self { store, lock, place: url.to_string(), runtime: Some(runtime) })
     }
 
-    /// Address of the archive.
+    /// Returns the address of the archive for messages.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place

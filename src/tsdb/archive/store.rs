@@ -86,7 +86,7 @@ impl Archive {
         })
     }
 
-    /// Reads a page of raw rows.
+    /// Reads a page of raw rows, stored and archived.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let page = self.store.page(dataset, read)?;
         let mut touched = read.span;
@@ -107,7 +107,7 @@ impl Archive {
         self.retry(dataset, read.span, |months| self.merged_page(dataset, read, months))
     }
 
-    /// Reads the rows with numbers above `after`.
+    /// Reads the stored and archived rows with row numbers above `after`.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
         self.retry(dataset, Span::ALL, |months| {
             let Some(mut since) = self.store.since(dataset, after, limit)? else { return Ok(None) };
@@ -144,7 +144,7 @@ impl Archive {
 }
 
 impl ArchivedStore {
-    /// Runs `work` on a thread that may block.
+    /// Runs `work` on a thread of the archive's runtime that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Archive) -> Result<T> + Send + 'static,

@@ -167,7 +167,7 @@ fn compare(
     }
 }
 
-/// A write to a dataset.
+/// A random write to a dataset, or a step between writes.
 #[derive(Debug, Clone)]
 enum Operation {
     Append(AppendMode, Vec<(i64, u8)>),

@@ -52,7 +52,7 @@ pub(super) const CREATED_FIELD: i32 = 3;
 /// positions, which never change, unlike their names.
 pub(super) const FIRST_FIELD: i32 = 16;
 
-/// A complete temporary file.
+/// A complete Parquet file, in a temporary file.
 #[derive(Debug)]
 pub(super) struct WrittenFile {
     pub(super) file: File,
@@ -62,10 +62,10 @@ pub(super) struct WrittenFile {
     pub(super) tail_crc: u32,
 }
 
-/// Writer of a file.
+/// Writer of a Parquet file of the archive.
 pub(super) struct FileWriter {
     writer: SerializedFileWriter<Summed>,
-    /// Positions of the columns that are not deleted.
+    /// Positions of the columns that are written, which are all columns that are not deleted.
     places: Vec<usize>,
     pending: Block,
 }
@@ -76,7 +76,7 @@ struct Summed {
     n_bytes: u64,
     sha256: Sha256,
     block: Hasher,
-    /// CRC-32 of each complete block.
+    /// CRC-32 of each block that is complete.
     blocks: Vec<u32>,
     tail: Option<Hasher>,
 }
@@ -138,7 +138,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Completes the file.
+    /// Writes the rest of the rows and the footer.
     pub(super) fn finish(mut self) -> Result<WrittenFile> {
         if !self.pending.is_empty() {
             self.write_group()?;

@@ -114,7 +114,7 @@ fn decode_column(
     Ok(())
 }
 
-/// Returns the texts of `rows`.
+/// Returns the texts of a column for the rows with the indices `rows`.
 fn texts<'a>(
     mut payload: Reader<'a>,
     n: usize,

@@ -12,14 +12,14 @@ use super::{Packing, VERSION, dtype_of, put_long, put_sum, put_u32};
 /// Minimum average number of rows per distinct text for which a column is written with a dictionary.
 const ROWS_PER_TEXT: usize = 2;
 
-/// The two byte strings of a chunk.
+/// The two byte strings of a chunk: timestamps and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) times: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Encodes `rows` of `block` as a chunk.
+/// Encodes the rows of `block` with the indices `rows` as a chunk.
 pub(crate) fn encode(block: &Block, rows: Range<usize>, packing: Packing) -> Encoded {
     let mut times = vec![VERSION, 0, 0, 0, 0];
     put_numbers(&mut times, &micros(&block.times, &rows), packing);
@@ -27,7 +27,7 @@ pub(crate) fn encode(block: &Block, rows: Range<usize>, packing: Packing) -> Enc
     Encoded { times, body: encode_body(block, rows, packing) }
 }
 
-/// Encodes `rows` of `block` without their timestamps.
+/// Encodes the body of a chunk: the rows of `block` with the indices `rows`, without their timestamps.
 pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -> Vec<u8> {
     let n = rows.len();
     let mut body = Vec::with_capacity(64 + n * 8 * (1 + block.columns.len()));

@@ -51,7 +51,7 @@ const DECIMALS_MAX: u8 = 10;
 /// Whole numbers below this limit are represented exactly by floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Appends `numbers` to `to`.
+/// Appends a list of integers, as its first number and step if it is evenly spaced, otherwise packed.
 pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     let Some((first, step)) = line(numbers) else {
         let config = match packing {
@@ -69,7 +69,7 @@ pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
     to.extend_from_slice(&step.to_le_bytes());
 }
 
-/// Appends `floats` to `to`.
+/// Appends a list of floats in the form that `packing` selects.
 pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
     if packing == Packing::Quick {
         put_words(to, floats, f64::to_le_bytes);

@@ -20,7 +20,7 @@ pub(super) type FileState = i32;
 /// Record of a Parquet file with the rows of one month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFile {
-    /// Calendar month in UTC.
+    /// Month of the rows.
     pub month: Month,
     /// Random number that identifies this version of the record. A deletion of rows of the file changes
     /// it.
@@ -29,17 +29,17 @@ pub struct ArchivedFile {
     pub key: String,
     /// Number of rows in the file.
     pub n_rows: u64,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub n_bytes: u64,
     /// SHA-256 of the file.
     pub sha256: [u8; 32],
     /// Length of the end of the file that contains the checksums of the rest.
     pub tail_bytes: u64,
-    /// CRC-32 of these last bytes.
+    /// CRC-32 of the last `tail_bytes` bytes of the file.
     pub tail_crc: u32,
     /// Timestamps of the first and the last row.
     pub rows: Span,
-    /// Highest row number.
+    /// Highest row number in the file.
     pub last_row: i64,
     /// Digest of the names and types of the columns in the file.
     pub columns: i64,
@@ -47,10 +47,10 @@ pub struct ArchivedFile {
     pub written: Timestamp,
 }
 
-/// Month of a dataset that is in the archive.
+/// An archived month of a dataset, with all its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedMonth {
-    /// File in effect.
+    /// File that is in effect for the month.
     pub file: ArchivedFile,
     /// Files that were announced to replace the file in effect. One of them can already be in its place.
     pub next: Vec<ArchivedFile>,
@@ -103,7 +103,7 @@ pub struct Beneath {
 /// Deletion of archived rows in a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArchivedDeletion {
-    /// Timestamp of the latest archived row that remains.
+    /// Timestamp of the latest archived row that the deletion leaves; `None` if none is left.
     pub newest_archived: Option<Timestamp>,
     /// Archived rows that remain in the buckets at both ends of the deleted span. Their `span` is
     /// [`Span::ALL`](crate::span::Span::ALL), since `newest_archived` depends on all archived rows.

@@ -13,7 +13,7 @@ pub(super) const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// writer that retries within minutes can still send some hundred batches per second.
 pub(super) const PER_WRITER_MAX: i64 = 100_000;
 
-/// Digest of a request.
+/// SHA-256 of a request.
 pub type Digest = [u8; 32];
 
 /// Identity of a batch.
@@ -21,7 +21,7 @@ pub type Digest = [u8; 32];
 pub struct BatchId {
     /// Key of the writer. Different writers can use the same name for different batches.
     pub writer: KeyId,
-    /// Name of the batch.
+    /// Name that the writer chose for the batch.
     pub key: IdempotencyKey,
     /// Digest of the request, by which a different request with the same name is rejected.
     pub digest: Digest,

@@ -16,13 +16,13 @@ use crate::span::Span;
 /// A catalog entry: everything about a dataset except its rows and buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
-    /// Id, name, description, metadata and times.
+    /// Id, name, description, metadata, and times of creation and last change.
     pub dataset: Dataset,
     /// Key that owns the dataset and can write to it; `None` for the service itself.
     pub owner: Option<KeyId>,
     /// Columns in the order of their positions, including deleted columns.
     pub columns: Vec<Column>,
-    /// Tags in alphabetical order.
+    /// Tags of the dataset, in alphabetical order.
     pub tags: Vec<Tag>,
     /// Timestamp of the latest row.
     pub newest: Option<Timestamp>,

@@ -169,7 +169,7 @@ impl PostgresStore {
         self.wait(self.connections.read(Snapshot::Statement, work))
     }
 
-    /// Runs `work` in one snapshot. Blocks.
+    /// Runs `work`, the statements of which see one snapshot. Blocks.
     fn read_snapshot<T: Send>(
         &self,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
@@ -227,7 +227,7 @@ impl PostgresStore {
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
-    /// Runs `work` on the runtime.
+    /// Runs `work` in a task on the runtime of the store.
     fn run<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -242,7 +242,7 @@ impl PostgresStore {
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.group.stop();
-        // The database rolls back transactions that are in progress.
+        // The database rolls back the transactions that this aborts.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -68,7 +68,7 @@ pub(super) async fn months<S: Session>(
     Ok(ArchivedMonth::group(files, cuts))
 }
 
-/// Returns true if any file is recorded.
+/// Returns true if the store has a record of any archived file.
 pub(super) async fn has_any<S: Session>(s: &mut S) -> Result<bool> {
     let found = s.all("SELECT 1 FROM datasets.archived LIMIT 1", &[], |_| Ok(()));
     Ok(!found.await?.is_empty())

@@ -29,7 +29,7 @@ pub struct RowBatch<'a> {
     /// While late rows overlap a chunk, it has no id. Once they are merged, the chunk has a new id.
     /// Packing a chunk changes neither its rows nor its id. Archiving changes both.
     pub chunk_id: Option<ChunkId>,
-    /// Number of rows, at least one.
+    /// Number of rows in the batch, at least one.
     pub n_rows: usize,
     /// Timestamps of the first and the last row or bucket.
     pub span: Span,

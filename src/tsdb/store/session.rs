@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 use super::sqlite::postings::{self, Term};
 use super::{Result, StoreError};
 
-/// Row of a result.
+/// A row of a result from either engine.
 pub(super) type Row<'r> = sql::Row<'r, StoreError>;
 
 /// Parameters of a statement, in order.
@@ -26,7 +26,7 @@ pub(super) trait Session {
     /// SQL for the current time by the clock of the engine.
     const NOW: &'static str;
 
-    /// SQL for the duration of a microsecond.
+    /// SQL for a duration of one microsecond, in the unit of [`Self::NOW`].
     const MICROSECOND: &'static str;
 
     /// Suffix of a `SELECT` that prevents other transactions from changing the selected rows.
@@ -38,7 +38,7 @@ pub(super) trait Session {
     /// Runs a statement that returns no rows. Returns the number of changed rows.
     fn run(&mut self, sql: &str, values: Values<'_>) -> impl Future<Output = Result<u64>>;
 
-    /// Returns all rows, converted by `read`.
+    /// Returns all rows of the result, each converted by `read`.
     fn all<T>(
         &mut self,
         sql: &str,

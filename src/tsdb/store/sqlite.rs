@@ -71,7 +71,7 @@ type Writer = db::writer::Writer<StoreError>;
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
-    /// Dropping it stops the maintenance.
+    /// Handle of the maintenance thread. Dropping it stops the thread.
     _maintenance: Sender<()>,
     chunk_indexes: ChunkIndexCache,
     /// See [`ChunkId`](super::row_batch::ChunkId).

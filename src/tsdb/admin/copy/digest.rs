@@ -17,7 +17,7 @@ use crate::store::{Result, Store};
 const COMPARED: [Resolution; 4] =
     [Resolution::Raw, Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
-/// Hashes of the parts of a dataset.
+/// Hashes of a dataset, one for each of its parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Digest {
     pub(super) n_rows: u64,

@@ -37,7 +37,7 @@ pub enum ObjectError {
     Damaged {
         /// Key of the object.
         key: String,
-        /// Description of the difference.
+        /// Description of how the object differs.
         what: String,
     },
     /// The server rejected the request, or its response is invalid.
@@ -65,7 +65,7 @@ impl ObjectError {
         }
     }
 
-    /// Converts an error of a request for `key`.
+    /// Converts an error of a request for the object `key`, according to its kind.
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
         use object_store::Error::{AlreadyExists, Precondition};
         if matches!(error, AlreadyExists { .. } | Precondition { .. }) {
@@ -112,7 +112,7 @@ fn is_of_credentials(error: &object_store::Error) -> bool {
     })
 }
 
-/// Returns the last error in the chain of sources.
+/// Returns the innermost cause of an error.
 fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
     let mut cause: &(dyn Error + 'static) = error;
     while let Some(next) = cause.source() {

@@ -145,7 +145,7 @@ async fn refold(
     Ok(starts.into_iter().map(changed).collect())
 }
 
-/// Prunes rows before `before`, at most `limit_rows`.
+/// Removes rows before `before`, at most `limit_rows` of them.
 pub(super) async fn prune(
     c: &mut PgConnection,
     dataset: DatasetId,

@@ -22,10 +22,10 @@ const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
 /// Length that stands for a null.
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
-/// Number of bytes that are sent at a time.
+/// Number of bytes that are sent to the server at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The arrays that contain the values of a row.
+/// The three arrays that together contain the values of a row.
 const ARRAYS: [Array; 3] = [Array::Numbers, Array::Integers, Array::Texts];
 
 /// Columns of the table `rows r` that [`RowReader`] reads.
@@ -44,7 +44,7 @@ pub(super) enum Array {
 }
 
 impl Array {
-    /// Returns the array that contains columns of this type.
+    /// Returns the array that contains columns of type `dtype`.
     pub(super) const fn of(dtype: Dtype) -> Self {
         match dtype {
             Dtype::Float | Dtype::Boolean => Self::Numbers,
@@ -127,7 +127,7 @@ impl Copy {
         let within = columns.get(first..=last).unwrap_or_default();
         let start = self.bytes.len();
         self.length(0);
-        // Number of dimensions, and a flag for nulls.
+        // Header of the array: number of dimensions, and a flag for nulls.
         self.length(1);
         self.length(usize::from(!within.iter().all(has_value)));
         self.bytes.extend_from_slice(&array.element().to_be_bytes());
@@ -223,12 +223,12 @@ pub(super) async fn copy_buckets(
     Copy::run(c, statement, add).await
 }
 
-/// Decoder of the rows of a dataset.
+/// Decoder for the rows of one dataset.
 #[derive(Debug, Clone)]
 pub(super) struct RowReader {
     /// A block without rows, with the columns of the dataset.
     pub(super) empty: Block,
-    /// Positions of the columns in each array.
+    /// Positions of the columns that each array contains.
     places: [Vec<usize>; 3],
 }
 
@@ -314,7 +314,7 @@ fn read_array(mut bytes: &[u8], places: &[usize], columns: &mut [Series]) -> Res
     Ok(())
 }
 
-/// Removes and returns the first `N` bytes.
+/// Removes and returns the first `N` bytes of a slice.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], sqlx::Error> {
     let (taken, rest) = bytes.split_first_chunk().ok_or_else(|| malformed("an array"))?;
     *bytes = rest;

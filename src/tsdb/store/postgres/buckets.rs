@@ -1,4 +1,4 @@
-//! Buckets that a write reads or changes.
+//! Buckets that a write reads or changes, in the tables of PostgreSQL.
 
 use futures::TryStreamExt as _;
 use model::dataset::DatasetId;
@@ -22,9 +22,9 @@ const COPIED_MIN: usize = 64;
 /// Stored buckets from which longer buckets are computed.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// Buckets of five minutes.
+    /// Stored buckets of five minutes.
     pub(super) finest: Vec<Bucket>,
-    /// Buckets of an hour.
+    /// Stored buckets of an hour.
     pub(super) hours: Vec<Bucket>,
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn delete_within(
     Ok(())
 }
 
-/// Returns all resolutions of buckets.
+/// Returns all resolutions of which buckets are stored.
 fn resolutions() -> impl Iterator<Item = Resolution> {
     Resolution::ALL.into_iter().filter(|resolution| resolution.bucket().is_some())
 }

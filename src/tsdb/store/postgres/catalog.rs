@@ -1,4 +1,4 @@
-//! The catalog: datasets with their columns and access rights.
+//! Datasets with their columns and access rights, in the tables of PostgreSQL.
 
 use std::collections::BTreeSet;
 

@@ -29,7 +29,7 @@ const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $
      newest_archived
      FROM datasets.datasets WHERE id = $1 FOR NO KEY UPDATE";
 
-/// Saves the state and records the commit.
+/// Saves the state of a dataset and records a commit.
 const COMMIT: &str = "WITH saved AS (
          UPDATE datasets.datasets SET revision = $2, last_row = $3, latest = $4, kept_from = $5,
              updated_at = coalesce($6, updated_at), removed = $12, newest_archived = $13
@@ -51,7 +51,7 @@ pub(super) struct Head {
     pub(super) fold: Option<Fold>,
 }
 
-/// Kind of a commit.
+/// Kind of change that a commit makes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change<'a> {
     /// Adds rows. `is_after` is true if they come after all earlier rows.

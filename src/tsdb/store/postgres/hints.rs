@@ -20,17 +20,17 @@ use uuid::Uuid;
 
 use super::{Result, StoreError};
 
-/// Channel on which services notify each other.
+/// PostgreSQL channel on which services notify one another of commits.
 const CHANNEL: &str = "triptych_datasets";
 
 /// Pause after a notification. All commits during the pause share the next notification. Readers do not
 /// notice this delay, and fifty notifications per second are no load for the database.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Pause after a connection failed.
+/// Pause before a lost connection for notifications is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Signals of commits.
+/// Signals of commits, within this service and from other services.
 #[derive(Debug)]
 pub(super) struct Hints {
     /// Random id in the notifications of this service, by which it ignores its own.
@@ -47,7 +47,7 @@ impl Hints {
         Self { id: Uuid::new_v4().to_string().into(), committed, received }
     }
 
-    /// Signals a commit of this service.
+    /// Signals that this service has made a commit.
     pub(super) fn note_commit(&self) {
         self.committed.notify_one();
     }

@@ -10,7 +10,7 @@ use super::{Result, StoreError};
 /// Oldest supported version of PostgreSQL.
 const MAJOR_MIN: i32 = 15;
 
-/// Reads the properties of the server.
+/// Statement that reads the properties of the server.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
      current_setting('server_encoding'),
@@ -35,7 +35,7 @@ const LIMIT: &str = "SELECT least(
 pub struct ServerSeen {
     /// Version of PostgreSQL, such as `15.14`.
     pub version: String,
-    /// True if the version is not supported.
+    /// True if this version of PostgreSQL is older than the oldest supported one.
     pub is_too_old: bool,
     /// True if the server is a standby, which follows another server and rejects writes.
     pub is_standby: bool,
@@ -61,7 +61,7 @@ pub enum UserRights {
 }
 
 impl ServerSeen {
-    /// Supported format of the tables.
+    /// Format of the tables that this version of the program supports.
     pub const FORMAT: i32 = SCHEMA.version;
 }
 

@@ -30,7 +30,7 @@ const SAMPLE_ROWS: i64 = 256;
 /// Number of bytes that a row occupies in its page and in the index, in addition to its arrays.
 const ROW_BYTES: i64 = 92;
 
-/// Number of commits per query that locates rows.
+/// Number of commits that a query reads to locate their rows.
 const COMMITS_STEP: i64 = 4096;
 
 /// SQL for the initials of the column types of dataset `$1`, in the order of the columns.
@@ -143,7 +143,7 @@ fn has_row(record: &PgRow) -> bool {
     record.try_get::<Option<Time>, _>(3).is_ok_and(|time| time.is_some())
 }
 
-/// Executes a query for rows and collects them.
+/// Executes a query that returns rows of a dataset, and collects them in a block.
 async fn collect(
     c: &mut PgConnection,
     reader: &RowReader,
@@ -157,7 +157,7 @@ async fn collect(
     Ok(block)
 }
 
-/// Returns the stored rows at `times`, which are sorted.
+/// Returns the stored rows at the timestamps `times`, which are sorted.
 pub(super) async fn rows_at(
     c: &mut PgConnection,
     head: &Head,
@@ -257,7 +257,7 @@ pub(super) async fn since(
 struct Places {
     /// Disjoint spans that contain all timestamps of the rows, in any order.
     spans: Vec<Span>,
-    /// Highest row number of the commits.
+    /// Highest row number of these commits.
     last_row: i64,
 }
 

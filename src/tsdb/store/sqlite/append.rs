@@ -112,7 +112,7 @@ pub(super) fn put(
         progress.n_fresh += rows.len() - n_late;
         Ok(())
     } else if progress.n_fresh + progress.n_late == 0 && is_after {
-        // Fast path for a bulk load.
+        // Fast path for a bulk load, which has no rows in the tail.
         chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
     } else {
         put_many(connection, dataset, rows, chunks_end, held, progress)
@@ -277,7 +277,7 @@ fn settle_late(
     Ok(())
 }
 
-/// Allocates the next `n` row numbers.
+/// Allocates row numbers for the next `n` rows.
 fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>> {
     let n = i64::try_from(n).unwrap_or(i64::MAX);
     let sql = "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value";

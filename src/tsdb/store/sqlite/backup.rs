@@ -51,7 +51,7 @@ fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     reading().map_err(|source| AdminError::store(path, source))
 }
 
-/// Replaces the store at `to` with the backup `from`.
+/// Replaces the store at the path `to` with the backup at the path `from`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     if let Some(folder) = to.parent() {
         private::create_folder(folder).map_err(|source| AdminError::file(folder, source))?;

@@ -24,16 +24,16 @@ use crate::store::row_batch::{RowBatch, VisitBatch};
 /// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Number of buckets in a batch of [`batches`].
+/// Number of buckets per batch of a scan.
 const BATCH_BUCKETS: usize = 4096;
 
-/// A page of buckets to be read.
+/// Request for a page of buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
     pub(super) span: Span,
     pub(super) order: Order,
     pub(super) skip: usize,
-    /// Maximum number of buckets.
+    /// Maximum number of buckets in the page.
     pub(super) limit: usize,
 }
 
@@ -296,7 +296,7 @@ impl<'a> Columns<'a> {
         Self { times: &block.times, numbers, counts }
     }
 
-    /// Returns the buckets at the indices `rows`.
+    /// Returns the buckets in the rows with the indices `rows`.
     fn buckets(&self, rows: Range<usize>) -> impl Iterator<Item = Bucket> + '_ {
         let times = self.times.get(rows.clone()).unwrap_or_default();
         let number = |column: &[Option<f64>], row: usize| {

@@ -142,7 +142,7 @@ pub(super) struct Cut<'a> {
 /// Buckets that a write changes, computed before its rows are stored.
 #[derive(Debug)]
 pub(super) struct Touched {
-    /// Changed buckets of each resolution in [`KEPT`].
+    /// Changed buckets, for each resolution in [`KEPT`].
     folded: Vec<Refolded>,
     /// Timestamps of the new rows for which chunks already have rows.
     pub(super) held: Vec<Timestamp>,
@@ -333,7 +333,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Stores single buckets.
+/// Stores buckets as single records.
 fn put<'a>(
     connection: &Connection,
     SeriesId { dataset, resolution }: SeriesId,

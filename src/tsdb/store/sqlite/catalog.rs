@@ -1,4 +1,4 @@
-//! The catalog: datasets with their columns and access rights.
+//! Datasets with their columns and access rights, in the tables of SQLite.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ pub(super) fn create(
     Ok(created)
 }
 
-/// Checks that `owner` has no dataset called `name`.
+/// Checks that `owner` does not own a dataset called `name` yet.
 fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Result<()> {
     let sql = "SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2";
     let owner = owner.map_or(0, KeyId::get);
@@ -274,7 +274,7 @@ fn forget_metadata(
     Ok(())
 }
 
-/// Returns the dataset. Does not check access.
+/// Returns the dataset with this id, without checking access.
 pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
     let found = connection.find(sql, [id.get()], dataset_of)?;

@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// Approximate size of an index without its entries.
 const BYTES_EACH: usize = 256;
 
-/// Chunks of a series, in order.
+/// Index entries of the chunks of a series, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChunkIndex {
     entries: Vec<Entry>,
@@ -33,7 +33,7 @@ pub(super) struct ChunkIndex {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     chunk: Chunk,
-    /// Number of rows in all earlier chunks.
+    /// Number of rows in all chunks before this one.
     n_before: u64,
 }
 
@@ -44,7 +44,7 @@ impl Entry {
 }
 
 impl ChunkIndex {
-    /// Reads the chunks that overlap a span.
+    /// Creates an index of only the chunks that overlap a span.
     pub(super) fn read_span(connection: &Connection, series: SeriesId, span: Span) -> Result<Self> {
         let mut chunk_index = Self::default();
         chunk_index.add(connection, series, span)?;
@@ -112,7 +112,7 @@ pub(super) struct IndexedRows<'a> {
 }
 
 impl IndexedRows<'_> {
-    /// Returns the number of rows.
+    /// Returns the number of these rows.
     pub(super) fn n_rows(&self) -> u64 {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return 0;

@@ -29,7 +29,7 @@ pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 /// old.
 const AS_THEY_CAME: i64 = 3;
 
-/// Index entry of a chunk.
+/// Index entry of a chunk, with everything except its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) id: i64,
@@ -282,7 +282,7 @@ pub(super) fn join(
     insert_all(connection, series, &joined, Packing::Small)
 }
 
-/// Writes `block` as chunks of about equal length.
+/// Writes the rows of `block` as chunks of about equal length.
 fn insert_all(
     connection: &Connection,
     series: SeriesId,

@@ -29,11 +29,11 @@ const TERM_SHIFT: u32 = 20;
 /// A property that several datasets can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store) enum Term<'a> {
-    /// The dataset belongs to this key.
+    /// Datasets of this owner.
     Owner(KeyId),
-    /// The dataset has the tag with this id.
+    /// Datasets with the tag of this id.
     Tag(i64),
-    /// The dataset has this metadata field and value.
+    /// Datasets with this metadata field and value.
     Field(&'a str, &'a str),
 }
 
@@ -97,7 +97,7 @@ pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
     sets.reduce(|a, b| Ok(a? & b?)).unwrap_or_else(|| Ok(RoaringBitmap::new()))
 }
 
-/// Returns the datasets that have any of `terms`.
+/// Returns the datasets that have at least one of `terms`.
 pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<RoaringBitmap> {
     let mut found = RoaringBitmap::new();
     for term in terms {
@@ -126,7 +126,7 @@ fn posting(term: i64, block: u32) -> i64 {
     (term << TERM_SHIFT) | i64::from(block)
 }
 
-/// Reads the ids of a block.
+/// Reads the ids in a block of a term's set.
 fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap> {
     let sql = "SELECT body FROM postings WHERE id = ?1";
     let found = connection
@@ -134,7 +134,7 @@ fn read(connection: &Connection, term: i64, block: u32) -> Result<RoaringBitmap>
     Ok(found.unwrap_or_default())
 }
 
-/// Writes those of `ids` that belong to a block.
+/// Writes a block of a term's set, with those of `ids` that belong to the block.
 fn write(connection: &Connection, term: i64, block: u32, ids: &RoaringBitmap) -> Result<()> {
     let (id, body) = (posting(term, block), encode(block, ids));
     if body.is_empty() {

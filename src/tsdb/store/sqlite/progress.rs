@@ -10,7 +10,7 @@ use super::{Result, StoreError, chunks, tail};
 use crate::span::Span;
 use crate::store::state::State;
 
-/// State of a dataset.
+/// State of a dataset in SQLite, which the writer maintains.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) state: State,
@@ -77,7 +77,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Counts the rows of the tail again.
+    /// Counts the rows of the tail again, to replace the upper bounds with exact numbers.
     pub(super) fn recount(&mut self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         let end = chunks::end(connection, SeriesId::rows(dataset))?;
         let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
@@ -87,7 +87,7 @@ impl Progress {
     }
 }
 
-/// Returns the timestamp of the latest stored row.
+/// Returns the timestamp of the latest stored row of a dataset.
 pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Option<Timestamp>> {
     let in_tail: Option<i64> =
         connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;

@@ -13,7 +13,7 @@ use super::{Result, StoreError, tables};
 /// that a connection is left for short reads.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
-/// Pool of connections.
+/// Pool of connections for reads of a store.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -88,7 +88,7 @@ impl Readers {
     }
 }
 
-/// Opens the store at `path` to read it.
+/// Opens a read-only connection to the store at `path`.
 pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }

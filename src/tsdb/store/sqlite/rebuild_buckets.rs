@@ -52,7 +52,7 @@ pub(super) struct BucketRebuild<'a> {
 /// Folded buckets.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Buckets of five minutes of each span.
+    /// Computed buckets of five minutes, for each span.
     pub(super) folded: Vec<Vec<Bucket>>,
     /// Sorted timestamps of the new rows for which chunks already have rows.
     pub(super) held: Vec<Timestamp>,

@@ -21,7 +21,7 @@ use crate::span::{Order, Span};
 use crate::store::row_batch::{ChunkId, RowBatch, VisitBatch};
 use crate::store::{PAGE_TEXT_BYTES_MAX, PageRead};
 
-/// Number of single rows in a batch.
+/// Maximum number of single rows in a batch.
 const BATCH_ROWS: usize = 1024;
 
 /// Passes all rows of a span to `visit`, in ascending order and in batches.
@@ -146,7 +146,7 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
 pub(super) struct ScanOutput<'a> {
     pub(super) order: Order,
     pub(super) skip: usize,
-    /// Number of rows that are still accepted.
+    /// Number of rows that are still to be passed on.
     pub(super) left: usize,
     /// Era for the ids of chunks; `None` for batches without ids.
     pub(super) era: Option<i64>,

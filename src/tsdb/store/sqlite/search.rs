@@ -74,7 +74,7 @@ fn visible(connection: &Connection, key: KeyId) -> Result<RoaringBitmap> {
     postings::any_of(connection, &terms)
 }
 
-/// Page of the matching datasets, by their ids.
+/// A page of matching datasets, given by their ids.
 struct Found {
     count: Option<u64>,
     is_last: bool,
@@ -90,7 +90,7 @@ impl Found {
     }
 }
 
-/// Quality of a match. Better matches come first.
+/// Rank of a matching dataset. Better matches have lower ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// The name equals the text or begins with it. Sorted by name.

@@ -74,7 +74,7 @@ pub(super) const SCHEMA: Schema = Schema {
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // A backup locks the file for a shorter time.
+    // Longer than a backup locks the file.
     open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
@@ -267,7 +267,7 @@ INSERT INTO tags (name, is_public) VALUES ('public', 1);
 ",
 };
 
-/// Returns the era of the store.
+/// Returns the era of the store, which makes its row numbers comparable.
 pub(super) fn era(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT value FROM counters WHERE name = 'era'", [], |row| row.get(0))
 }

@@ -22,7 +22,7 @@ pub(super) struct TailRow {
 }
 
 impl TailRow {
-    /// Appends the row to `block`.
+    /// Appends the decoded row to `block`.
     pub(super) fn read_into(&self, dataset: DatasetId, block: &mut Block) -> Result<()> {
         block.times.push(self.time);
         decode_body(block, 1, &self.body, 0..1, None)
@@ -30,7 +30,7 @@ impl TailRow {
     }
 }
 
-/// Prepares the statement for [`open`].
+/// Prepares the statement that [`open`] executes.
 pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
     let sql = format!(
         "SELECT t, replaces, body FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t {}",
@@ -63,7 +63,8 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has those of their timestamps for which chunks already have rows. `None` looks them up.
+/// has those of their timestamps for which chunks already have rows. If `held` is `None`, they are
+/// looked up.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,

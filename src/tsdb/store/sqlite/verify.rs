@@ -280,7 +280,7 @@ fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<S
     (!is_after).then(|| "it overlaps the previous chunk".to_owned())
 }
 
-/// Returns true if both buckets have the same bits once they are stored, as which NaN and -0 become 0.
+/// Returns true if both buckets are equal once they are stored. Storing turns NaN and -0 into 0.
 fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
     let bits = |bucket: Bucket| {
         let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };

@@ -51,7 +51,7 @@ async fn append_over(
     store.append(id, append, Box::new(|_, _| ())).await
 }
 
-/// Checks the records of archived files.
+/// Checks the records of archived files and the writes over archived rows of a store.
 pub(crate) async fn check(store: &dyn Engine) {
     let id = create(store, new_dataset("archived")).await;
     let minute = |n: i64| (n * 60, f64::from(i32::try_from(n).unwrap()));

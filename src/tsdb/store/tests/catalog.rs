@@ -61,7 +61,7 @@ pub(super) async fn changing(open: Open<'_>) {
     assert_eq!(find(Some(key(1)), "once"), None, "all or none");
 }
 
-/// Checks that a change is rejected with this error.
+/// Checks that a change was rejected with the error `want`.
 #[track_caller]
 pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want: &Refusal) {
     assert!(

@@ -10,7 +10,7 @@ use super::*;
 /// A row: its second, its value and its volume.
 type Row = (i64, (Option<f64>, f64));
 
-/// A write to a dataset.
+/// A random write to a dataset, or a step between writes.
 #[derive(Debug, Clone)]
 enum Operation {
     Append(Vec<Row>),

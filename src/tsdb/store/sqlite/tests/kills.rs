@@ -10,7 +10,7 @@ use super::*;
 /// Environment variable with the path of the store that [`writer_appends_until_it_is_killed`] writes to.
 const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 
-/// Number of kills.
+/// Number of times that the writer is killed.
 const KILLS: usize = 210;
 
 /// Number of kills after which all rows and buckets are compared.
@@ -23,7 +23,7 @@ const DATASETS: [i64; 2] = [1, 2];
 enum Operation {
     /// Appends a few new rows, a late row, a replacement, and sometimes a whole chunk.
     Append(BTreeMap<i64, f64>),
-    /// Deletes the rows of consecutive seconds.
+    /// Deletes the rows from the first to the second timestamp, in seconds.
     Delete(i64, i64),
 }
 
