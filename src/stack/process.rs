@@ -23,8 +23,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::data_dir::is_locked;
 
-/// Line that a parent writes to the standard input of a child before it exits. It tells the child
-/// to keep running.
+/// Line that tells a child to keep running. A parent that exits writes it to the standard input of
+/// the child.
 pub const STAY: &[u8] = b"stay\n";
 
 /// Environment variable with the address of a shared database. It is removed from the environment

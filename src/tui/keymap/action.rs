@@ -199,9 +199,9 @@ actions! {
     Follow => "follow the latest",
 
     // Data.
-    /// Moves the crosshair into the past, at the edge also the chart.
+    /// Moves the crosshair into the past. At the edge, the chart moves, too.
     Earlier => "move the crosshair left",
-    /// Moves the crosshair towards the present, at the edge also the chart.
+    /// Moves the crosshair towards the present. At the edge, the chart moves, too.
     Later => "move the crosshair right",
     /// Shows a shorter period, at a suitable resolution.
     ZoomIn => "zoom in (resolution follows)",

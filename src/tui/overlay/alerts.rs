@@ -218,7 +218,8 @@ mod tests {
         screen.shows(&["firing       other", "muted        low"]);
     }
 
-    /// Opens the prompt for a new rule by `keys`. Returns the rule that the prompt suggests.
+    /// Presses `keys` to open the prompt for a new rule. Returns the rule that the prompt
+    /// suggests.
     fn suggested(screen: &mut Harness, keys: &str) -> String {
         screen.press(keys);
         match screen.state.overlays.last() {

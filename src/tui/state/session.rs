@@ -13,7 +13,7 @@ use crate::screens::Screen;
 use crate::state::layout::HiddenColumns;
 use crate::theme::{InitialTheme, Name};
 
-/// Selection of the last session that waits until the services list it.
+/// Selection of the last session. It is restored as soon as the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SavedSelection {
     /// Charted dataset.

@@ -207,7 +207,7 @@ fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input:
         state.runs.finish(id, Err(failure.clone()), state.now);
         return state.notify_failure_unless_on(RUN_SCREENS, &failure);
     };
-    // Other implementations of heads neither list nodes nor report progress.
+    // Progress is only reported by heads that also list their nodes.
     let is_followed = state.nodes.head(head).is_some_and(|nodes| nodes.listed.value().is_some());
     let order = RunOrder { head, request, input, is_followed };
     state.effects.push(Effect::Execute(id, Box::new(order)));

@@ -85,8 +85,8 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_durations(below, buf, frame);
 }
 
-/// Draws the progress of each peer, above it the failure to reach the head. Returns the area
-/// below.
+/// Draws the failure to reach the head, if there is one, and the progress of each peer. Returns
+/// the area below.
 fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect {
     let theme = frame.theme;
     let mut rest = area;
@@ -163,7 +163,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         });
         spans.collect::<Line<'_>>()
     };
-    // The wide separator if it fits, then the narrow one, then short words.
+    // The first line that fits: with wide separators, with narrow ones, or with short words.
     let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
     let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
     let line = lines.find(|line| line.width() <= area.width.into());

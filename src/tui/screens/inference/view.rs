@@ -403,7 +403,7 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 
-/// Returns the interval between two epochs at which a line is interrupted. `times` are the starts
+/// Returns the minimum interval between two epochs that interrupts a line. `times` are the starts
 /// of all epochs, oldest first.
 pub(super) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     /// Number of consecutive missing epochs at which a line is interrupted.

@@ -217,8 +217,8 @@ fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
-/// Returns `searched` changed to read the rows of the day in `found`, or `None` if no day was
-/// found.
+/// Returns the query that continues `searched` at the day that `found` contains, or `None` if it
+/// contains no day.
 fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;

@@ -37,7 +37,7 @@ impl State {
     pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
-            // The stream repeats rows that were missed, but not the service's buckets.
+            // The stream repeats missed rows but no missed buckets, so buckets are loaded again.
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 if was_lost && self.chart.resolution() != Resolution::Raw {

@@ -56,8 +56,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     // A long name gets half of the border.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
-    // Space for facts on the border, without corners, spaces, and some of the border next to both
-    // texts.
+    // Room for facts: the width without the corners, the spaces around texts, and a bit of border
+    // next to both texts.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let pane = pane::Pane::new(title).focus(focus);
     let body = pane.draw(area, buf, theme);

@@ -286,7 +286,7 @@ pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let (state, theme) = (scene.state, scene.theme);
     let title = title(scene);
-    // Space for facts on the border, without corners, spaces, and some of the border.
+    // Room for facts: the width without the corners, the spaces around texts, and a bit of border.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
     let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
     if state.latest.value().is_none() {
