@@ -127,7 +127,7 @@ fn sources<'a>(
     source: &FactSource,
 ) -> Result<Vec<Work>, WatchError> {
     let mut columns: BTreeMap<&'a str, BTreeSet<String>> = BTreeMap::new();
-    // True for topics with rules that need ranks.
+    // Topics that the rules name. The value is true if a rule needs their ranks.
     let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
@@ -164,7 +164,7 @@ fn sources<'a>(
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
                 // The call returns if the service does not provide the stream, such as while a
-                // proxy is set up.
+                // proxy is set up. It is then repeated.
                 loop {
                     source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;

@@ -167,8 +167,8 @@ impl Command {
         } else {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
-        // In another process group, the process does not receive ^C from the terminal. This
-        // process does, and stops its children in the right order.
+        // The child gets its own process group, so that ^C in the terminal does not reach it. This
+        // process stops its children in the right order.
         command.process_group(0);
         let mut child =
             command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
@@ -491,7 +491,7 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
             child.wait().await
         }
     };
-    // The last lines often contain the reason for the exit.
+    // The exit is reported after the last lines of output, which often contain its reason.
     drop(timeout(LAST_LINES_MAX, stop.readers.recv()).await);
     let exit = match status {
         Ok(status) => ProcessExit { code: status.code(), text: status.to_string() },

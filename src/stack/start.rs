@@ -234,8 +234,8 @@ impl Starter<'_> {
         let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
         awaited.set("the workers to listen");
         let nodes = describe_nodes(&processes, &head_url).await?;
-        // The inference service opens its first epoch when it starts, for which it needs the
-        // workers.
+        // The inference service opens its first epoch when it starts, so the workers must be ready
+        // by then.
         processes.push(datasets);
         or_first_exit(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));

@@ -64,7 +64,7 @@ impl Pacer {
     pub(crate) fn next(&self) -> Option<Instant> {
         let after =
             |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
-        // A check costs as much as a frame, so the next frame waits after either.
+        // A check costs as much as a frame, so the minimum time also applies after a check.
         let data_due = || after(self.last_frame.max(self.last_check), self.data_every);
         match self.dirty {
             Dirty::Clean => None,

@@ -166,7 +166,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!(%error, "failed to write the session to {}", path.display());
     }
     runner.shutdown().await;
-    // Nobody receives events any more. A process that reports its exit must not wait for that.
+    // Nobody receives events any more. If the channel is closed, a process that reports its exit
+    // does not wait.
     local_inbox.close();
     if timeout(STOP_WITHIN, local.stop()).await.is_err() {
         tracing::warn!("local processes did not exit within {STOP_WITHIN:?}");

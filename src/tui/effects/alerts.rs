@@ -123,8 +123,7 @@ async fn append(path: Option<PathBuf>, section: String) -> Outcome<()> {
             Err(error) => return Err(error.to_string()),
         };
         text.push_str(&section);
-        // The section can be invalid together with the others, such as by a second rule of the
-        // same name.
+        // The whole file is checked, since the names of its rules must differ.
         text.parse::<Rules>().map_err(|error| error.to_string())?;
         write_private(&path, &text).map_err(|error| error.to_string())
     });

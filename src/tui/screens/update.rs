@@ -73,7 +73,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     }
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
-    // The results of pending calls to the earlier services will not arrive.
+    // Pending calls to the earlier services are cancelled, so their runs fail.
     let run = state.keys.key_text(Layer::Form, Action::Run);
     state.runs.disconnect(now, &format!("{run} runs it again"));
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);

@@ -224,8 +224,8 @@ pub(crate) fn time_axis(
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     let n_columns = u32::from(last.0.saturating_sub(first.0)).max(1);
     let step = axis::time_step(last.1.since(first.1).saturating_mul(LABEL_COLUMNS) / n_columns);
-    // The first column has a tick only if a step starts there, which is not the case if an earlier
-    // column would be in the same step.
+    // The first column has a tick only if the column before it, which is out of view, would belong
+    // to another step.
     let apart = times.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
     let mut number = Some(axis::step_number(first.1 - apart, step));
     let mut before = None;

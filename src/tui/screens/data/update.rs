@@ -201,7 +201,7 @@ impl State {
                 self.search.edit();
             }
             Action::MetadataFilter => {
-                // The list is filtered either by a text or by metadata.
+                // The list is filtered either by a text or by metadata, so the text is cleared.
                 self.is_list_old |= self.search.clear();
                 self.filter.text.edit();
                 self.pane = Pane::List;

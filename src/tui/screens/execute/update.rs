@@ -41,7 +41,7 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
 /// Returns how soon a frame must follow an event of a head's stream.
 pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
-        // Only runs in progress make an event visible.
+        // An event is only visible if it concerns a run in progress.
         StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,

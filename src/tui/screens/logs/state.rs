@@ -83,7 +83,8 @@ pub(crate) struct State {
 impl State {
     /// Adds a log line.
     pub(crate) fn push(&mut self, log: LocalLog) {
-        // The source of a line can be filtered by only for the first 32 processes.
+        // Only the first 32 processes can be selected as a source. Lines of further processes are
+        // stored, too.
         if !self.sources.contains(&log.process) && self.sources.len() < 32 {
             self.sources.push(log.process.clone());
         }

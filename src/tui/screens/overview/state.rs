@@ -116,7 +116,8 @@ pub(crate) fn load_topics(state: &mut Whole) {
     load_bundles(state);
     let topics = &state.inference.topics;
     let list = topics.value().map_or(&[][..], |list| &list.topics);
-    // Until the first epoch of a topic closes, only the list of topics shows its progress.
+    // Until the first epoch of a topic closes, only the list of topics shows its progress. The
+    // list is then requested each time.
     let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
     // New topics are rare, so the list is otherwise requested once per minute.
     let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));

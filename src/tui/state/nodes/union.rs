@@ -36,8 +36,8 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         };
         bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
     });
-    // A head lists peers in the order in which they connected. For local nodes, this order is
-    // arbitrary.
+    // Local nodes are listed in the order of their start, since they connect to the head in an
+    // arbitrary order.
     let place = |node: &Node| {
         let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
         stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)

@@ -44,7 +44,7 @@ impl State {
                     self.load_rows();
                 }
             }
-            // The service cannot tell which rows were missed.
+            // The service cannot tell which rows were missed, so all are loaded again.
             StreamEvent::Reset => self.load_rows(),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {

@@ -339,7 +339,8 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         return;
     }
     let theme = frame.theme;
-    // The stream of a pinned dataset reports on its own that it reconnects.
+    // A pinned dataset shows that its stream reconnects. The failure of the service is only shown
+    // if the service does not respond, and for other datasets.
     let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
     let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
     let is_up = one.pin.map(|pin| pin.live.is_up());

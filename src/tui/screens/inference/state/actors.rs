@@ -134,8 +134,8 @@ impl State {
                 MEAN_LOSS => actor.mean_loss.unwrap_or(f64::INFINITY),
                 _ => 0.0,
             });
-            // By mean loss, roles matter only for actors without one. Otherwise all losses are
-            // equal here.
+            // If sorted by mean loss, only actors without a mean loss are grouped by role. If
+            // sorted by another column, all actors are.
             directed(losses[0].total_cmp(&losses[1]))
                 .then(one.role.cmp(&other.role))
                 .then_with(|| directed(compare(column, one, other)))
