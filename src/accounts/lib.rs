@@ -81,7 +81,7 @@ pub enum AccountsError {
     #[error("wrong name or password")]
     WrongPassword,
     /// Too many password checks are waiting.
-    #[error("too many passwords are being checked")]
+    #[error("too many passwords are being checked; retry in a few seconds")]
     Busy,
     /// A password hash could not be computed, or a stored hash could not be parsed.
     #[error("password hashing failed")]
@@ -110,7 +110,7 @@ pub enum AccountsError {
         known: i64,
     },
     /// The file disappeared immediately after it was opened.
-    #[error("accounts file disappeared")]
+    #[error("accounts file disappeared while it was being opened")]
     Find(#[source] io::Error),
     /// The store failed.
     #[error("accounts store failed")]

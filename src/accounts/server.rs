@@ -103,7 +103,7 @@ pub enum StartError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The address on which the server listens cannot be determined.
-    #[error("address of the accounts server is unknown")]
+    #[error("cannot determine the address of the accounts service")]
     Address(#[source] io::Error),
 }
 

@@ -260,7 +260,7 @@ async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<
     print(&lines.join("\n"))?;
     let n_failed = nodes.iter().filter(|node| !node.message.is_empty()).count();
     if n_failed > 0 {
-        bail!("{n_failed} of {} workers evicted nothing", nodes.len());
+        bail!("{n_failed} of {} workers could not evict functions", nodes.len());
     }
     Ok(())
 }

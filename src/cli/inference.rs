@@ -196,8 +196,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Leaderboard(command) => leaderboard::run(command).await,
         InferenceCommand::Watch(command) => watch::watch(command).await,
         InferenceCommand::Signer(service) => {
-            let signer =
-                service.service().await?.signer().await.context("cannot read the signer")?;
+            let signer = service.service().await?.signer().await;
+            let signer = signer.context("cannot read the signer's address")?;
             output::print(&signer.address)
         }
         InferenceCommand::Topics(command) => topics::run(command).await,
@@ -327,7 +327,8 @@ fn load_or_create_key(path: &Path) -> anyhow::Result<Signer> {
     if path.exists() {
         return read_key(path);
     }
-    let signer = (0..DRAWS).find_map(|_| Signer::random()).context("no valid random key")?;
+    let signer =
+        (0..DRAWS).find_map(|_| Signer::random()).context("cannot draw a valid random key")?;
     let text = format!("{}\n", signer.reveal());
     match write_new(path, text.as_bytes(), FileMode::Private) {
         Ok(()) => Ok(signer),

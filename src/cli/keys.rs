@@ -303,9 +303,10 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
 
 async fn show_or_set_sign_up(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<()> {
     let Some(sign_up) = sign_up else {
-        return print(&accounts.sign_up().await.context("cannot read the setting")?.to_string());
+        let sign_up = accounts.sign_up().await.context("cannot read the setting of sign-up")?;
+        return print(&sign_up.to_string());
     };
-    accounts.set_sign_up(sign_up).await.context("cannot change the setting")?;
+    accounts.set_sign_up(sign_up).await.context("cannot change the setting of sign-up")?;
     tell(&format!("sign-up is now {sign_up}"));
     Ok(())
 }
@@ -324,7 +325,7 @@ async fn list(
         return print_body(&KeysBody { keys: keys.iter().map(KeyRecord::body).collect() });
     }
     if keys.is_empty() {
-        tell("no such keys; `triptych keys create NAME` creates one");
+        tell("no keys; `triptych keys create NAME` creates one");
         return Ok(());
     }
     let people = accounts.accounts().await.context("cannot list accounts")?;

@@ -177,7 +177,10 @@ impl Keys {
     fn path(&self, profile: &str) -> anyhow::Result<PathBuf> {
         let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
         if profile.is_empty() || profile.starts_with('.') || !profile.chars().all(is_plain) {
-            bail!("the name of profile `{profile}` has other characters than letters and digits");
+            bail!(
+                "the name of profile `{profile}` has characters other than letters, digits, `-`, `_` and `.`, or \
+                 begins with `.`"
+            );
         }
         Ok(self.folder.join(profile))
     }

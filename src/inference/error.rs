@@ -84,7 +84,7 @@ pub enum InferenceError {
         earliest: Option<BlockHeight>,
     },
     /// The topic learned from another epoch concurrently.
-    #[error("another epoch of the topic was learned from concurrently; retry")]
+    #[error("another epoch of the topic was learned from at the same time; retry")]
     Relearning,
     /// The store failed.
     #[error("inference store failed")]

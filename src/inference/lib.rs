@@ -393,7 +393,9 @@ impl NetworkState {
         };
         if stored.block_time != starting.block_time {
             let (kept, asked) = (stored.block_time, starting.block_time);
-            warn!("the chain of the database keeps its blocks of {kept:?}, not {asked:?}");
+            warn!(
+                "the block time of the chain in the database remains {kept:?}, and {asked:?} is not used"
+            );
         }
         let blocks = stored.at_least(now, store.newest_nonce()?.unwrap_or_default());
         if blocks != stored {

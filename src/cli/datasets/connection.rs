@@ -84,7 +84,7 @@ pub(super) struct ColumnsFlag {
 fn parse_column(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a name".to_owned()),
-        "timestamp" => Err("every row has its timestamp; name other columns".to_owned()),
+        "timestamp" => Err("rows always contain their timestamp; name other columns".to_owned()),
         name => Ok(name.replace(COMMA_IN_NAME, ",")),
     }
 }

@@ -105,7 +105,9 @@ async fn print_events(
             }
             StreamEvent::Lost { why, .. } => status.lost(&why),
             StreamEvent::Reset => {
-                tell("the service lost the position of the stream: late rows may be missing");
+                tell(
+                    "the service lost the position of the stream: rows with earlier timestamps may be missing",
+                );
             }
             StreamEvent::Heartbeat | StreamEvent::NotServed => {}
         }

@@ -70,7 +70,7 @@ fn body(
                 }
             }
             None if value.is_none() => value = Some(decimal(text)),
-            None => bail!("several numbers without labels"),
+            None => bail!("several values without labels, expected LABEL=VALUE for each"),
         }
     }
     let expected = |text: &String| {

@@ -84,7 +84,7 @@ impl Inference {
         let Some(problems) = conditions.get_mut(&topic) else { return };
         if problems.remove(&failing).is_some() {
             let what = failing.text();
-            info!(topic.id = %topic, "topic {topic} does {what} again");
+            info!(topic.id = %topic, "topic {topic} no longer fails to {what}");
         }
         if problems.is_empty() {
             conditions.remove(&topic);

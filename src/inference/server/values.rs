@@ -322,7 +322,7 @@ impl Export {
             Ok((export, piece))
         });
         written.await.map_err(|error| {
-            warn!(cause = chain(&error), topic = %topic, "export of epochs is cut off");
+            warn!(cause = chain(&error), topic = %topic, "export of epochs failed, and its response is incomplete");
             io::Error::other(error)
         })
     }

@@ -52,7 +52,7 @@ pub enum StoreError {
     #[error("inference file is closed")]
     Closed,
     /// A submission was rolled back, because a limit is reached or because it is a dry run.
-    #[error("payload was not stored")]
+    #[error("submission was rolled back")]
     NotKept(SubmitOutcome),
     /// A record is malformed.
     #[error("invalid record in the inference file: {0}")]
