@@ -108,7 +108,7 @@ fn check(new: &NewDataset) -> Result<(), Invalid> {
     check_columns(&new.columns)
 }
 
-/// Checks the metadata of a dataset.
+/// Checks the number, names and values of metadata fields, and the retention that they specify.
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
     if metadata.len() > FIELDS_MAX {
         return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields").into());
@@ -121,7 +121,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Checks columns that are to be created.
+/// Checks the number and names of the columns that a request creates.
 pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Invalid> {
     if columns.len() > COLUMNS_MAX {
         return Err(format!("a dataset has at most {COLUMNS_MAX} columns").into());

@@ -71,7 +71,7 @@ const FILLED_ROWS_MAX: u64 = 12_000_000;
 #[error("download is truncated")]
 pub(crate) struct Truncated;
 
-/// Body of a download.
+/// Body of a download, received piece by piece from the thread that renders it.
 #[derive(Debug)]
 pub(crate) struct Body {
     /// Pieces of the body. An empty piece marks the end of the data.
@@ -98,11 +98,11 @@ impl Body {
     }
 }
 
-/// Request for a download.
+/// Request to download the rows or buckets of a range.
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
-    /// Content coding of the response.
+    /// Content coding that the client and the service agreed on for the response.
     pub(crate) coding: Coding,
     /// Entity tags of the responses that the caller already has.
     pub(crate) known: KnownETags,
@@ -119,10 +119,10 @@ pub(crate) enum DownloadResponse {
     Range(Download),
 }
 
-/// A download that has begun.
+/// A download that has begun, with the properties of its response.
 #[derive(Debug)]
 pub(crate) struct Download {
-    /// Suggested file name.
+    /// File name that the response suggests to a browser.
     pub(crate) file_name: String,
     /// Entity tag and number of rows. `None` if the range changed before it was read.
     pub(crate) facts: Option<RangeFacts>,
@@ -236,12 +236,12 @@ impl Datasets {
     }
 }
 
-/// Rows of a download and their form.
+/// Range of a dataset that a download reads, and the form in which it renders the rows.
 struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
-    /// Form of buckets, ignored for raw rows.
+    /// Form in which buckets are rendered. Ignored for raw rows.
     buckets: BucketFile,
     /// Hash of everything besides the rows that determines the bytes of the response.
     form: ETag,
@@ -266,7 +266,7 @@ fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     format!("{name}.{}", query.output.extension())
 }
 
-/// A range of rows or buckets of a dataset.
+/// A time range of a dataset, as raw rows or as buckets of a resolution.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     dataset: DatasetId,
@@ -432,7 +432,8 @@ impl DownloadWriter {
         Ok(is_compressed(&written) && self.out.flush_if_long())
     }
 
-    /// Writes rows. Returns false if the client is gone.
+    /// Renders rows, and compresses and sends them once a piece is complete. Returns false if the client
+    /// is gone.
     fn write_rows(&mut self, rows: &Rows) -> bool {
         if self.encoder.coding() == Coding::Identity {
             self.document.rows(&mut self.out.bytes, rows);
@@ -457,7 +458,7 @@ fn is_compressed(written: &io::Result<()>) -> bool {
     written.is_ok()
 }
 
-/// Sender of the pieces of a body.
+/// Collects the bytes of a body and sends them to the response as pieces.
 struct OutputQueue {
     bytes: Vec<u8>,
     pieces: mpsc::Sender<Bytes>,

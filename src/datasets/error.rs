@@ -8,7 +8,7 @@ use tsdb::catalog::Refusal;
 use tsdb::store::StoreError;
 use wire::datasets::RowRefusals;
 
-/// Result of an operation.
+/// Result of an operation on the catalog or on the rows of datasets.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
 /// Error for an invalid query, text, name, list or column. The message names the invalid input and the
@@ -34,10 +34,10 @@ pub(crate) enum OperationError {
     /// The operation is denied with this HTTP status, for this reason.
     #[error("{1}")]
     Denied(StatusCode, &'static str),
-    /// The request is invalid.
+    /// A query, text, name, list or column in the request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The change of the catalog is not allowed.
+    /// The store refuses the change of the catalog, for the contained reason.
     #[error(transparent)]
     Refused(Refusal),
     /// The column cannot be deleted, since the dataset has rows with buckets that depend on it.
@@ -46,16 +46,16 @@ pub(crate) enum OperationError {
     /// The service reads from a replica, which does not have a commit yet that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
-        /// Revision that the caller has seen.
+        /// Revision that the caller has seen in an earlier response.
         revision: u64,
     },
     /// The request has more rows than can be inserted or merged at a time.
     #[error("at most {n_max} rows can be {done} in one request")]
     TooMany { n_max: usize, done: &'static str },
-    /// Some rows do not fit the dataset.
+    /// Some rows do not fit the dataset. The contained list names the reason for each row.
     #[error("rows do not fit the dataset")]
     Rows(RowRefusals),
-    /// The body is malformed.
+    /// The body of the request is malformed, so none of its rows was inserted.
     #[error("invalid body: {reason}")]
     Malformed { reason: String },
     /// The decompressed body exceeds the service's limit.
@@ -72,7 +72,7 @@ pub(crate) enum OperationError {
         "a request with this Idempotency-Key is in progress, or its response cannot be read now; send the request again with the same key"
     )]
     InProgress,
-    /// The store failed.
+    /// The store failed for a reason other than the request.
     #[error("dataset store failed")]
     Store(#[source] StoreError),
     /// The temporary file of a spooled download could not be written or read.
@@ -85,21 +85,22 @@ impl OperationError {
     pub(crate) const NOT_OWNER: Self =
         Self::Denied(StatusCode::FORBIDDEN, "only the owner of the dataset can do this");
 
-    /// The key already holds the tag.
+    /// The key already holds the tag that it wants to acquire.
     pub(crate) const TAG_HELD: Self = Self::Denied(StatusCode::CONFLICT, "tag already acquired");
 
     /// The tag is private, so only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
 
-    /// The tag does not exist.
+    /// The request names a tag that does not exist.
     pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
 
-    /// The tag is public, so keys acquire it themselves.
+    /// The tag is public, so that every key can acquire it. It has no owner who could manage its
+    /// holders.
     pub(crate) const TAG_PUBLIC: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 
-    /// The key does not exist.
+    /// The request names an API key that does not exist, or that does not hold the tag.
     pub(crate) const KEY_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "key not found");
 
     /// The maximum number of concurrent downloads is reached.

@@ -100,7 +100,7 @@ enum ReaderPhase {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum FollowEnd {
-    /// The reader was too slow.
+    /// The reader was too slow, so that the hub discarded frames before the reader received them.
     #[error(transparent)]
     CutOff(#[from] CutOff),
     /// The commits after the reader's position are no longer recorded.

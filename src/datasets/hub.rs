@@ -25,18 +25,18 @@ use self::frame::Frame;
 /// per frame, they cover most of a bulk insert. The frames of a dataset occupy at most some 20 MB.
 pub(crate) const LAG_FRAMES: usize = 256;
 
-/// Event for the readers of a dataset.
+/// Event that the hub sends to all readers of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
     /// This key, or every key if `None`, can have lost access. Its readers must check their access
     /// again.
     Access(Option<KeyId>),
-    /// The following commits are unknown. The reader must reconnect.
+    /// The commits after the previous frame are no longer recorded. The reader must reconnect.
     Lost,
 }
 
-/// Number of services that write to the store.
+/// Number of services that write to the store, which decides when a commit can be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
     /// Only this service writes. Every commit is published when it is made.
@@ -49,7 +49,7 @@ pub(crate) enum Writers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("reader lags {lag_frames} frames behind")]
 pub(crate) struct CutOff {
-    /// Number of frames that the reader has missed.
+    /// Number of frames that were discarded before the reader received them.
     pub(crate) lag_frames: u64,
 }
 
@@ -70,7 +70,7 @@ struct Channels {
     n_readers: usize,
 }
 
-/// Channel of a dataset that has readers.
+/// Channel that passes the commits of a dataset to its readers. Exists while the dataset has readers.
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
@@ -124,7 +124,7 @@ impl Channels {
 }
 
 impl Hub {
-    /// Creates a hub for at most `readers_max` readers.
+    /// Creates a hub without readers, which accepts at most `readers_max` at a time.
     pub(crate) fn new(readers_max: usize, writers: Writers) -> Self {
         Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }

@@ -48,20 +48,20 @@ pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// Maximum number of attempts to insert a batch while another request is inserting it.
 const REPEATS_MAX: usize = 4;
 
-/// Format of a request body.
+/// Format of the rows in the body of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the id of the dataset and a list of rows.
     Json,
-    /// One row per line.
+    /// A JSON object per line, each with one row.
     Ndjson,
-    /// A header, followed by one row per line.
+    /// A header with the names of the columns, followed by one row per line.
     Csv,
     /// Typed columns. Recognized by the first bytes of the body, regardless of the content type.
     Parquet,
 }
 
-/// Rows of a request, not yet parsed.
+/// Body of an insert that is not parsed yet, and the parameters of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertBatch {
     /// Dataset that the query names. A JSON body can name a different one, which takes precedence.
@@ -86,7 +86,7 @@ impl InsertBatch {
     }
 }
 
-/// A parsed batch.
+/// Rows of an insert as a block, and the dataset and its columns.
 struct ParsedBatch {
     dataset: DatasetId,
     /// Columns of the dataset.

@@ -7,7 +7,7 @@ use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limits of permits. All clones share the same permits.
+/// Limits of the permits that one key and all keys together can hold. All clones share the same permits.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyLimit {
     all: Arc<Semaphore>,
@@ -48,7 +48,7 @@ impl KeyLimit {
         Some(permit)
     }
 
-    /// Returns the number of acquired permits.
+    /// Returns the number of permits that all keys hold together.
     pub(crate) fn n_acquired(&self) -> usize {
         self.n_all.saturating_sub(self.all.available_permits())
     }

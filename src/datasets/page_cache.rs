@@ -55,7 +55,7 @@ pub(crate) struct PageKey {
 pub(crate) struct CachedPage {
     /// Response body without content coding.
     pub(crate) body: Bytes,
-    /// Number of rows.
+    /// Number of rows of the page, for the metrics.
     pub(crate) n_rows: u64,
     /// Revision of the dataset when the page was read.
     pub(crate) revision: u64,
@@ -67,7 +67,7 @@ pub(crate) struct CachedPage {
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
-    /// Timestamps that recent commits have touched.
+    /// Timestamps that recent commits have changed, which decide whether a cached page is still valid.
     commits: Mutex<Commits>,
     /// Hashes of the keys of pages to which responses contained links.
     links: Cache<ETag, ()>,

@@ -37,7 +37,7 @@ const STEP: Duration = Duration::from_micros(1);
 /// written as a plus sign.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bounds of a query. `None` is no bound.
+/// First and last timestamp that a query selects. `None` does not limit that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
@@ -49,10 +49,10 @@ pub(crate) struct Bounds {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectedColumns(Option<Vec<String>>);
 
-/// Point at which a page begins.
+/// Point in the sequence of all matches at which a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// The page begins after this number of rows.
+    /// The page begins after this number of matches.
     Offset(u64),
     /// The page begins after the row with this timestamp, in the order of the query.
     After(Timestamp),

@@ -57,7 +57,7 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) columns: &'a [Column],
     /// Number of all matches, or 0 if the page was requested by cursor, as in the upstream's API.
     pub(crate) count: u64,
-    /// Rows in the requested order.
+    /// Rows or buckets of the page, in the requested order.
     pub(crate) rows: Rows,
     /// Start of the next page, if there is one.
     pub(crate) next: Option<Position>,
@@ -67,7 +67,7 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) current: Timestamp,
 }
 
-/// Request for a page.
+/// Request for a page of rows or buckets.
 #[derive(Debug, Clone)]
 pub(crate) struct PageRequest {
     pub(crate) query: RowsQuery,
@@ -99,7 +99,7 @@ pub(crate) enum PageResponseBody {
 /// Cache key and entity tag of a requested page.
 struct PageLookup {
     key: PageKey,
-    /// Latest revision of the dataset.
+    /// Latest revision of the dataset at the time of the lookup.
     revision: u64,
     /// Hash of everything in the entity tag besides the revision. `None` for a query without both
     /// bounds.
@@ -169,7 +169,7 @@ impl Datasets {
         run_blocking(read).await?
     }
 
-    /// Waits for a permit for a long read.
+    /// Waits until `key` is allowed another long read, and returns the permit for it.
     async fn long_read(&self, key: KeyId) -> KeyPermit {
         let mut permit = self.long_reads.empty_permit(key);
         permit.acquire(1).await;
@@ -374,7 +374,7 @@ impl Datasets {
     }
 }
 
-/// Renders a page for the cache.
+/// Renders a page with `write`, as an entry of the page cache.
 fn render_page(
     page: &RowsPage<'_>,
     params: &Params,

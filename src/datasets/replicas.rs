@@ -87,17 +87,17 @@ async fn wait_for_hint(store: &dyn Store) {
 /// Reader of the commits of other services.
 struct Follower {
     datasets: Datasets,
-    /// Number of removed tags, as of the latest poll.
+    /// Number of times that a tag was removed from a dataset or a key, as of the latest poll.
     n_withdrawn: Option<i64>,
 }
 
 /// Result of reading the commits after a published commit.
 enum Missing {
-    /// There are no later commits.
+    /// All commits of the dataset are published.
     Nothing,
     /// The next commits, up to the revision `through`. `is_more` is true if more can follow.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
-    /// Some of the commits are no longer recorded.
+    /// Some of the commits to publish are no longer recorded.
     Lost,
 }
 

@@ -37,7 +37,7 @@ const PRUNE_ROWS: usize = 8192;
 /// Maximum retention in days: a hundred years.
 const DAYS_MAX: u32 = 36_525;
 
-/// Retention of a dataset. `None` is no limit.
+/// Maximum age and maximum size of the rows that a dataset retains. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Retention {
     pub(crate) age: Option<Duration>,

@@ -73,7 +73,7 @@ const RESPONSE_WITHIN: Duration = Duration::from_mins(1);
 /// Interval of heartbeats, as in the upstream's API.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
-/// Options of the service.
+/// Options of the dataset service.
 #[derive(Debug, Clone)]
 pub struct DatasetsOptions {
     /// Address to listen on, such as `127.0.0.1:0` or `:8081`.
@@ -104,7 +104,7 @@ pub struct DatasetsOptions {
     pub reader_sites: Vec<ReaderSites>,
 }
 
-/// Failure to start the service.
+/// Reason why the dataset service could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -113,7 +113,7 @@ pub enum StartError {
     Store {
         /// Path of the store's file, or address of its database.
         location: String,
-        /// Error of the store.
+        /// Reason why the store could not be opened.
         #[source]
         source: StoreError,
     },
@@ -238,7 +238,7 @@ const KEY_IN_QUERY: [(&str, &str); 2] =
 /// State that all handlers share.
 pub(crate) type App = Arc<Shared>;
 
-/// State behind [`App`].
+/// State of the service that its handlers use through [`App`].
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) datasets: Datasets,

@@ -1,4 +1,4 @@
-//! Reports of a transfer in progress.
+//! Interface through which a transfer reports messages and progress to the user.
 
 use std::fmt::Debug;
 

@@ -10,18 +10,18 @@ use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-/// Number of datasets per page.
+/// Number of datasets that a request to the catalog returns.
 const PAGE_DATASETS: usize = 250;
 
 /// HTTP status for a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
 
-/// Filter of datasets.
+/// Criterion by which datasets are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetFilter {
     /// The name or the description contains the text. An empty text matches all datasets.
     Search(String),
-    /// The metadata field has the value.
+    /// The metadata field with the first name has the second text as its value.
     Field(String, String),
 }
 

@@ -49,13 +49,13 @@ pub struct ImportOptions {
     pub has_header: Option<bool>,
     /// Number of lines of a CSV file to skip before the header or the data.
     pub skip_lines: u64,
-    /// Mapping of fields to columns.
+    /// Options that determine the columns of a file and the interpretation of their values.
     pub columns: ColumnOptions,
     /// Effect of a row on the stored row with the same timestamp.
     pub mode: InsertMode,
     /// True to skip invalid rows. Otherwise the first invalid row ends the import with an error.
     pub skips_bad: bool,
-    /// Number of rows per request.
+    /// Number of rows that one request inserts.
     pub batch_rows: usize,
     /// Maximum number of concurrent requests.
     pub n_in_flight: usize,
@@ -69,10 +69,11 @@ pub struct ImportOptions {
     pub checkpoints: Option<PathBuf>,
 }
 
-/// Mapping of the fields of a file to columns.
+/// Options that determine the columns of a file and the interpretation of their values. Without an
+/// option, the import decides from the data.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions {
-    /// Field with the timestamp. `None` detects it.
+    /// Name of the field with the timestamp. `None` detects the field.
     pub time: Option<String>,
     /// Unit of numeric timestamps. `None` detects it from their magnitude.
     pub time_unit: Option<TimeUnit>,
@@ -82,13 +83,13 @@ pub struct ColumnOptions {
     pub time_texts: TimeTexts,
     /// Pairs of a field and its column, for fields that get a different name.
     pub names: Vec<(String, String)>,
-    /// Pairs of a column and its type.
+    /// Pairs of the name of a column and its type, which is detected for other columns.
     pub types: Vec<(String, Dtype)>,
     /// Decimal mark of numbers in texts. `None` detects it.
     pub decimal: Option<Decimal>,
     /// Texts that represent a missing value.
     pub nulls: Vec<String>,
-    /// Fields that are not imported.
+    /// Names of the fields that are not imported.
     pub leave_out: Vec<String>,
 }
 
@@ -99,15 +100,15 @@ pub struct Imported {
     pub file: String,
     /// Display name of the file, with the value of the part if the file is split.
     pub title: String,
-    /// Name of the dataset.
+    /// Name of the dataset that has the imported rows.
     pub dataset_name: String,
     /// Dataset of the rows. `None` in a dry run if the dataset does not exist.
     pub dataset: Option<DatasetId>,
-    /// Counts of the rows.
+    /// Numbers and examples of rows that were imported, replaced, skipped or truncated.
     pub report: ImportReport,
 }
 
-/// An import of files, one after another.
+/// Import of several files, one after another.
 #[derive(Debug)]
 pub struct Import<'a> {
     options: &'a ImportOptions,

@@ -34,26 +34,26 @@ const DOWNLOADS_MAX: usize = 4;
 pub struct MirrorOptions {
     /// Ids or names of the datasets to copy. If empty, `filter` selects them.
     pub chosen: Vec<String>,
-    /// Filter of the datasets, ignored unless `chosen` is empty.
+    /// Criterion that selects the datasets if `chosen` is empty.
     pub filter: DatasetFilter,
     /// Tag that a dataset must have to be copied, acquired at the start. With `None`, the public tag is
     /// acquired and datasets are copied regardless of their tags.
     pub tag: Option<String>,
-    /// Maximum number of datasets.
+    /// Maximum number of datasets to copy.
     pub limit: Option<usize>,
     /// Prefix of the names of the copies.
     pub prefix: String,
-    /// Tags that new copies get.
+    /// Tags to give to each copy when it is created.
     pub give_tags: Vec<String>,
     /// Earliest timestamp to copy. `None` copies all rows.
     pub start: Option<Timestamp>,
     /// True to keep the copies up to date after they are complete.
     pub is_live: bool,
-    /// Directory of the checkpoints.
+    /// Directory of the checkpoint files.
     pub checkpoints: PathBuf,
 }
 
-/// State that all copies share.
+/// Services and options of a mirror, which all its copies share.
 struct Mirror {
     source: Datasets,
     target: Datasets,
@@ -171,7 +171,7 @@ impl Mirror {
         if failed.is_empty() { Ok(()) } else { bail!("cannot copy {}", failed.join(", ")) }
     }
 
-    /// Copies the current rows of a dataset.
+    /// Finds or creates the copy of a dataset, and downloads the rows that the copy lacks.
     async fn copy(self: &Arc<Self>, dataset: Dataset, group: &Group) -> anyhow::Result<Copy> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
         if let Some(n_rows) = copy.download(group).await? {

@@ -39,7 +39,7 @@ pub(crate) const PART_BYTES: usize = 256 * 1024;
 /// A file that contains a whole download.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
-    /// Suggested file name.
+    /// File name that the response suggests to a browser.
     pub(crate) file_name: String,
     /// Entity tag and number of rows. `None` if the rows changed before they were read.
     pub(crate) facts: Option<RangeFacts>,

@@ -11,7 +11,7 @@ pub(crate) const FRAME_ROWS: usize = 256;
 /// Size in bytes at which a frame is complete, large enough for [`FRAME_ROWS`] rows of average length.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
-/// Rendered events of one or several commits.
+/// Rendered events of one or several consecutive commits of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     /// Revision of the last commit in the frame.
@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     starts: Option<Arc<[(u64, usize)]>>,
 }
 
-/// Part of a block that a commit added.
+/// Rows that a commit added, as a range of a block with the rows of several commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitRows {
     /// Revision of the dataset after the commit.

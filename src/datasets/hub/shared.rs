@@ -10,7 +10,7 @@ use model::dataset::DatasetId;
 use super::frame::Frame;
 use super::{Channel, Hub, HubEvent, send_all};
 
-/// A dataset with readers.
+/// A dataset that has readers, and the revision up to which they have its commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,

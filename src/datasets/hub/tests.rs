@@ -115,7 +115,7 @@ fn readers_beyond_the_maximum_number_are_rejected() {
 /// A step of a simulated service with a shared store. The test takes random steps in any order.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Another service commits.
+    /// Another service adds a commit to the store. The hub is not notified.
     CommitElsewhere,
     /// This service makes a commit, of which its hub is notified in a later step.
     CommitHere,
@@ -137,7 +137,7 @@ struct Replica {
     head: u64,
     /// Commits of this service of which its hub was not notified yet.
     unpublished: VecDeque<u64>,
-    /// Result of a poll in progress.
+    /// Datasets and revision that a poll in progress has read.
     poll: Option<(Vec<Followed>, u64)>,
     /// Revisions of a read in progress: it has the commits after the first revision up to the second.
     read: Option<(u64, u64)>,

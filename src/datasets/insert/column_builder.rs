@@ -28,7 +28,7 @@ const SAME_MICROSECOND: &str = "is in the same microsecond as that of another ro
 /// Maximum number of characters of a column's name in a rejection. Valid names are shorter.
 const SHOWN_NAME_CHARS: usize = 200;
 
-/// A column that is being built.
+/// A column of the block that is being built.
 #[derive(Debug)]
 struct ColumnSlot {
     name: String,
@@ -47,11 +47,11 @@ enum CurrentColumn {
     Slot(usize),
     /// A new column, which is created from its first value.
     New(String),
-    /// A column that the dataset does not have.
+    /// A column that the dataset does not have, with cells that are therefore rejected.
     Unknown(String),
 }
 
-/// Builder of a block of rows.
+/// Builds a block from rows, cell by cell.
 #[derive(Debug)]
 pub(super) struct ColumnBuilder {
     slots: Vec<ColumnSlot>,

@@ -17,7 +17,7 @@ const COMMITS_MAX: usize = 64;
 /// pages are read again.
 const DATASETS_MAX: usize = 4096;
 
-/// Recent commits of some datasets.
+/// Recent commits of datasets and the timestamps that they changed.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     datasets: HashMap<DatasetId, CommitHistory>,

@@ -24,7 +24,7 @@ const COVERED_DAYS_DEFAULT: usize = 366;
 pub(crate) struct DownloadQuery {
     pub(crate) dataset: DatasetRef,
     pub(crate) resolution: Resolution,
-    /// Bounds. The time between them is not limited.
+    /// First and last timestamp to download. The time between them is not limited.
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
     pub(crate) columns: SelectedColumns,

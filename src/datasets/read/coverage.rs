@@ -77,13 +77,13 @@ impl Datasets {
     }
 }
 
-/// Number of rows of each day, in order.
+/// Number of rows of each day that has rows, in ascending order.
 #[derive(Debug, Default)]
 struct Days {
     counts: Vec<(Timestamp, u64)>,
-    /// Maximum number of days to count.
+    /// Maximum number of days to list in `counts`.
     limit: usize,
-    /// First day with rows beyond the limit.
+    /// First day with rows that is not listed, since the limit is reached.
     next: Option<Timestamp>,
     /// Number of all rows, including rows of days beyond the limit.
     n_rows: u64,

@@ -18,10 +18,10 @@ use crate::query::{Position, RowsQuery};
 /// Number of buckets that a download computes at a time.
 const PIECE_BUCKETS: i64 = 4096;
 
-/// Starts of the buckets in a filled range.
+/// Grid of the starts of all buckets in a range, including buckets in gaps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
-    /// Start of the first stored bucket.
+    /// Start of the first stored bucket, in microseconds since 1970.
     first: i64,
     /// Number of buckets, including buckets in gaps.
     pub(crate) n_buckets: u64,

@@ -16,11 +16,11 @@ use crate::query::{Position, RowsQuery};
 /// columns, a page has fewer rows.
 const PAGE_VALUES_MAX: usize = 640_000;
 
-/// Rows that were read for the next pages.
+/// Rows that were read at once for several consecutive pages.
 #[derive(Debug)]
 pub(super) struct ReadAhead<'a> {
     dataset: DatasetId,
-    /// Columns of the pages.
+    /// Columns that the pages show.
     columns: &'a [Column],
     query: &'a RowsQuery,
     /// Span of the query that is not returned yet. It begins with the next page.

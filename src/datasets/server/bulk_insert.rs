@@ -178,7 +178,7 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
     }
 }
 
-/// Number of bytes per permit.
+/// Number of bytes of memory for which a body needs one permit.
 pub(super) const PERMIT_BYTES: usize = 16 * 1024;
 
 /// Maximum size of all bodies in memory: two bodies of maximum length, or thousands of small bodies. The
@@ -199,7 +199,7 @@ pub(super) fn new_limit() -> KeyLimit {
     KeyLimit::new(BYTES_MAX.div_ceil(PERMIT_BYTES), BODY_BYTES_MAX.div_ceil(PERMIT_BYTES))
 }
 
-/// A body, with permits for its memory.
+/// Body of an insert, and the permits for the memory that it occupies.
 #[derive(Debug)]
 struct LimitedBody {
     bytes: Bytes,

@@ -46,10 +46,10 @@ const UNREACHABLE: &str = "the service's database cannot be reached now: the cha
 const READ_ONLY: &str =
     "this service is read-only: nothing was stored; send writes to a writable service";
 
-/// Result of a handler.
+/// Result of a handler, with the error that becomes the response.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// Rejection or failure of a request.
+/// Reason why a handler rejected a request or failed, which becomes the response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
     #[error("API key could not be verified")]
@@ -81,14 +81,14 @@ const fn denied(status: StatusCode, text: &'static str) -> ApiError {
     ApiError::Operation(OperationError::Denied(status, text))
 }
 
-/// The key is malformed or unknown.
+/// The API key of the request is malformed or unknown.
 pub(super) const KEY_INVALID: ApiError = denied(StatusCode::UNAUTHORIZED, "Invalid API key");
-/// The path does not exist.
+/// No route exists for the path of the request.
 pub(super) const NO_PATH: ApiError = denied(StatusCode::NOT_FOUND, "path not found");
-/// The path cannot be decoded.
+/// The decoded path of the request is not valid UTF-8.
 pub(super) const PATH_NO_TEXT: ApiError =
     denied(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
-/// The path does not support the method.
+/// The route does not support the method of the request.
 pub(super) const NO_METHOD: ApiError = denied(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
 /// `If-Match` does not list the entity tag of the response.
 pub(super) const NOT_MATCHED: ApiError =
@@ -110,7 +110,7 @@ pub(super) const STALLED: ApiError =
 pub(super) const CROWDED: ApiError =
     denied(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
-/// Status and text that the client receives.
+/// Status, text and details of an error as the client receives them.
 struct Public {
     status: StatusCode,
     text: String,
@@ -236,7 +236,7 @@ pub(super) fn refused(refusal: Refused) -> Response {
     error.into_response()
 }
 
-/// Returns a rejection without details.
+/// Returns the response for a rejected request, without details.
 pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }

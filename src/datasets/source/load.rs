@@ -22,15 +22,15 @@ use crate::Datasets;
 /// some 20 MB.
 const KEEP_DAYS: &str = "1";
 
-/// Options of the measurements.
+/// Options of the source that measures the load of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Interval of measurements.
+    /// Interval between two measurements.
     pub every: Duration,
 }
 
 impl LoadOptions {
-    /// One measurement per second.
+    /// Usual options: one measurement per second.
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 

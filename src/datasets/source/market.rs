@@ -59,7 +59,7 @@ impl MarketOptions {
         Self { seed: 0x7269_7074_7963_6821, history: Duration::from_hours(120 * 24) };
 }
 
-/// Parameters of the pairs in the market.
+/// Currency pairs of the synthetic market, with the parameters of their prices.
 const TICKERS: [Ticker; 4] = [
     Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_040, volume: 4.0 },
     Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_050, volume: 60.0 },
@@ -67,7 +67,7 @@ const TICKERS: [Ticker; 4] = [
     Ticker { name: "eurusd", price: 1.09, decimals: 5, volatility: 0.000_004_5, volume: 250_000.0 },
 ];
 
-/// A pair of currencies and its dataset.
+/// A pair of currencies: the generator of its bars and the dataset that they are written to.
 struct Pair {
     feed: Feed,
     generator: Generator,

@@ -18,7 +18,7 @@ use crate::checkpoint;
 /// Minimum time between two writes of the checkpoint, so that their cost is negligible.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
-/// Point at which the import of a file resumes.
+/// Point in a file at which an interrupted import resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
@@ -28,7 +28,7 @@ pub(super) struct ResumePoint {
     pub(super) n_sorted: u64,
 }
 
-/// Progress of the files of an import.
+/// Checkpoint of an import, with the progress of each file.
 #[derive(Debug)]
 pub(super) struct ImportCheckpoint {
     /// Path of the checkpoint file; `None` without a directory for checkpoints.
@@ -38,7 +38,7 @@ pub(super) struct ImportCheckpoint {
     written: Option<Instant>,
 }
 
-/// Progress of a file as it is stored.
+/// Progress of a file, in the format of the checkpoint file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FileProgress {
@@ -130,9 +130,9 @@ impl ImportCheckpoint {
         }
     }
 
-    /// Removes the checkpoint after the import is done.
+    /// Removes the checkpoint file, which is no longer needed after the import is done.
     pub(super) fn remove(self) {
-        // Fails without consequences if no checkpoint was written.
+        // An error is ignored, since there is no file if no checkpoint was written.
         drop(self.path.map(fs::remove_file));
     }
 

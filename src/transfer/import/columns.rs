@@ -24,7 +24,7 @@ use crate::find::look_up_dataset;
 /// Maximum number of columns in a preview, which then fills a screen.
 const PREVIEWED_COLUMNS: usize = 40;
 
-/// Plan of the import of a file.
+/// Mapping of the fields of a file to the columns of a dataset, and the changes that the dataset needs.
 pub(super) struct ImportPlan {
     pub(super) plan: ColumnMapping,
     /// Fields that together contain the timestamp.
@@ -175,7 +175,7 @@ fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Resul
     named.try_for_each(|name| check_field(name, surveyed))
 }
 
-/// Checks that a field exists.
+/// Checks that the file has a field called `name`.
 pub(super) fn check_field(name: &str, surveyed: &SniffedFields) -> anyhow::Result<()> {
     if surveyed.fields.iter().any(|field| field.name == name) {
         return Ok(());

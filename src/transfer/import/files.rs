@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 16;
 pub(super) struct ImportFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
-    /// Id or name of the dataset.
+    /// Id or name of the dataset that gets the rows of the file.
     pub(super) dataset: String,
     /// True if the user specified the dataset, so that `dataset` can be an id. Otherwise it is a name.
     pub(super) is_named: bool,

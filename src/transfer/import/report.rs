@@ -27,7 +27,7 @@ pub struct ImportReport {
     time_column: String,
     /// First timestamp of the file: its original text and the interpretation.
     pub(super) example: Option<(String, Timestamp)>,
-    /// Earliest and latest timestamp.
+    /// Earliest and latest timestamp of the rows.
     span: Option<(Timestamp, Timestamp)>,
     /// True if the rows were out of order and were sorted.
     pub(super) is_sorted: bool,
@@ -42,11 +42,11 @@ pub struct ImportReport {
     cut: Examples,
 }
 
-/// Number of rows of a kind, with examples.
+/// Number of rows with the same kind of problem, and examples of them.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
-    /// True if `n_rows` is a lower bound.
+    /// True if `n_rows` is a lower bound of the actual number.
     is_least: bool,
     /// Line number and description of each example.
     first: Vec<(u64, String)>,
@@ -190,7 +190,7 @@ impl ImportReport {
     }
 }
 
-/// Origin of a row in its file.
+/// Line of a row in its file, and facts about its timestamp for the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// Line on which the row begins.
@@ -221,7 +221,7 @@ struct SeenTimestamps {
 }
 
 impl Repeats {
-    /// Selects `dataset` for the following timestamps.
+    /// Selects `dataset` as the dataset of the timestamps that are recorded next.
     pub(super) fn of_dataset(&mut self, dataset: &str) -> &mut Self {
         if self.dataset != dataset {
             let seen = self.others.remove(dataset).unwrap_or_default();

@@ -49,10 +49,10 @@ const TRIES_MAX: u32 = 3;
 /// Number of consecutive failures after which the copy of a dataset fails.
 const FAILURES_MAX: u32 = 24;
 
-/// Minimum and maximum wait before a retry.
+/// Minimum and maximum wait before a failed download is repeated.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Number of rows per insert.
+/// Number of rows that one request inserts into the copy.
 const INSERT_ROWS: usize = 5_000;
 
 /// Smallest difference between two timestamps.
@@ -64,10 +64,10 @@ const EVENTS_CAPACITY: usize = 8;
 /// Time limit for the first row on the stream of a dataset that has rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A dataset and its copy.
+/// Copies the rows of a dataset at the source to a dataset at the target.
 pub(super) struct Copy {
     mirror: Arc<Mirror>,
-    /// Dataset of the source.
+    /// Dataset at the source, from which rows are copied.
     dataset: Dataset,
     target: DatasetId,
     columns: Vec<(String, Dtype)>,
@@ -84,7 +84,7 @@ struct CopyCheckpoint {
     start: Option<i64>,
     /// Timestamp in microseconds up to which an unfinished download has stored its rows.
     through: Option<i64>,
-    /// True once a download was completed.
+    /// True once a download has copied all rows that the dataset had.
     is_whole: bool,
     /// Id of the last event on the source's stream with rows that are already stored.
     last_event_id: Option<String>,
@@ -453,13 +453,13 @@ impl Copy {
 
 /// Class of a failed download, which determines how to proceed.
 enum CopyFailure {
-    /// The service asks for a retry after this time.
+    /// The service asks the client to repeat the request after this time.
     Later(Duration),
-    /// The time range is too wide for the service.
+    /// The service cannot send a range of this length, so that the range must be divided.
     TooWide,
-    /// A retry can succeed.
+    /// The failure is possibly temporary, so that the request is repeated.
     Transient,
-    /// A retry cannot succeed.
+    /// The request would fail again, so that the copy is given up.
     Final,
 }
 

@@ -32,7 +32,7 @@ const RARE: usize = 2000;
 /// Number of measured requests for each line of the table.
 const REQUESTS: usize = 200;
 
-/// Limit of the median duration of a request.
+/// Maximum allowed median duration of a request.
 const BAR: Duration = Duration::from_millis(10);
 
 /// Creates the catalog, measures every figure and prints the table.
@@ -108,7 +108,8 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
     Ok((service.address(), keys))
 }
 
-/// Creates the datasets and gives the keys their tags.
+/// Creates `n` datasets, and gives the holder and the member the tags to which their datasets are
+/// visible.
 fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let began = Instant::now();
     for first in (0..n).step_by(BATCH) {
@@ -128,7 +129,7 @@ fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes the measurements.
+/// Measures each kind of request to the catalog and prints its median duration.
 fn figures(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let (holder, member) = (&keys.holder, &keys.member);
     let pick = |round: usize| (round * 7919 + 13) % n;

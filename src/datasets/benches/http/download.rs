@@ -28,7 +28,7 @@ const GZIP_BAR: f64 = 5.0;
 /// the machine.
 const N_TAKES: usize = 3;
 
-/// Measurements of a download.
+/// Time, processor time and memory of one download.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     drained: Drained,

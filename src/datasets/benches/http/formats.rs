@@ -21,7 +21,7 @@ use crate::program::Bench;
 use crate::rows::{Options, millions};
 use crate::{Outcome, postgres};
 
-/// Number of rows of a body.
+/// Number of rows of each inserted body.
 const BATCH_ROWS: usize = 20_000;
 
 /// Number of bodies that are sent concurrently.

@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::market::{COLUMNS, Market};
 use crate::program::{Bench, Loaded};
 
-/// Number of rows of a batch.
+/// Number of rows per request.
 const BATCH_ROWS: usize = 1_000;
 
 /// Number of batches that are rendered in advance, so that rendering is not measured.

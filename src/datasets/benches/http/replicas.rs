@@ -51,14 +51,14 @@ enum Pages {
     Anywhere,
 }
 
-/// Measurements with one number of services.
+/// Measurements of reads that are spread over a number of services.
 #[derive(Debug, Default, Clone, Copy)]
 struct Taken {
     n_pages: usize,
     elapsed: Duration,
     /// Processor time of all services together.
     of_services: Duration,
-    /// Processor time of all processes of the server together.
+    /// Processor time of all processes of the database server together.
     of_server: Duration,
 }
 

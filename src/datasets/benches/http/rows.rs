@@ -90,7 +90,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
 
 async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     let mut bench = Bench::start(options, None).await?;
-    // Always inserts rows, which all reads need.
+    // Measures inserts in any case, since all reads need the rows.
     note("== insert")?;
     let loaded: Loaded = ingest::load(&bench, options.n_rows).await?;
     if options.wants("insert") {

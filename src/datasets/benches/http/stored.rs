@@ -19,7 +19,7 @@ const PACKED_WITHIN: Duration = Duration::from_mins(3);
 /// Time without changes after which the file counts as compacted.
 const STILL_FOR: Duration = Duration::from_secs(8);
 
-/// Interval of checks.
+/// Interval at which the size of the file is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Maximum time to open the store.

@@ -14,17 +14,17 @@ use crate::Outcome;
 use crate::market::timestamp_of;
 use crate::program::Bench;
 
-/// Number of readers.
+/// Number of connections that read the stream.
 const N_READERS: usize = 2_000;
 
 /// Number of connections that are opened concurrently, about the length of the listening socket's
 /// backlog.
 const OPENING: usize = 100;
 
-/// Number of inserted rows.
+/// Number of rows that are inserted while the readers are connected.
 const N_ROWS: usize = 200;
 
-/// Interval between inserted rows.
+/// Interval between two inserted rows.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Maximum time until a row has reached the last reader, for 99 % of the rows.
@@ -37,7 +37,7 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// off.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// End of a chunked response.
+/// Last bytes of a response with chunked transfer encoding.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
 /// Number of readers besides the stalled reader.
@@ -51,7 +51,7 @@ const N_BURSTS: usize = 400;
 #[derive(Debug)]
 struct Board {
     began: Instant,
-    /// Number of readers that have received each row.
+    /// For each row, the number of readers that have received it.
     n_readers: Vec<AtomicUsize>,
     /// Microseconds from `began` to the arrival of each row at its last reader.
     last_us: Vec<AtomicU64>,
@@ -83,14 +83,14 @@ impl Board {
     }
 }
 
-/// A reader of the stream.
+/// State of one connection that reads the stream.
 #[derive(Debug)]
 struct Reader {
     board: Arc<Board>,
     is_connected: bool,
     /// Received part of an event that is not complete yet.
     text: Vec<u8>,
-    /// Number of the latest received row.
+    /// Number of the latest row that the reader received.
     last: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Reader {
         Self { board: Arc::clone(board), is_connected: false, text: Vec::new(), last: None }
     }
 
-    /// Processes received bytes.
+    /// Records the rows in received bytes, which can end within an event.
     fn take(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
         let Some(end) = self.text.windows(2).rposition(|two| two == b"\n\n") else { return };

@@ -55,7 +55,7 @@ const LATE_ONE_IN: u64 = 90;
 /// Average number of seconds per bar that arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
-/// Parameters of a pair.
+/// Name of a currency pair, and the parameters from which its bars are generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ticker {
     pub(super) name: &'static str,
@@ -69,7 +69,7 @@ pub(super) struct Ticker {
     pub(super) volume: f64,
 }
 
-/// A bar of one or several seconds.
+/// Prices, volume and trades of one or several consecutive seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
     pub(super) open: f64,
@@ -269,7 +269,7 @@ fn round_to(number: f64, decimals: i32) -> f64 {
     (number * scale).round() / scale
 }
 
-/// Mixes the bits of `number` (`SplitMix64`).
+/// Returns a hash of `number`, computed by the output function of the generator `SplitMix64`.
 const fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
