@@ -201,9 +201,9 @@ impl Worker {
         self.0.context.metrics.text()
     }
 
-    /// Returns two numbers of slots: those that `head` could use if no other head needed any, and those
-    /// that it can use now, including its running orders. Both are 0 for a head that this worker does
-    /// not obey.
+    /// Returns the number of slots that `head` could use if no other head needed any, and the number
+    /// that it can use now, including the slots of its running orders. Both are 0 for a head that this
+    /// worker does not obey.
     pub(crate) fn slots_for(&self, head: &PeerId) -> (usize, usize) {
         if !self.0.context.network.allows(head) {
             return (0, 0);

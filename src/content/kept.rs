@@ -25,9 +25,9 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// An unnamed peer can use at most this fraction (an eighth) of the store. All unnamed peers together
-/// can take the same fraction from named peers. It is small enough that a few honest strangers can work
-/// next to a hostile one.
+/// Number of parts into which the store is divided for unnamed peers. Each of them can use at most one
+/// part, and all of them together can take one part from named peers. A part is small enough that a few
+/// honest strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
 /// Maximum number of addresses of a function. Each is stored in a file, and anyone can invent addresses.

@@ -12,7 +12,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// Creates the error of a `text` that is not `wanted`, a noun with its article.
+    /// Creates the error for `text`. `wanted` describes a valid text: a noun with its article.
     #[must_use]
     pub fn new(text: &str, wanted: &'static str) -> Self {
         Self { text: text.chars().take(SHOWN_CHARS).collect(), wanted }

@@ -247,8 +247,9 @@ fn tidy_schemas(value: &mut Value) {
                 }
                 members.insert("anyOf".to_owned(), alternatives);
             }
-            // utoipa describes an optional flattened part as nullable. If the part is missing, only its
-            // fields are missing, so any object is allowed instead of null.
+            // utoipa describes an optional flattened part as an object or null. If such a part is
+            // missing, the surrounding value is still an object without the part's fields, so null is
+            // replaced by any object.
             for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
             {
                 if part["oneOf"][1] == json!({"type": "null"}) {

@@ -87,7 +87,7 @@ impl Bucket {
         self.take_n(1, now)
     }
 
-    /// Consumes `n` events. Returns false if fewer were available.
+    /// Consumes `n` events. If fewer are available, consumes none and returns false.
     pub fn take_n(&mut self, n: u32, now: Instant) -> bool {
         let taken = take_n(self.full_at, now, self.rate, n);
         self.full_at = taken.map_or(self.full_at, |taken| Some(taken.full_at));

@@ -259,7 +259,8 @@ impl Work<'_> {
             ReplyKind::Stalled => self.hedge(&peer, Instant::now()),
             ReplyKind::Gone => {
                 if self.open.contains_key(&peer) {
-                    // The peer might have reconnected already and run the order on its new connection.
+                    // The order is canceled, since the peer might have reconnected already and run it
+                    // on the new connection.
                     self.head.cancel_at(&peer, self.track.request_id());
                 }
                 self.fail(&peer, Failure::Lost);

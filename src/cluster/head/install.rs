@@ -44,8 +44,8 @@ impl Default for Installs {
             permits: Arc::new(Semaphore::new(32)),
             // Limits simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
-            // If a burst pushes the response that a request waits for out of the channel, the request
-            // completes when the head itself has the function.
+            // A burst of responses can push the response to a request out of the channel. The request
+            // then completes when the head itself has the function.
             answers: broadcast::Sender::new(256),
             // A worker whose report is pushed out of the channel counts as silent.
             reports: broadcast::Sender::new(256),

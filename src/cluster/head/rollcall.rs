@@ -219,7 +219,7 @@ pub(super) async fn call(
                 let short = |roster| Shortage { roster, is_late: true, is_queued };
                 return head.choose_of(roster, order).map_err(short);
             }
-            // Wakes up to check again if the group is too small.
+            // Wakes up to check again whether the group is too small.
             () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head, track, order).await;

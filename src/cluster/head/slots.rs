@@ -38,8 +38,8 @@ const FUNCTIONS_MAX: usize = 1024;
 /// would delay it forever.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// Interval at which a waiting request checks again if it can be served. A worker's pause might be over,
-/// or the fast workers might have stalled.
+/// Interval at which a waiting request checks again whether it can be served. A worker's pause might be
+/// over, or the fast workers might have stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Request for slots of several workers.

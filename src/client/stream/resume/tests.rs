@@ -120,7 +120,7 @@ async fn rows_that_the_reader_already_has_are_not_delivered() {
     let mut replayed =
         watch(resume_from.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(replayed.minutes(1).await.0, [4]);
-    // An old row after the replay is a late row.
+    // An old row after the replay counts as a late row and is delivered.
     let mut late = watch(resume_from.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
     assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
     let resume_from = ResumeFrom { repeats: Repeats::Deliver, ..resume_from };

@@ -57,7 +57,8 @@ const YOUNG_FOR: Duration = Duration::from_secs(10);
 /// honest peer is silent only for a few round trips, until it sends a valid message.
 const SILENT_HOST_PART: usize = 10;
 
-/// Minimum limit of silent connections per host, for workers that start together on one machine.
+/// Lower bound for the limit of silent connections per host. It is enough for workers that start
+/// together on one machine.
 const SILENT_PER_HOST_MIN: usize = 256;
 
 impl ConnectionBounds {

@@ -149,8 +149,8 @@ async fn unknown_function_ids_share_one_metrics_label() {
     cluster.group.shutdown().await;
 }
 
-/// Starts a b7s worker of one version, which accepts roll calls and responds to orders. Sends the
-/// types of the messages it receives.
+/// Starts a b7s worker of one version, which accepts roll calls and responds to orders. The returned
+/// receiver gets the type of each message that the worker receives.
 async fn b7s_worker(
     cluster: &Cluster,
     is_older: bool,

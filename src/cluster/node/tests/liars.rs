@@ -17,8 +17,8 @@ async fn experienced() -> (Cluster, content::Function) {
     cluster.execute(request(&hello, 3)).await;
     offered(&cluster, &hello).await;
     for _ in 0..20 {
-        // Runs on all workers, since a worker delayed by a busy machine would otherwise have few
-        // results.
+        // The request runs on all workers, since a worker delayed by a busy machine would otherwise
+        // have few results.
         assert_eq!(cluster.execute(request(&hello, 3)).await["code"], "200");
     }
     (cluster, hello)
