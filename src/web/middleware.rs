@@ -152,8 +152,8 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // Terminals and supervisors send health checks every few seconds, which are not worth a log line
-    // each.
+    // Successful health checks are logged at level debug only, since terminals and supervisors send
+    // them every few seconds.
     if path.ends_with("/health") && response.status().is_success() {
         debug!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     } else {

@@ -226,8 +226,8 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     }
 }
 
-/// Sends with one of `permits`. A slow send returns its permit early, so that stalled peers cannot use
-/// up all permits.
+/// Runs `sending` with one of `permits`. If it is slow, the permit is returned early, so that stalled
+/// peers cannot use up all permits.
 async fn limited<T>(permits: &Semaphore, sending: impl Future<Output = T>) -> T {
     let mut sending = std::pin::pin!(sending);
     let permit = permits.acquire().await;
