@@ -29,7 +29,7 @@ where
     }
 }
 
-/// Returns true if the same request can succeed later, after for example an overload.
+/// Returns true if the same request can succeed later, for example after an overload.
 pub(crate) fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {

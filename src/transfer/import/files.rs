@@ -32,7 +32,7 @@ pub(super) struct ImportFile {
     /// Values of the parts of the path that have the form `name=value`, and the value of the field by
     /// which the file is split.
     pub(super) parts: BTreeMap<String, String>,
-    /// Rows to import of a split file, and the fields of the file. `None` imports all rows.
+    /// If the file is split, the rows to import and the fields of the file. `None` imports all rows.
     pub(super) split: Option<(Selection, Arc<SniffedFields>)>,
 }
 

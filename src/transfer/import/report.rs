@@ -42,7 +42,7 @@ pub struct ImportReport {
     cut: Examples,
 }
 
-/// Number of rows with the same kind of problem, and examples of them.
+/// Number of rows of one kind, such as skipped rows, and the first of them as examples.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,

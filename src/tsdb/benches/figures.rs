@@ -53,7 +53,7 @@ struct Options {
     postgres: Option<String>,
     /// Number of decimals of the bars; `None` for full mantissas.
     decimals: Option<u8>,
-    /// Parts to measure. Empty measures all of them. Rows are ingested in any case.
+    /// Parts to measure, or all parts if empty. Rows are ingested in any case.
     parts: Vec<String>,
 }
 
