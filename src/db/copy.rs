@@ -71,10 +71,10 @@ pub enum CopyProgress<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// The source failed.
+    /// The source could not be opened or read.
     #[error("source of the copy failed")]
     Read(#[source] EndError),
-    /// The destination failed.
+    /// The destination could not be opened, written or read.
     #[error("destination of the copy failed")]
     Write(#[source] EndError),
     /// A service has the source or the destination open.

@@ -236,7 +236,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The engine failed.
+    /// The database engine reported an error that no other variant describes.
     #[error("dataset store failed")]
     Failed(#[source] Cause),
     /// The store has the format of another version of the program.
@@ -275,7 +275,7 @@ pub enum StoreError {
     Damaged {
         /// Dataset of the chunk.
         dataset: DatasetId,
-        /// Kind of the damage.
+        /// Reason why the chunk cannot be decoded.
         #[source]
         source: DecodeError,
     },

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result};
 /// Values of a row: first those of its key, then those of the other columns.
 pub(super) type Row = Vec<Value>;
 
-/// Type of a column.
+/// Type of a column, as declared in the tables of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Integer,

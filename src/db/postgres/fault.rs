@@ -26,7 +26,7 @@ const PASSING: [&str; 13] = [
     "57P05", // the connection was idle for too long
 ];
 
-/// Class of an error.
+/// Class of an error of PostgreSQL, which determines whether the same request can succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The server cannot be reached, rejects the user or password, or cannot execute requests at the
@@ -38,7 +38,7 @@ pub enum Fault {
     Corrupt,
     /// The pool of connections was closed.
     Closed,
-    /// A statement failed and would fail again.
+    /// A statement failed for a reason that does not go away.
     Statement,
 }
 

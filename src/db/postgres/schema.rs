@@ -13,7 +13,7 @@ const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 /// Required encoding of the database, which can represent every text.
 const ENCODING: &str = "UTF8";
 
-/// Tables of a store.
+/// Tables of a store in their own schema, and the upgrades of older formats.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the schema, such as `datasets`.
@@ -39,11 +39,11 @@ pub enum SchemaSeen {
     },
 }
 
-/// Failure to open tables.
+/// Failure to create, upgrade or check the tables of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// The database failed.
+    /// The database cannot be reached, or rejected a statement.
     #[error("database failed")]
     Database(#[from] sqlx::Error),
     /// The tables were created by another version of the program.

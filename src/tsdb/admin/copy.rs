@@ -108,10 +108,10 @@ pub struct FailedCopy {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// The source failed.
+    /// The source could not be read.
     #[error("source of the copy failed")]
     Read(#[source] StoreError),
-    /// The destination failed or rejected a change.
+    /// The destination could not be read or written, or rejected a change.
     #[error("destination of the copy failed")]
     Write(#[source] StoreError),
     /// The id belongs to a different dataset in the destination.

@@ -20,18 +20,18 @@ use pco::{ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec};
 
 use super::{DecodeError, Packing, Reader, damaged, put_long};
 
-/// Form of evenly spaced numbers: row ids, creation times of a batch, most timestamps, and lists of one
-/// number.
+/// Form byte of a list of evenly spaced numbers: row ids, creation times of a batch, most timestamps,
+/// and lists of one number.
 const LINE: u8 = 0;
 
-/// Form of uncompressed words of 8 bytes.
+/// Form byte of a list stored as uncompressed words of 8 bytes.
 const WORDS: u8 = 1;
 
-/// Form of pages of the crate `pco`.
+/// Form byte of a list stored as pages of the crate `pco`.
 const PCO: u8 = 2;
 
-/// Form of floats stored as integers without their decimal point. It needs 5 % less space than `pco` of
-/// the floats and half the time to read.
+/// Form byte of a list of floats stored as integers without their decimal point. This form needs 5 %
+/// less space than `pco` of the floats, and half the time to read.
 const DECIMAL: u8 = 3;
 
 /// Compression level of `pco` for packed rows. For bars with two decimals in chunks of 1024 rows, level

@@ -11,12 +11,12 @@ use test_bench::Outcome;
 /// Python script that measures the other databases, all of which have Python packages.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers.py");
 
-/// Figures of another database.
+/// Result of the ingest into another database.
 pub(crate) struct Rival {
     pub(crate) peer: String,
     /// Name of the database, and a note on whether it maintains buckets.
     pub(crate) what: String,
-    /// Rows per second.
+    /// Number of rows ingested per second.
     pub(crate) rate: f64,
 }
 

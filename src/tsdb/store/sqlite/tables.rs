@@ -74,7 +74,7 @@ pub(super) const SCHEMA: Schema = Schema {
     pragmas: "PRAGMA auto_vacuum = incremental;
 PRAGMA foreign_keys = on;
 PRAGMA wal_autocheckpoint = 4000;",
-    // Longer than a backup locks the file.
+    // Longer than the time for which a backup locks the file.
     open_wait: Duration::from_secs(5),
     tables: "
 CREATE TABLE datasets (
