@@ -46,8 +46,8 @@ impl Members {
         Ok(())
     }
 
-    /// Returns arguments for a node of `role`. With these, it trusts all members of the other
-    /// role, and the peers in `others`.
+    /// Returns arguments that make a node of `role` trust all members of the other role, and the
+    /// peers in `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
         let (flag, trusted) = match role {
             Role::Head => ("--accept", Role::Worker),

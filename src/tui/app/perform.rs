@@ -181,7 +181,7 @@ fn again(state: &mut State) {
     if is_process { processes::restart(state) } else { execute::update::repeat(state) }
 }
 
-/// Opens the prompt for the name of the file to export the current view to.
+/// Opens the prompt for the path of the file to which the current view is exported.
 fn export(state: &mut State) {
     let name = match (state.screen, state.inference.selected) {
         (Screen::Logs, _) => "logs.csv".to_owned(),

@@ -33,8 +33,8 @@ pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
     Some(KeyForm::new(choices.get(current_row(state))?.name()?))
 }
 
-/// Opens the form for the key of the profile at `row`, in which the key that was typed or pasted
-/// into the list is entered.
+/// Opens the form for the key of the profile at `row`. The form receives the key that is typed or
+/// pasted into the list.
 pub(crate) fn begin_key(state: &mut State, row: usize) {
     if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
         act(state, Action::EnterKey, Some(row));

@@ -246,8 +246,8 @@ impl Runs {
         self.progress_of(request_id).fetching(peer_id, now);
     }
 
-    /// Records that the head of a run is unreachable for the reason `trouble`, or reachable again
-    /// if it is `None`. Returns true if this is a change.
+    /// Records that the head of a run is unreachable for the reason `trouble`. `None` if the head
+    /// is reachable again. Returns true if this is a change.
     pub(crate) fn set_unreachable(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
@@ -327,7 +327,7 @@ fn refused(response: &ExecuteResponse) -> Failure {
     Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
 }
 
-/// Maximum number of rows as standard input, which is also a page of the dataset service.
+/// Maximum number of rows in standard input. A page of the dataset service has the same maximum.
 const ROWS_MAX: u32 = 10_000;
 
 /// Source of standard input.

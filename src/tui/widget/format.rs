@@ -19,8 +19,7 @@ pub(crate) const NONE: &str = "—";
 /// Maximum number of decimals.
 pub(crate) const DECIMALS_MAX: usize = 10;
 
-/// Value for a number of decimals with which numbers are written as powers of ten, since they are
-/// below [`TINY`].
+/// Number of decimals that stands for powers of ten. They are used for numbers below [`TINY`].
 pub(crate) const POWERS: usize = usize::MAX;
 
 /// Numbers below this have no digit other than zero among their first six decimals.

@@ -26,8 +26,8 @@ pub(crate) const GAP: char = '╎';
 /// Symbol of the crosshair.
 const CROSSHAIR: char = '┊';
 
-/// Columns of labels in addition to the widest number: one free, one for the mark of a tag, one
-/// between them.
+/// Columns of labels in addition to the widest number: a free one after the candles, one for the
+/// mark `◂` of a tag, and one between mark and number.
 const VALUES_AIR: u16 = 3;
 
 /// Minimum width of a chart with labels of values.

@@ -26,8 +26,8 @@ const RUNS_WAITING_MAX: usize = 16;
 /// Log message of a worker that has to fetch a function before it can report to a roll call.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
-/// Records that the head of a run is unreachable for the reason `trouble`, or reachable again if
-/// it is `None`.
+/// Records that the head of a run is unreachable for the reason `trouble`. `None` if the head is
+/// reachable again.
 pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failure>) {
     let line = match &trouble {
         Some(failure) => format!("run {}: the head does not respond: {}", id.0, failure.why),
@@ -96,7 +96,7 @@ pub(crate) fn choose_head(state: &mut State) {
     }
 }
 
-/// Handles a log line of a local process. It can report that a worker fetches a function.
+/// Handles a log line of a local process. The line can report that a worker fetches a function.
 pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;

@@ -346,7 +346,8 @@ impl State {
 }
 
 impl State {
-    /// Loads the latest rows of the dataset with values that were read the longest time ago.
+    /// Loads the latest rows of the dataset that was read the longest time ago, among those that
+    /// are read in turn.
     pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
             return;

@@ -143,7 +143,7 @@ impl State {
         actors
     }
 
-    /// Returns the actor that has `submitted` a value to `bundle`, with its numbers for `label`.
+    /// Returns the actor that submitted these values to `bundle`, with its numbers for `label`.
     fn actor<'a>(
         &'a self,
         bundle: &'a Bundle,
