@@ -161,6 +161,9 @@ impl Datasets {
 }
 
 /// Runs `work` on a blocking thread. Propagates a panic of `work`.
+///
+/// # Errors
+/// [`StoreError::Closed`] if the program is stopping.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -178,6 +178,9 @@ impl Datasets {
 
     /// Waits briefly until the store has the commit that the caller has seen. Only a read-only store,
     /// which is a replica, can lack it.
+    ///
+    /// # Errors
+    /// [`OperationError::Behind`] if the commit does not arrive in time.
     pub(crate) async fn reach(
         &self,
         key: KeyId,

@@ -75,6 +75,9 @@ impl FromStr for DatabaseUrl {
 
 /// Opens a connection to the database at `url`, outside of a pool, so that an error tells why connecting
 /// fails. Times out after 5 s.
+///
+/// # Errors
+/// The error of the server or of the connection.
 pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
     timeout(Duration::from_secs(5), url.connect_options().connect())
         .await
@@ -83,6 +86,9 @@ pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
 
 /// Opens a connection to the database at `url` that receives the notifications of `channel`. A lost
 /// connection is reopened.
+///
+/// # Errors
+/// The error of the database, for example of a standby, which does not support notifications.
 pub async fn listen(url: &DatabaseUrl, channel: &str) -> Result<PgListener, sqlx::Error> {
     let options = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
     let pool = options.connect_with(url.connect_options()).await?;

@@ -70,6 +70,9 @@ impl Datasets {
 
     /// Deletes a dataset that `key` owns, with its rows. When this returns, the dataset is invisible to
     /// all keys.
+    ///
+    /// # Errors
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
     pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<()> {
         let dataset = self.find_owned(key, which).await?.id;
         let was_there = self.store.delete(dataset).await?;

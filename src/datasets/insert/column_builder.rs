@@ -383,6 +383,9 @@ impl ColumnBuilder {
 
     /// Returns the created columns and the rows sorted by unique timestamp. Of several rows with the
     /// same timestamp, the last one is used.
+    ///
+    /// # Errors
+    /// [`OperationError::Rows`] if any row was rejected.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
         // If rows were rejected, timestamps can be missing, so that they are not aligned with rows.
         if self.refused_rows.is_empty() {

@@ -60,6 +60,9 @@ impl Params {
     }
 
     /// Parses the limit of a page. A limit above the maximum is replaced by the maximum.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the limit is not a number, or is 0.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
         let requested = self.number("limit")?;
         if requested == Some(0) {
@@ -71,6 +74,9 @@ impl Params {
     }
 
     /// Parses the dataset, given by its id or by its name.
+    ///
+    /// # Errors
+    /// [`Invalid`] if both parameters are missing, or if the id is not a number.
     pub(crate) fn dataset(&self) -> Result<DatasetRef, Invalid> {
         if let Some(text) = self.get("dataset") {
             let id = text.parse().map(DatasetRef::Id);
@@ -132,6 +138,9 @@ impl Params {
 
     /// Parses a query for the latest rows, and their output format. The time between the bounds is not
     /// limited.
+    ///
+    /// # Errors
+    /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Invalid> {
         let query = RowsQuery {
             dataset: self.dataset()?,

@@ -241,6 +241,9 @@ impl Connections {
 
     /// Runs `work`, which must only read. If its connection was lost, runs `work` again on another
     /// connection.
+    ///
+    /// # Errors
+    /// The error of `work` or of the database.
     pub async fn read<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
@@ -270,6 +273,9 @@ impl Connections {
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
     /// the commit, returns an error although the writes can be durable.
+    ///
+    /// # Errors
+    /// The error of `work` or of the database.
     pub async fn write<T: Send, E: WorkError>(
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
@@ -284,6 +290,9 @@ impl Connections {
 
     /// Creates or upgrades the tables of `schema`. Returns the random number that identifies the tables.
     /// Afterwards, writes fail as soon as a newer version of the program has upgraded the tables.
+    ///
+    /// # Errors
+    /// The same as for [`Schema::open`].
     pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
         let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
         let Schema { name, version, .. } = schema;
@@ -311,6 +320,9 @@ impl Connections {
 
     /// Checks that the database accepts writes by running `sql`, which must have no effect. If an
     /// earlier write found the disk full, also writes a megabyte and rolls the write back.
+    ///
+    /// # Errors
+    /// The error of the database.
     pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let check = async {
@@ -327,6 +339,9 @@ impl Connections {
     }
 
     /// Returns the output of `done`, limited to the time `limit`.
+    ///
+    /// # Errors
+    /// The error of `done`, or [`Fault::Unreachable`] if the limit is exceeded.
     pub async fn within<T, E: From<sqlx::Error>>(
         &self,
         limit: Duration,

@@ -226,6 +226,9 @@ impl Schema {
 
 /// Returns the tables of the schema `name` for which the next generated key already exists. This is the
 /// state after logical replication, which copies rows but not sequences.
+///
+/// # Errors
+/// The error of the database.
 pub async fn late_sequences(
     connection: &mut PgConnection,
     name: &str,

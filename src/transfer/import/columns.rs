@@ -295,6 +295,9 @@ impl ImportPlan {
     }
 
     /// Creates the dataset, or adds missing columns to it. Returns its id.
+    ///
+    /// # Errors
+    /// An error if the service refuses.
     pub(super) async fn prepare_dataset(
         &self,
         service: &Datasets,

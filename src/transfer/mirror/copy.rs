@@ -102,7 +102,9 @@ impl Copy {
         let target = if let Some(target) = find_owned(service, &name).await? {
             if target.description != dataset.description || target.metadata != dataset.metadata {
                 let described = retry_transient(|| service.describe(&dataset, target.id)).await;
-                described.with_context(|| format!("cannot describe dataset {name}"))?;
+                described.with_context(|| {
+                    format!("cannot update the description and metadata of {name}")
+                })?;
             }
             target.id
         } else {
