@@ -48,7 +48,7 @@ fn document() -> Value {
     describe::<DatasetsError, DatasetsError>(operations(), &about)
 }
 
-/// Returns this OpenAPI description.
+/// Returns this description of the API, an `OpenAPI` document.
 #[utoipa::path(get, path = paths::ACCOUNTS_OPENAPI, operation_id = "describe_accounts",
     tag = "services", security(()),
     responses((status = 200, description = "An OpenAPI document", body = Object)))]

@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json`: OpenAPI description of the service with its limits. The request needs no
+//! `GET /api/openapi.json`: `OpenAPI` description of the service with its limits. The request needs no
 //! API key.
 
 pub(super) mod parameters;
@@ -108,7 +108,7 @@ impl LazyDescription {
     }
 }
 
-/// Returns this OpenAPI description of the service.
+/// Returns this description of the API, an `OpenAPI` document.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
     responses((status = 200, description = "OpenAPI document", body = Object)))]
 pub(super) async fn get(State(service): State<App>) -> Response {
@@ -122,7 +122,7 @@ pub(super) async fn docs(State(service): State<App>) -> Response {
     service.description.get().page()
 }
 
-/// Creates the OpenAPI document.
+/// Creates the `OpenAPI` document.
 fn document(limits: Limits, quota: WorkerQuota) -> Value {
     let about = About {
         title: "Network inference service",

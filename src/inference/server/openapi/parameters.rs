@@ -1,4 +1,4 @@
-//! Types of parameters and bodies that exist only for the OpenAPI description, since handlers read
+//! Types of parameters and bodies that exist only for the `OpenAPI` description, since handlers read
 //! parameters by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
