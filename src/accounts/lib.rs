@@ -87,7 +87,7 @@ pub enum AccountsError {
     #[error("password hashing failed")]
     Hash(#[source] argon2::password_hash::Error),
     /// The service or database that stores the accounts does not respond.
-    #[error("accounts are unreachable")]
+    #[error("accounts cannot be reached")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The accounts were opened read-only.
     #[error("this service is read-only; change accounts and keys at another service")]

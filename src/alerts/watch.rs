@@ -61,7 +61,7 @@ pub struct Clients {
 #[non_exhaustive]
 pub enum WatchError {
     /// A rule needs a service that is not configured.
-    #[error("rule `{rule}` needs the {}, but none is configured", service.name())]
+    #[error("rule `{rule}` requires the {}, but its address is not configured", service.name())]
     NoService {
         /// Name of the rule.
         rule: String,

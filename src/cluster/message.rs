@@ -403,7 +403,7 @@ pub enum MessageError {
     #[error("unknown message type")]
     Unknown,
     /// The id of the message's function or request is too long to be valid.
-    #[error("id of {n_bytes} bytes exceeds {ID_BYTES_MAX} bytes")]
+    #[error("function or request id of {n_bytes} bytes exceeds {ID_BYTES_MAX} bytes")]
     LongId {
         /// Length of the id in bytes.
         n_bytes: usize,

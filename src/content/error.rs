@@ -44,7 +44,7 @@ pub enum FunctionsError {
     #[error("invalid function content")]
     Content(#[from] ContentError),
     /// The limits of the store are reached and no function can be evicted.
-    #[error("function store is full")]
+    #[error("function store is full, and no function can be evicted")]
     Full,
     /// The program is stopping.
     #[error("process is shutting down")]

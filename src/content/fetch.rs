@@ -67,7 +67,9 @@ pub enum FetchError {
         n_gateways: usize,
     },
     /// The id is the hash of an address, and the function has not been installed from this address yet.
-    #[error("{id} is not installed and can only be installed from the address of its manifest")]
+    #[error(
+        "function {id} is not installed and can only be installed from the address of its manifest"
+    )]
     NotInstalled {
         /// The function.
         id: FunctionId,
@@ -79,7 +81,7 @@ pub enum FetchError {
         id: FunctionId,
     },
     /// The search timed out.
-    #[error("search for {id} timed out")]
+    #[error("search for function {id} timed out")]
     TimedOut {
         /// The function.
         id: FunctionId,
@@ -96,7 +98,7 @@ enum GiveError {
     Ask(#[source] AskError),
     #[error("too many large functions are being fetched")]
     Crowded,
-    #[error("invalid response")]
+    #[error("invalid response from the peer")]
     Malformed,
     #[error("peer does not have the function")]
     Missing,

@@ -62,7 +62,7 @@ pub(crate) enum OperationError {
     #[error("body is too large")]
     TooLarge,
     /// A row is older than the oldest timestamp that pruning leaves in the dataset.
-    #[error("rows before {kept_from} are no longer kept")]
+    #[error("rows before {kept_from} were deleted by retention and are not accepted")]
     Pruned {
         /// Earliest timestamp that the dataset accepts.
         kept_from: Timestamp,

@@ -47,7 +47,7 @@ pub(crate) enum Writers {
 
 /// Error for a reader that exceeded the maximum lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("reader lags {lag_frames} frames behind")]
+#[error("reader is {lag_frames} frames behind, more than the maximum")]
 pub(crate) struct CutOff {
     /// Number of frames that were discarded before the reader received them.
     pub(crate) lag_frames: u64,

@@ -33,7 +33,7 @@ pub enum CommitError {
     #[error("disk is full")]
     Full,
     /// The file was removed or replaced while it was open.
-    #[error("file was removed or replaced while it was open")]
+    #[error("database file was removed or replaced while it was open")]
     Replaced,
     /// A newer version of the program upgraded the file.
     #[error(
@@ -44,7 +44,7 @@ pub enum CommitError {
         found: i64,
     },
     /// The writer has stopped.
-    #[error("file is closed")]
+    #[error("database file is closed")]
     Closed,
     /// Another error of SQLite.
     #[error("transaction failed to commit")]

@@ -86,10 +86,10 @@ pub enum RunError {
     #[error("standard input and output must be a terminal")]
     NotATerminal,
     /// Reading, writing or setting up the terminal failed.
-    #[error("terminal failed")]
+    #[error("cannot read from or write to the terminal")]
     Terminal(#[source] std::io::Error),
     /// A task panicked. The panic hook has already printed the report.
-    #[error("the screen panicked")]
+    #[error("screen stopped because of an internal error")]
     Panicked,
     /// The terminal cannot move its cursor.
     #[error("terminal cannot move its cursor (TERM=dumb); `--help` lists other commands")]

@@ -33,7 +33,7 @@ pub enum BodyError {
     #[error("body is too large")]
     TooLarge,
     /// The body was truncated, or the connection was lost.
-    #[error("body is incomplete")]
+    #[error("body ended before it was complete")]
     Broken,
     /// The content of the body or query string is invalid.
     #[error("{0}")]

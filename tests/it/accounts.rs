@@ -198,7 +198,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
     // The log line may be written after the response.
     let look = || async {
         let log = service.stdout().concat();
-        if log.contains("accounts are unreachable") { Ok(log) } else { Err(log) }
+        if log.contains("accounts cannot be reached") { Ok(log) } else { Err(log) }
     };
     let log = wait::until(SEEN_WITHIN, look).await.unwrap();
     for secret in [key.trim(), TOKEN.1, "UP-1111"] {

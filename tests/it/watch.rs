@@ -133,5 +133,5 @@ fn alert_rules_are_checked_without_services() {
     assert!(error.contains("rules.toml") && error.contains("hint: pass --rules FILE"), "{error}");
     let head = home.write("rules.toml", b"[[rules]]\nservice = 'head'\ndown_for = '10s'");
     let error = home.run_err(&["watch", "--rules", &head]);
-    assert!(error.contains("needs the head, but none is configured"), "{error}");
+    assert!(error.contains("requires the head, but its address is not configured"), "{error}");
 }

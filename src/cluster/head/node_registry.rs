@@ -94,7 +94,7 @@ pub struct RegistryError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChangeError {
     /// The node is unknown. It can be approved or refused in advance only by its full id.
-    #[error("unknown node")]
+    #[error("unknown node; a node that never connected must be named by its full peer id")]
     Unknown,
     /// The node is the head itself.
     #[error("the node is the head itself")]

@@ -41,16 +41,16 @@ const CHUNK_BYTES: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// No stream could be opened.
-    #[error("cannot open a stream")]
+    #[error("cannot open a stream to the peer")]
     Unopened(#[source] io::Error),
     /// The network has stopped.
     #[error("network has stopped")]
     Stopped,
     /// The connection or the stream failed.
-    #[error("stream failed")]
+    #[error("stream to the peer failed")]
     Broken(#[from] io::Error),
     /// The other side did not send or read a message in time.
-    #[error("message was not transferred within {within:?}")]
+    #[error("peer did not send or receive the message within {within:?}")]
     Stalled {
         /// Time limit.
         within: Duration,

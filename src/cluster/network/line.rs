@@ -80,7 +80,7 @@ pub struct Frames {
 
 /// The line was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("line is closed")]
+#[error("connection for work orders is closed")]
 pub struct LineClosed;
 
 /// Turns a stream into a line, with its writing task in `group`. Frames with content of more than

@@ -65,7 +65,7 @@ pub enum WorkerError {
     #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
     /// The external runtime is not usable.
-    #[error("{} is not usable as runtime", program.display())]
+    #[error("program {} cannot be used as external runtime", program.display())]
     External {
         /// Path of the program.
         program: PathBuf,
@@ -73,7 +73,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// The workspace is not usable.
-    #[error("workspace {} is not usable", workspace.display())]
+    #[error("workspace directory {} cannot be used", workspace.display())]
     Workspace {
         /// Path of the workspace.
         workspace: PathBuf,

@@ -94,7 +94,7 @@ pub(super) enum ExternalError {
     #[error(transparent)]
     Variable(#[from] VariableError),
     /// The program does not start.
-    #[error("cannot start {}", program.display())]
+    #[error("cannot start external runtime {}", program.display())]
     Start { program: PathBuf, source: io::Error },
     /// Waiting for the process failed.
     #[error("waiting for the external runtime failed")]

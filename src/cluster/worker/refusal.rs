@@ -14,7 +14,7 @@ use crate::message::{Code, NodeResult, WorkOrder, WorkOrderResponse};
 /// Reason for which a worker refuses a request of a head.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WorkRefusal {
-    #[error("consensus is not supported")]
+    #[error("execution by consensus is not supported")]
     Consensus,
     #[error("invalid request")]
     Request(#[from] ParseError),

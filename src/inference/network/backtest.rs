@@ -81,10 +81,10 @@ pub enum BacktestError {
     #[error("interval between epochs is zero")]
     Standstill,
     /// An epoch could not be combined.
-    #[error("epoch could not be combined")]
+    #[error("inferences of an epoch could not be combined")]
     Close(#[from] SynthesisError),
     /// Learning from an epoch failed.
-    #[error("epoch could not be learned from")]
+    #[error("losses of an epoch could not be learned")]
     Learn(#[from] BundleError),
 }
 
@@ -417,7 +417,7 @@ pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
 
 /// Error of a baseline if no row has the topic's column.
 #[derive(Debug, thiserror::Error)]
-#[error("no row to predict from")]
+#[error("no row has a value to predict from")]
 struct NoRows;
 
 #[async_trait]

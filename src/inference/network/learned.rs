@@ -108,7 +108,7 @@ impl Exact for Experience {
 
 /// Error for a bundle if the loss of one of its values is not a finite number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("loss of a value in the bundle is not a number")]
+#[error("loss of a value in the bundle is not a finite number")]
 pub struct BundleError;
 
 impl Learned {

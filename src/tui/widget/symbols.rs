@@ -20,7 +20,7 @@ pub enum Symbols {
 
 /// A text is not the name of a set of symbols.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown symbols `{text}`, expected braille, blocks or ascii")]
+#[error("unknown symbol set `{text}`, expected braille, blocks or ascii")]
 pub struct SymbolsError {
     text: String,
 }

@@ -27,13 +27,13 @@ pub enum ObjectError {
     #[error("bucket of the archive does not exist")]
     NoBucket(#[source] Cause),
     /// The object does not exist. It may have been deleted by a rule of the bucket.
-    #[error("object {key} is missing")]
+    #[error("archive object {key} is missing")]
     Missing {
         /// Key of the object.
         key: String,
     },
     /// The object differs from the version that was written.
-    #[error("object {key} was changed or damaged: {what}")]
+    #[error("archive object {key} was changed or damaged: {what}")]
     Damaged {
         /// Key of the object.
         key: String,

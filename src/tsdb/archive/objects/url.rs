@@ -31,7 +31,7 @@ pub enum ArchiveUrlError {
     Form,
     /// The address contains credentials, which every user could see in the list of processes.
     #[error(
-        "address of an archive has credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
+        "address of an archive contains credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
     )]
     Credentials,
 }

@@ -104,7 +104,7 @@ pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
 
 /// A quotation mark has no counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("quote is not closed")]
+#[error("quotation mark is not closed")]
 pub(crate) struct OpenQuote;
 
 /// Splits `text` into words at spaces. Text within single or double quotes is part of one word. A

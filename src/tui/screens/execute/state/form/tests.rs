@@ -65,7 +65,7 @@ fn each_error_of_the_execute_form_is_on_the_screen() {
         (Nodes, "many", "an integer of at least 1, or -1 for all"),
         (Subgroup, "two words", "1 to 128 bytes without spaces"),
         (Selector, "zone in a", "`zone in a` is not a selector such as"),
-        (Arguments, "'open", "quote is not closed"),
+        (Arguments, "'open", "quotation mark is not closed"),
         (Environment, "A", "`A` is not NAME=value"),
         (RunLimit, "an hour", "seconds, 1 to"),
     ] {
