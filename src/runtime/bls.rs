@@ -34,7 +34,7 @@ pub const LIST_SEPARATOR: char = ';';
 /// arguments are visible to every user of the machine.
 pub const VARIABLES_FLAG: &str = "--variables";
 
-/// Flag that limits the guest's directory, in MiB. An extension.
+/// Flag that limits the size of the guest's directory, in MiB. An extension.
 pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 
 /// Flag that names the directory of the function's own files. An extension.

@@ -33,7 +33,7 @@ pub(crate) struct Unfinished<T> {
 
 /// Runs `future` to completion in this thread, which must not drive futures itself.
 ///
-/// The thread's driver runs its timers, independently of the caller's runtime.
+/// The thread's driver runs the timers of the future, independently of the caller's runtime.
 ///
 /// # Errors
 /// If the driver cannot be created.
@@ -58,7 +58,8 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
     if let Ok(Poll::Pending) = polled {
         return Ok(FirstPoll::Unfinished(Unfinished { future, driver }));
     }
-    // The driver is put back even after a panic, since a thread that drives futures cannot drop it.
+    // The driver is put back even after a panic, since a runtime cannot be dropped in a thread that
+    // drives futures.
     DRIVER.set(Some(driver));
     Ok(match polled {
         Ok(Poll::Ready(output)) => FirstPoll::Ready(output),

@@ -233,8 +233,8 @@ impl Inner {
         self.compiler.within.saturating_add(TURN_WITHIN)
     }
 
-    /// If `program` can begin in a thread that drives futures, returns its code and a lock to be held
-    /// meanwhile.
+    /// If `program` can begin in a thread that drives futures, returns its code and a lock that the
+    /// caller must hold while the guest begins.
     fn short(&self, program: &Program, run: &Run) -> Option<(Arc<Ready>, MutexGuard<'_, ()>)> {
         if run.limits.fuel.is_some() {
             return None;

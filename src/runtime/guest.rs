@@ -36,7 +36,7 @@ const WASI_FILES: &str = "wasi:filesystem/";
 pub(crate) struct Guest {
     wasi: WasiP1Ctx,
     memory: MemoryLimit,
-    /// Quota of the guest's files; `None` if they are unlimited or it has no files.
+    /// Quota of the guest's files; `None` if they are unlimited or the guest has no files.
     quota: Option<Quota>,
 }
 
@@ -225,7 +225,7 @@ async fn run_until_stopped(
     let (started, mut cpu) = (Instant::now(), Duration::ZERO);
     let stop = {
         let mut call = pin!(ready.call(&mut store, &run.entry));
-        // The run may continue in another thread.
+        // The processor time is measured in each poll, since the run may continue in another thread.
         let call = poll_fn(|context| {
             let cpu_started = system::thread_cpu();
             let polled = call.as_mut().poll(context);

@@ -123,7 +123,7 @@ impl IsTerminal for Sink {
 }
 
 impl StdoutStream for Sink {
-    /// Returns a pipe without a reader. Only preview 3 uses it, which is not offered.
+    /// Returns a pipe without a reader. Only preview 3 uses the pipe, and preview 3 is not offered.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(duplex(1).0)
     }

@@ -63,7 +63,7 @@ impl Quota {
         let limits = files.limits?;
         let cluster_bytes =
             fs::metadata(&files.folder).map_or(0, |about| system::cluster_bytes(&about));
-        // The first charge exceeds the limits, so that existing files are counted.
+        // The charges begin at the limits, so that the first call counts the existing files.
         let charged = Usage { n_files: limits.n_files_max, bytes: limits.bytes_max };
         Some(Self(Arc::new(Mutex::new(QuotaState {
             folder: files.folder.clone(),

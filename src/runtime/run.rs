@@ -8,7 +8,7 @@ use wasmtime::Trap;
 
 use crate::files::Files;
 
-/// Function that a WASI command exports as its entry point, the default.
+/// Default entry point: the function that a WASI command exports.
 pub const START: &str = "_start";
 
 /// Unit of requested memory limits: a page of WebAssembly.

@@ -61,7 +61,7 @@ impl Settings {
             .epoch_interruption(true)
             .max_wasm_stack(stack_bytes)
             .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
-            // The innermost frame identifies a failed host call.
+            // One frame suffices: the innermost one identifies a failed host call.
             .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
             // Results are compared between machines, so NaN and SIMD must be deterministic.
             .cranelift_nan_canonicalization(true)

@@ -101,7 +101,7 @@ where
         let (demand, outcome, changed) = (Demand::new(), Mutex::default(), Condvar::new());
         let job = Arc::new(Job { demand, outcome, changed });
         let (all, own) = (Arc::clone(&self.jobs), Arc::clone(&job));
-        // The new thread needs the lock to remove the job, so it cannot remove it before it is inserted.
+        // The new thread needs the lock to remove the job, so it cannot do so before the insertion below.
         thread::Builder::new().name("wasm-compile".to_owned()).spawn(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&own.demand)));
             all.lock().retain(|_, job| !Arc::ptr_eq(job, &own));

@@ -38,8 +38,8 @@ pub(crate) enum LimitHit {
     AddressSpace,
 }
 
-/// Sets the `limits` and `niceness` of this process, which cannot raise the limits again or write to
-/// files. On Linux it is killed when its parent exits.
+/// Sets the `limits` and `niceness` of this process. Afterwards it can neither raise the limits nor write
+/// to files. On Linux, the process is also killed when its parent exits.
 pub(crate) fn limit_process(limits: ProcessLimits, niceness: i32) -> io::Result<()> {
     let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
     setrlimit(Resource::As, at_most(limits.address_space_bytes))?;

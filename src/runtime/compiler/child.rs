@@ -120,7 +120,7 @@ fn serve() -> io::Result<()> {
         Err(Refusal::Import(reason)) => (Status::ImportRefused, reason.into_bytes()),
     };
     if status != Status::Compiled {
-        // This may cut a character, which the parent replaces.
+        // The cut can split a character. The parent replaces incomplete characters.
         output.truncate(REASON_BYTES_MAX);
     }
     let tag: Tag = header.key.tag(&status.context(&program), &output);

@@ -39,8 +39,8 @@ const RUN: &str = "wasi:cli/run";
 const VERSION: &str = "0.2";
 
 /// Checks the number of functions and other items in a module or component, including nested modules.
-/// The process that loads the compiled code allocates memory for each item, which the limits of the
-/// compiling child do not cover.
+/// The process that loads the compiled code allocates memory for each item. The limits of the compiling
+/// child do not apply to that memory.
 ///
 /// # Errors
 /// The reason, with the number.

@@ -19,8 +19,8 @@ const LARGE_MAX: usize = CHILDREN_MAX - 1;
 /// for the next client.
 const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
-/// Large programs are compiled concurrently only if their expected memory fits in the memory of the
-/// machine divided by this. The rest is left to runs, files and other processes. A single program is
+/// Divisor of the machine's memory that gives the maximum expected memory of large programs that are
+/// compiled concurrently. The rest is left to runs, files and other processes. A single program is
 /// always compiled.
 const MEMORY_SHARE: u64 = 2;
 

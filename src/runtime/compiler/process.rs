@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use crate::single_flight::WANTED_EVERY;
 use crate::system::{LimitHit, ProcessLimits, limit_hit};
 
-/// Maximum number of threads of a child. Its memory grows with each.
+/// Maximum number of threads of a child. Each thread needs additional memory.
 const THREADS_MAX: usize = 4;
 
 /// Address space of a child for an empty program: its executable, and the stacks and heap arenas of its
@@ -42,7 +42,7 @@ const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
 /// Minimum percentage of the time limit for which a child must have had a processor for its program to
-/// count as too slow. Even an otherwise idle machine uses the rest.
+/// count as too slow. Even on an idle machine, other processes use the rest of the time.
 const CPU_SHARE_MIN: u32 = 75;
 
 /// Returns the expected memory of compiling `program`, in bytes.
@@ -66,7 +66,7 @@ pub(super) fn compile(
     let header = Header {
         limits: ProcessLimits {
             address_space_bytes,
-            // The parent kills the child earlier, unless the parent has died.
+            // Takes effect only if the parent has died, since the parent kills the child earlier.
             cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
         },
         settings,
@@ -92,7 +92,8 @@ pub(super) fn compile(
             let n_bytes = address_space_bytes;
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }
-        // The system also kills a process if the whole machine is out of memory.
+        // The program is not to blame, for example if the system killed the child because the whole
+        // machine was out of memory.
         _ => failed(io::Error::other(format!("the compiler exited ({status})"))),
     })
 }

@@ -37,7 +37,8 @@ fn opener(path: &str) -> Program {
     ))
 }
 
-/// Creates and opens a file as `$fd`, named after `$n` by four letters at address 0.
+/// Functions `$name`, which writes four letters that encode `$n` to address 0, and `$create`, which
+/// creates and opens a file of this name and returns its descriptor.
 pub(super) const CREATE: &str = r"
     (func $name (param $n i32) (local $i i32)
         (loop $next
