@@ -3,7 +3,7 @@
 //! A piece is compressed independently, so that it can be cached and sent again. With gzip, all pieces
 //! are part of one member: each piece is raw deflate data up to a byte boundary. The header precedes the
 //! first piece. The end marker and the checksum of all pieces follow the last piece. Several members
-//! would be valid, but curl stops after the first. With zstd, each piece is a frame. All clients
+//! would be valid, but curl stops after the first. With zstd, each piece is a frame, since all clients
 //! continue with the next frame.
 
 use std::io;

@@ -92,8 +92,8 @@ pub struct PlacedRow {
     pub row: Row,
     /// Position from which reading can resume after the row.
     pub place: Place,
-    /// True if reading can resume after the row. Some rows depend on each other's timestamps. Reading
-    /// can only resume after the last of these.
+    /// True if reading can resume after the row. In an hour that the clock shows twice, reading can only
+    /// resume after the last row, since these rows are interpreted together.
     pub is_resumable: bool,
     /// True if the timestamp was truncated to microseconds.
     pub is_cut: bool,
@@ -151,7 +151,7 @@ type Record = Result<Option<Place>, Stop>;
 
 /// Reason for not returning a record.
 enum Stop {
-    /// It is not a valid row.
+    /// The record is not a valid row.
     Bad(BadRow),
     /// The rest of the file cannot be read.
     File(FileError),

@@ -31,7 +31,7 @@ pub struct CsvReader<R> {
 /// State of the reader within a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldState {
-    /// Before its first byte.
+    /// Before the first byte of the field.
     Start,
     Bare,
     Quoted,
@@ -52,7 +52,7 @@ impl<R: BufRead> CsvReader<R> {
         Self { text, delimiter, line, fields, ends, fields_max, fault: None, begin_line: 0, at }
     }
 
-    /// Stops reading a record at the first field after `fields_max`, which limits the memory. For such a
+    /// Limits the memory of a record: stops reading it at the first field after `fields_max`. For such a
     /// record, [`n_fields`](Self::n_fields) returns `fields_max` plus one.
     #[must_use]
     pub fn with_fields_max(self, fields_max: usize) -> Self {
@@ -91,8 +91,8 @@ impl<R: BufRead> CsvReader<R> {
         Ok(state == FieldState::Quoted)
     }
 
-    /// Returns the fields of the record, each with true if it is quoted. Returns `None` if they are not
-    /// UTF-8.
+    /// Returns the text of each field of the record, and true if the field is quoted. Returns `None` if
+    /// the record is not UTF-8.
     pub fn fields(&self) -> Option<impl Iterator<Item = (&str, bool)>> {
         let text = std::str::from_utf8(&self.fields).ok()?;
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));

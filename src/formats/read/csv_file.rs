@@ -182,7 +182,8 @@ impl CsvHead {
         if is_header {
             return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
         }
-        // If a comment just before the data has the same number of fields, it contains their names.
+        // A comment just before the data that has the same number of fields contains the names of the
+        // fields.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
             Some(names) => unique(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),

@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Name {
 struct Value<'a> {
     name: &'a str,
     take: TakeMember<'a>,
-    /// True if the object has an object with the row's values.
+    /// True if a member of the object is an object with the row's values.
     has_values: bool,
 }
 

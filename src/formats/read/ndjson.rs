@@ -71,7 +71,7 @@ impl NdjsonRecords {
                 return Ok(None);
             }
             let next = self.text.at;
-            // In concatenated files, a line within the text begins with a mark, too.
+            // If files were concatenated, later lines can begin with a byte order mark, too.
             let line = self.line.trim_ascii();
             let object = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
             if object.is_empty() {
@@ -158,7 +158,7 @@ pub(super) fn check_large(row: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Finds a whole number in a row that the parser has rounded. It rounds numbers beyond 64 bits.
+/// Finds a whole number in a row that the parser has rounded because it does not fit in 64 bits.
 fn rounded_integer(row: &[u8]) -> Option<String> {
     let mut rest = row.iter().copied().peekable();
     while let Some(byte) = rest.next() {

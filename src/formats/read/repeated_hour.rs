@@ -64,7 +64,7 @@ impl RepeatedHour {
         let last_idx = self.rows.len().saturating_sub(1);
         let mut resolved: VecDeque<_> = self.bad.into_iter().map(Err).collect();
         for (idx, (mut placed, later)) in self.rows.into_iter().enumerate() {
-            // An import that resumed in the middle would not see all rows of the hour.
+            // Reading that resumed in the middle would not see all rows of the hour.
             placed.is_resumable = idx == last_idx;
             let Some(Turn { idx: turn_idx, is_descending }) = turn else {
                 let earlier = placed.row.timestamp;
@@ -91,7 +91,7 @@ struct Turn {
     is_descending: bool,
 }
 
-/// Finds the point at which `times` restart. They are the earlier possible timestamps. Returns `None`
+/// Finds the point at which `times`, the earlier possible timestamps of the rows, restart. Returns `None`
 /// unless there is exactly one such point.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
     let is_descending = match (before, after) {

@@ -54,7 +54,7 @@ pub struct Field {
     pub example: Option<String>,
     /// True if all values are numbers that are written as texts.
     pub has_number_texts: bool,
-    /// Reason why it cannot be a column, for example because it holds lists.
+    /// Reason why the field cannot be a column, for example because it contains lists.
     pub unfit: Option<String>,
     seen: Seen,
 }
@@ -81,19 +81,21 @@ struct Seen {
     /// Number of values that the file does not declare as whole numbers.
     n_undeclared: usize,
     n_number_texts: usize,
-    /// Number of dashes. A dash is not a number but may be a text. They do not count as values.
+    /// Number of dashes, which do not count as values. A dash is not a number but may be a text.
     n_dashes: usize,
-    /// Number of quoted texts that would represent a missing value without quotes. They do not count as
-    /// values.
+    /// Number of quoted texts that would represent a missing value without quotes. Such texts do not
+    /// count as values.
     n_quoted_absent: usize,
     /// Reason why the first list or object cannot be stored in a column.
     unfit: Option<String>,
-    /// Numbers with a decimal point, numbers with a decimal comma, and the first ambiguous number.
+    /// Number of numbers with a decimal point.
     n_points: usize,
+    /// Number of numbers with a decimal comma.
     n_commas: usize,
+    /// First number with an ambiguous decimal mark.
     open_mark: Option<String>,
     n_timestamps: usize,
-    /// Timestamps that are numbers.
+    /// Number of timestamps that are numbers.
     n_number_times: usize,
     /// Timestamps in the first records.
     times: Vec<Option<Timestamp>>,
@@ -104,8 +106,9 @@ struct Seen {
     n_day_first: usize,
     n_clocks: usize,
     /// Number of values that are the year, month, day, hour or minute that the name of the field
-    /// suggests. Also the minimum and maximum of its whole numbers.
+    /// suggests.
     n_parts: usize,
+    /// Minimum and maximum of the whole numbers of the field.
     parts: Option<(i64, i64)>,
 }
 
@@ -226,7 +229,7 @@ pub fn sniff(
                 seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
             let cell = match cell {
-                // In CSV, numbers may be quoted or not.
+                // In CSV, a quoted text can be a number, too.
                 Cell::Text(text)
                     if options.format == Format::Csv && !Cell::Bare(text).is_absent() =>
                 {
@@ -351,7 +354,8 @@ impl Seen {
             dtype,
             example: self.example.clone(),
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            // Single values that cannot be stored are reported when the file is read.
+            // A field with other values is a column. Its values that cannot be stored are reported when
+            // the file is read.
             unfit: self.unfit.clone().filter(|_| self.n_values == 0),
             seen: self,
         }

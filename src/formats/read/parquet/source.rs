@@ -36,7 +36,7 @@ const NEXT_I32: u8 = 0x15;
 #[derive(Debug)]
 pub struct ParquetSource {
     bytes: Storage,
-    /// Number of bytes that pages may still decompress to. `None` for a local file, which has no limit.
+    /// Remaining total size to which pages may decompress. `None` for a local file, which has no limit.
     left_bytes: Option<AtomicU64>,
     /// True if the limit was exceeded.
     is_exceeded: AtomicBool,
@@ -212,7 +212,7 @@ impl<P> CheckedPages<P> {
     fn is_sound(&self, page: &Page) -> bool {
         let n_values = page.num_values() as usize;
         match page {
-            // Even a boolean needs a bit.
+            // Each value needs at least one bit.
             Page::DictionaryPage { buf, .. } => n_values <= buf.len().saturating_mul(8),
             Page::DataPage { buf, encoding, .. } => {
                 let n_levels = buf.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));

@@ -335,8 +335,10 @@ fn example(fields: &[&Field]) -> String {
 
 impl SniffedFields {
     /// Returns the field with the timestamp: `named`, or the field with the best evidence. A field with
-    /// only dates is combined with a field of times of day, and a year with its month and day. `first_hour` is the number of a day's first
-    /// hour if the time of day is an hour, or `None` to detect it from the numbers.
+    /// only dates is combined with a field of times of day, and a year with its month and day.
+    ///
+    /// `first_hour` is the number of a day's first hour if the time of day is an hour, or `None` to
+    /// detect it from the numbers.
     ///
     /// # Errors
     /// [`FileError::Columns`] unless exactly one field qualifies and its dates or hours are unambiguous.
