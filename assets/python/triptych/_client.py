@@ -58,7 +58,7 @@ class Client:
         Raises:
             NoStackError: If nothing is configured and no local stack runs.
         """
-        # A local stack that was restarted has other ports.
+        # The local stack is found again each time, since its ports change when it is restarted.
         if self._found is None or self._found.is_local:
             found = _config.find(**self._named)
             is_default = not any([*self._named.values(), found.key, found.head])

@@ -68,7 +68,7 @@ def running_stack() -> Services | None:
             record = json.loads((folder / "running.json").read_text())
         except (OSError, ValueError):
             continue
-        # A stack that was killed leaves its record behind, and its lock is free.
+        # The record of a stack that was killed still exists, but its lock is free.
         if record.get("api_key") and _is_locked(folder / "lock"):
             names = ("head", "datasets", "inference")
             found = {name: record.get(name) for name in names}

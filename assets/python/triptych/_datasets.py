@@ -20,10 +20,10 @@ from ._time import Time
 Name = str | int
 Row = dict[str, Any]
 
-# A download may be read from an archive first.
+# The service may have to read the rows of a download from an archive first.
 DOWNLOAD_WITHIN_S = 300.0
 INSERT_WITHIN_S = 120.0
-# A heartbeat comes every 30 seconds.
+# Maximum time without an event of a stream. Heartbeats are sent every 30 seconds.
 SILENCE_MAX_S = 45.0
 ROWS_MAX = 10_000
 REPLAY_ROWS = 100
@@ -208,7 +208,8 @@ class _Follower:
                 at = row["timestamp"]
                 if n_rows == 0 and not is_resumed and at > self.latest_at:
                     yield from self._missed(at)
-                # Without a resumed line the latest rows come first, in the order of their times.
+                # A stream that does not resume begins with the latest rows, in the order of their times.
+                # The first row out of order is therefore new.
                 n_rows += 1
                 if previous is not None and previous >= at:
                     n_rows = REPLAY_ROWS + 1
@@ -287,7 +288,7 @@ def insert(
             "name": name, "description": description, "columns": columns, "tags": tags or [],
             "metadata": metadata or {},
         }
-        # A second attempt could fail because the first one succeeded.
+        # Not retried, since a retry would fail if only the response of the first attempt was lost.
         dataset = client.datasets.send_json("POST", "/datasets/", new_dataset, tries=1)
     number = dataset["id"]
     types = _columns(client, number)

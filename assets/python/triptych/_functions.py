@@ -10,7 +10,7 @@ from typing import Any
 from ._client import Client
 from ._errors import ServiceError, TriptychError
 
-# A head waits for its workers, as long as `timeout` says.
+# Maximum time of an execution in addition to `timeout`, the time in which workers must report.
 RUN_WITHIN_S = 30.0
 
 
@@ -77,7 +77,7 @@ def run(
         body["parameters"] = [{"value": str(value)} for value in args]
     if subgroup:
         body["subgroup"] = subgroup
-    # It is not repeated: a function may have effects elsewhere.
+    # Not retried, since a function may have effects elsewhere.
     response = client.head.send_json(
         "POST", "/api/v1/functions/execute", body, tries=1, within=RUN_WITHIN_S + (timeout or 30)
     )

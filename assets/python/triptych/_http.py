@@ -16,7 +16,7 @@ from typing import Any
 from ._errors import ServiceError, TriptychError, UnreachableError
 
 WITHIN_S = 30.0
-# A repetition helps only if the service is away for a moment.
+# Maximum number of attempts. A retry helps only if the service is unavailable for a moment.
 TRIES = 4
 RETRY_AFTER_MAX_S = 60.0
 
@@ -172,7 +172,7 @@ def _message(body: bytes) -> str:
 def _opener(url: str) -> urllib.request.OpenerDirector:
     handlers: list[Any] = [_NoRedirect()]
     if (urllib.parse.urlsplit(url).hostname or "") in ("127.0.0.1", "::1", "localhost"):
-        # A proxy of the environment is for other machines.
+        # Requests to this machine ignore the proxy of the environment, which is for other machines.
         handlers.append(urllib.request.ProxyHandler({}))
     return urllib.request.build_opener(*handlers)
 

@@ -17,9 +17,9 @@ from ._frames import Frame
 from ._time import Time
 
 HISTORY_WITHIN_S = 120.0
-# The smallest loss of a topic that does not say.
+# Minimum loss of a topic without the setting `loss_floor`.
 LOSS_FLOOR = 1e-12
-# The least probability that a cross entropy counts with.
+# Minimum probability in a cross entropy, since the logarithm of zero is infinite.
 PROBABILITY_MIN = 1e-9
 
 Model = Callable[..., Answer]
@@ -231,7 +231,7 @@ class _Walk:
         self.settings, self.past, self.library, self.n_rows = settings, past, library, n_rows
         self.times = [_time.parse(at) for at in _frames.values(past, "timestamp")]
         known = _frames.values(past, settings.column)
-        # Rows with a value of the column: their places, times and values.
+        # Indices, times and values of the rows that have a value in the column.
         self.places = [at for at, value in enumerate(known) if value is not None and value == value]
         self.known_times = [self.times[at] for at in self.places]
         self.known = [float(known[at]) for at in self.places]
@@ -262,7 +262,8 @@ class _Walk:
         before_at, before = self.known_times[n_seen - 1], self.known[n_seen - 1]
         due = before_at + self.settings.horizon
         place = bisect.bisect_left(self.known_times, due)
-        # As in a running network, a row a horizon late is no truth of this epoch.
+        # As in a running network, a row that is later than due by more than the horizon is not the truth
+        # of this epoch.
         if place == len(self.known) or self.known_times[place] > due + self.settings.horizon:
             return
         truth = self.settings.truth(before, self.known[place])

@@ -24,7 +24,8 @@ def parse(value: Time) -> dt.datetime:
     if isinstance(value, str):
         return _parse_text(value)
     if isinstance(value, dt.datetime):
-        # A pandas.Timestamp has nanoseconds, which no dataset has; NaT has no year.
+        # A pandas.Timestamp is converted without its nanoseconds, which no dataset stores. NaT is the
+        # only value that differs from itself.
         if value != value:
             raise TriptychError("the time is missing (NaT)")
         plain = dt.datetime(

@@ -19,13 +19,13 @@ from ._datasets import latest
 from ._errors import ServiceError, TriptychError, UnreachableError
 from ._http import Pauses
 
-# Several attempts fit into a window of seconds.
+# First pause after a failure. Several attempts fit into a window of some seconds.
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-# A topic may be paused, resumed or changed.
+# Maximum time until the topic is read again, since it may be paused, resumed or changed.
 LOOK_EVERY_S = 5.0
 LOOK_EVERY_MIN_S = 0.05
-# Reserved for submitting at the end of a window.
+# Time at the end of a window that is reserved for submitting.
 SUBMIT_WITHIN_S = 0.3
 
 
@@ -168,7 +168,7 @@ class Worker:
         try:
             listed = self.client.inference.get_json("/api/v1/topics")
         except (ServiceError, UnreachableError) as error:
-            # A stack that is away for a moment has stopped, not never run.
+            # A service that responded before is only unavailable for a while, so the worker waits for it.
             is_away = isinstance(error, UnreachableError) and self._is_known
             if not error.is_passing and not is_away:
                 raise
@@ -224,7 +224,8 @@ class Worker:
         """Calls the function and submits its answer."""
         unsent, self._unsent = self._unsent, None
         if unsent and unsent[0] == epoch.nonce:
-            # It may be stored already, and a second answer might differ.
+            # The same submission is sent again. The first attempt may have been stored, and calling the
+            # function again might give a different value.
             _, submission, took = unsent
         else:
             answered = self._answer(epoch)
