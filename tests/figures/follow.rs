@@ -19,7 +19,7 @@ use crate::support::pty::Session;
 /// Longest wait for a change of the screen.
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Option of the service, since a benchmark is one fast client.
+/// Option that disables the limits of the service, since a benchmark is a single fast client.
 const UNLIMITED: &str = "--unlimited-loopback";
 
 /// Maximum number of inserts per second.
@@ -115,7 +115,7 @@ pub(crate) fn open(service: &Service) -> Session {
     Session::start_with(TRIPTYCH, &arguments, SIZE, &[("TRIPTYCH_API_KEY", service.key())])
 }
 
-/// Waits for a silence of `quiet`, at most for `within`.
+/// Waits until the screen has written nothing for `quiet`, at most for `within`.
 pub(crate) fn settle(session: &Session, quiet: Duration, within: Duration) {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline && session.wrote_past(session.n_written(), quiet).is_some() {}

@@ -77,7 +77,7 @@ pub(crate) fn latency(runtime: &Runtime) -> Vec<Row> {
     let bar = "p50 5, p95 12 ms at most";
     let mut table = vec![
         Row::new("key to first byte, one live stream", value, bar, is_met),
-        // The other dataset has a new chart.
+        // Selecting another dataset also draws its chart.
         Row::without_bar("bytes for another dataset", format!("p50 {} B", keys.bytes())),
     ];
     for name in others() {

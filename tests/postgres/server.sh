@@ -71,7 +71,7 @@ while [ "$n_idle" -lt 15 ]; do
         fi
     done
     if [ "$n_idle" -ge 15 ]; then
-        # New processes cannot register any more. If one has just done so, the server continues.
+        # From now on, no process can register. If a process has just registered, the server continues.
         mv "$folder/users" "$folder/left"
         if [ -n "$(ls "$folder/left")" ]; then
             mv "$folder/left" "$folder/users"

@@ -100,7 +100,7 @@ def check(shared):
         archive(service, folder, 2)
         assert compare(service, dataset, folder, list(COLUMNS)) == 27_000
 
-        # Contains corrections, late rows, a deletion and a new column, which the next rewrite must
+        # Inserts corrections, late rows, a deletion and a new column, which the next rewrite must
         # include.
         service.insert(dataset, [row(second, 7) for second in range(JANUARY, JANUARY + 9_000 * 60, 600)])
         service.insert(dataset, [row(second, 8) for second in range(FEBRUARY + 30, FEBRUARY + 9_030, 60)])

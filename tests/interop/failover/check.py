@@ -78,7 +78,8 @@ class Test:
         kill(pids, signal.SIGSTOP)
         try:
             await self.cluster.wait_for_leader(leader)
-            # The server resumes before its Patroni learns that it is not the leader any more.
+            # The server resumes before its Patroni, which then learns that the server does not lead any
+            # longer.
             kill(pids[1:], signal.SIGCONT)
             write = leader.psql("INSERT INTO written VALUES (1)", DATABASE)
             quiet = subprocess.DEVNULL

@@ -15,7 +15,7 @@ CHECKS = {
     "consumer": consumer.check,
     "queries": queries.check,
     "sdk": sdk.check,
-    # The last one, since it writes arbitrary data.
+    # This check is last, since it writes arbitrary data.
     "description": description.check,
 }
 

@@ -246,7 +246,7 @@ async def check_dataset(services, dataset, writers, readers):
     await wait_until(have_all, f"dataset {dataset}: all readers have all rows")
     once = {second for writer in writers if writer.is_naming for second in writer.acknowledged}
     for reader in readers:
-        # The first rows come with numbers at which a reader can resume, not with their own numbers.
+        # The first rows are sent with numbers at which a reader can resume, not with their own numbers.
         first = reader.numbers[WRITERS_EACH - 1]
         missing = sorted(number for number in rows.keys() - set(reader.numbers) if number > first)
         assert not missing, f"a reader lacks rows {missing}, and begins with {reader.numbers[:9]}"

@@ -49,8 +49,7 @@ async fn all_responses(service: &Service) -> Vec<String> {
     bodies
 }
 
-/// Puts the store in `file` in the place of the service's own, which verifies it. Starts the service
-/// with it.
+/// Restores the store of the stopped service from `file`, which verifies it. Then starts the service.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
     Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);

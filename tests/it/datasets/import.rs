@@ -149,7 +149,7 @@ async fn capitalized_price_columns_are_imported_in_lowercase() {
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
-    // Columns with names that differ only by case keep them.
+    // Names that differ only by case are not converted to lowercase.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});

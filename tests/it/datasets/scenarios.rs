@@ -59,7 +59,7 @@ fn typed_rows() -> Vec<Value> {
     ]
 }
 
-/// Returns the row of minute `n` of 2026-07-29. It opens at `n` and closes half above that.
+/// Returns the row of minute `n` of 2026-07-29. Its bar opens at `n` and closes at `n` + 0.5.
 fn minute(n: u32) -> Value {
     let open = f64::from(n);
     json!({"timestamp": format!("2026-07-29T{:02}:{:02}:00Z", n / 60, n % 60), "values": {

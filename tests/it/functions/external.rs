@@ -45,7 +45,8 @@ fn check_refused(reply: &Value, name: &str) {
     assert_eq!(reply["results"], Value::Null, "{name}: {reply}");
 }
 
-/// A shell executes the commands in the file named by `BASH_ENV` before a script.
+/// A request must not set `BASH_ENV`, for example: a shell executes the commands in the file that this
+/// variable names before a script.
 #[tokio::test]
 async fn external_runtime_receives_only_allowed_variables() {
     let home = Home::new();

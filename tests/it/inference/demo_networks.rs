@@ -145,7 +145,7 @@ fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
     }
 }
 
-/// Returns the mean of the epochs that have the loss.
+/// Returns the mean of a loss over the epochs in which it is known.
 fn mean(report: &Report, loss: fn(&EpochLosses) -> Option<f64>) -> f64 {
     let losses: Vec<f64> = report.epochs.iter().filter_map(loss).collect();
     losses.iter().sum::<f64>() / f64::from(u32::try_from(losses.len()).unwrap())

@@ -55,7 +55,7 @@ fn theme_is_chosen_by_the_background_of_the_terminal() {
 
 #[test]
 fn late_terminal_reply_in_pieces_is_not_interpreted_as_keys() {
-    // Between the letters. Around the escapes at both ends.
+    // The reply is cut between its letters, and next to the escapes at both ends.
     for cuts in [&[9, 16][..], &[1], &[1, 12, LIGHT.len() - 1], &[LIGHT.len() - 1]] {
         let session = open(Place { background: None, ..Place::default() }, &[]);
         wait_ground(&session, DARK_GROUND);
@@ -119,7 +119,7 @@ fn check_stop(stop: impl Fn(&Session)) {
         session.wait_text("╭─ Logs", SHOWN_WITHIN);
         session.press("1");
         session.wait_text("╭─ Nodes", SHOWN_WITHIN);
-        // By then, the signals of this stop have arrived.
+        // After this time without output, all signals of this stop have arrived.
         session.wait_still(Duration::from_millis(1_200), SHOWN_WITHIN, || ());
     }
     session.press("q");

@@ -21,7 +21,7 @@ pub(crate) struct Http {
 impl Http {
     /// Creates a client of the service at `base`. It sends `key`, if given.
     pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
-        // Fails if another test has already installed it.
+        // Fails if another test has already installed the provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = Client::builder().no_proxy().build().unwrap();
         Self { client, base: base.to_owned(), key: key.map(str::to_owned) }

@@ -1,7 +1,7 @@
 //! The program in a terminal: a pseudoterminal (pty), an emulated screen and keys.
 //!
-//! A thread feeds the program's output to the screen and wakes waiting callers. It answers the program's
-//! queries (cursor position, device attributes, background color) as a terminal does. Synchronized
+//! A thread feeds the program's output to the screen and wakes waiting callers. The thread also replies
+//! to the program's queries (cursor position, device attributes, background color). Synchronized
 //! frames (mode 2026) are examined only when they are complete.
 
 use std::io::{Read, Write};

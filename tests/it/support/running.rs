@@ -132,7 +132,7 @@ impl Running {
         self.output.wait(message, |lines| lines.log(message).next())
     }
 
-    /// Waits for a log line with the message `message` and which has a string `field`. Returns the
+    /// Waits for a log line that has the message `message` and a string called `field`. Returns the
     /// string.
     #[track_caller]
     pub(crate) fn wait_log_field(&self, message: &str, field: &str) -> String {
@@ -170,7 +170,7 @@ impl Running {
         wait_child(&mut self.child).code()
     }
 
-    /// Asks a service to stop and waits. Returns true if it exits with success.
+    /// Asks a service to stop and waits for its exit. Returns true if it exits with success.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> bool {
         self.stdin.take();

@@ -149,8 +149,8 @@ fn draw_row(svg: &mut String, top: f64, cells: &[&Cell], ground: Ground) {
     }
 }
 
-/// Splits `items` into runs, whose neighbors satisfy `together`. Returns each run with the position of
-/// its first item.
+/// Splits `items` into runs in which all neighbors satisfy `together`. Returns each run with the position
+/// of its first item.
 fn runs<T>(items: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<(usize, &[T])> {
     let mut at = 0;
     let runs = items.chunk_by(together).map(|run| {
