@@ -171,8 +171,8 @@ impl Accounts {
         Ok(Self::new(Store::open_database(url, Access::ReadWrite).await?, clock))
     }
 
-    /// Connects to the accounts in a database without ever writing to it, such as a standby. Writes
-    /// fail with [`AccountsError::ReadOnly`].
+    /// Connects to the accounts in a database, such as a standby, without ever writing to the database.
+    /// Writes fail with [`AccountsError::ReadOnly`].
     ///
     /// # Errors
     /// As [`Self::connect`], and if the tables are missing.

@@ -45,7 +45,7 @@ pub(crate) struct AddressFlags {
     /// Address of the inference service
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     pub(crate) inference: Option<String>,
-    /// Profile of the configuration file with the other addresses
+    /// Profile in the configuration file that supplies the other addresses
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
 }

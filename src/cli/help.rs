@@ -122,8 +122,8 @@ mod tests {
         assert!(n_lines > 100, "found {n_lines} examples");
     }
 
-    /// Returns the command lines of a systemd unit, completed by the options that the commented example
-    /// in its environment file suggests.
+    /// Returns the command lines of a systemd unit with the options of the line `#OPTIONS=` in its
+    /// environment file, which is commented out.
     fn unit_lines(unit: &str, options: &str) -> Vec<String> {
         let options = options.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).unwrap();
         let text = unit.replace("$OPTIONS", options).replace("PEER_ID", PEER);

@@ -155,7 +155,7 @@ pub(crate) struct ServiceFlags {
     /// stack, else that of `inference serve` on this machine]
     #[arg(long, env = "TRIPTYCH_INFERENCE", value_name = "URL")]
     inference: Option<String>,
-    /// Profile of the configuration file with the address
+    /// Profile in the configuration file that supplies the address
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
     #[command(flatten)]

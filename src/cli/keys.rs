@@ -155,7 +155,7 @@ pub(crate) struct OneKey {
 /// Profile with which an API key is stored.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileFlag {
-    /// Profile of the configuration file [default: the key used without a profile]
+    /// Profile in the configuration file [default: the key used without a profile]
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME", default_value = NO_PROFILE)]
     #[arg(hide_default_value = true)]
     profile: String,

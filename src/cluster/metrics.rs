@@ -26,7 +26,7 @@ web::metrics! {
     MESSAGES_PUBLISHED = counter("host_messages_published", &["topic"]);
     /// Bytes of messages published.
     MESSAGES_PUBLISHED_BYTES = counter("host_messages_published_bytes", &[]);
-    /// Messages received from one peer.
+    /// Messages that a peer sent directly to this node, not on a topic.
     DIRECT_MESSAGES = counter("node_direct_messages", &[]);
     /// Messages received on a topic.
     TOPIC_MESSAGES = counter("node_topic_messages", &["topic"]);

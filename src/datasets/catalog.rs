@@ -28,7 +28,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// them.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Maximum number of metadata fields of a dataset, and of its tags.
+/// Maximum number of metadata fields of a dataset, and maximum number of its tags.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 /// Maximum number of datasets that a request can create. They are created in one transaction.

@@ -41,8 +41,8 @@ impl KnownETags {
         self.tags.iter().find(is_it).cloned()
     }
 
-    /// Returns true if the list contains `tag`, the value of an `ETag` header, as a strong tag with any
-    /// content coding, or if the list is `*`.
+    /// Returns true if the list is `*` or contains `tag`, the value of an `ETag` header. The suffix for
+    /// the content coding is ignored on both sides.
     pub(crate) fn contains(&self, tag: Option<&str>) -> bool {
         let is_it = |text: &String| text == "*" || tag.is_some_and(|tag| stem(tag) == stem(text));
         self.tags.iter().any(is_it)

@@ -506,7 +506,7 @@ struct Adopted {
     pid: u32,
     /// Directory that the process has locked.
     folder: PathBuf,
-    /// Group that ends the watch when it stops. The process keeps running.
+    /// Group of tasks. When it stops, the process is no longer watched, but keeps running.
     group: Group,
     /// Notified when the process must stop.
     request: Arc<Notify>,

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_key_header_counts_as_missing_and_other_text_as_invalid() {
+    fn empty_key_header_counts_as_missing_and_text_that_is_no_key_as_invalid() {
         check("X-API-Key", "", Err(NoKey::Missing));
         check("Authorization", "UP-0123456789abcdef01234567", Err(NoKey::Missing));
         check("X-API-Key", "let me in", Err(NoKey::Unreadable(KeyError)));

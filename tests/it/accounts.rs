@@ -147,7 +147,7 @@ async fn running_service_applies_key_changes_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn local_clients_are_limited_unless_loopback_is_unlimited() {
+async fn clients_on_loopback_are_limited_unless_an_option_exempts_them() {
     let place = Place::new();
     let key = place.keys(&["create", "mine"]);
     let (_limited, base) = place.datasets(&["--requests-per-day", "1"]);

@@ -23,7 +23,7 @@ pub(crate) struct DatasetServiceFlags {
     /// running local stack, else that of `datasets serve` on this machine]
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
-    /// Profile of the configuration file with the address
+    /// Profile in the configuration file that supplies the address
     #[arg(long, env = "TRIPTYCH_PROFILE", value_name = "NAME")]
     profile: Option<String>,
     #[command(flatten)]

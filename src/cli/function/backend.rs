@@ -61,7 +61,7 @@ pub(crate) struct HeadFlags {
     /// the profile's, else that of the running local stack]
     #[arg(long, value_name = "URL")]
     head: Option<String>,
-    /// Profile of the configuration file with the head [default: `TRIPTYCH_PROFILE`]
+    /// Profile in the configuration file that supplies the head [default: `TRIPTYCH_PROFILE`]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 }

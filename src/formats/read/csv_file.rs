@@ -431,7 +431,7 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
         match LineKind::classify(field) {
             Some(LineKind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
             Some(LineKind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
-            // Dates above numbers are names: the table has a column for each day.
+            // Dates above numbers are column names: the table has a column for each day.
             Some(LineKind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
                 name = name.or(Some(field));
             }

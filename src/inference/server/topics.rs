@@ -221,8 +221,8 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
 /// those of most topics of the chain. The dataset and the column must exist, and the interval between
 /// rows must not exceed the horizon. The ground truth is the column's value `horizon_seconds` after the
 /// row that was the latest at the opening of the epoch. It is read once `ground_truth_lag` blocks have
-/// passed. The horizon must be longer than the submission window unless the topic is `experimental`.
-/// Otherwise workers could read the ground truth before they submit.
+/// passed. The horizon must be longer than the submission window, so that workers cannot read the
+/// ground truth before they submit. Only an `experimental` topic can have a shorter one.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -270,8 +270,8 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// case-sensitive cannot be changed. `metadata`, `dataset`, `column` and `horizon_seconds` are
 /// required. The other settings default to those of most topics of the chain. The dataset and the
 /// column must exist, and the interval between rows must not exceed the horizon. The horizon must be
-/// longer than the submission window unless the topic is `experimental`. Otherwise workers could read
-/// the ground truth before they submit.
+/// longer than the submission window, so that workers cannot read the ground truth before they
+/// submit. Only an `experimental` topic can have a shorter one.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
     tag = "participation", request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),

@@ -87,8 +87,8 @@ pub trait Engine: Catalog + Store {
     /// may write to the archive.
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
-    /// Records that `file` is about to be written. Earlier announcements for the month remain until one
-    /// of its files is committed. Returns false if `holder` no longer has the lease.
+    /// Records that `file` is about to be written. Earlier announcements for the month remain until a
+    /// file of the month is committed. Returns false if `holder` no longer has the lease.
     fn announce_file(
         &self,
         dataset: DatasetId,

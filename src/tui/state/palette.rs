@@ -92,7 +92,7 @@ impl Item {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
-    /// Returns an entry for a command of `group` that is also bound to `keys`.
+    /// Returns an entry for a command of `group`, with the keys that run the command directly.
     pub(crate) fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
         let (kind, group, detail) = (ItemKind::Command, group.to_owned(), String::new());
         Self { kind, group, text, detail, keys, goal }

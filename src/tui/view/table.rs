@@ -40,8 +40,8 @@ pub(crate) struct Table<'a> {
     pub(crate) pane: usize,
     /// Index of the column by which the table is sorted.
     pub(crate) sorted: Option<usize>,
-    /// Number of rows by which the table is scrolled down, compared with the position that shows
-    /// the selected row.
+    /// Number of rows by which the user has scrolled down from the position at which the selected row
+    /// is visible.
     pub(crate) n_scrolled: isize,
 }
 

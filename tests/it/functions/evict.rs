@@ -1,5 +1,5 @@
-//! `POST /api/v1/functions/evict`, sent by its command: removes functions from the workers of a head,
-//! and from a local store.
+//! `triptych function evict`: removes functions from the workers of a head by
+//! `POST /api/v1/functions/evict`, and from a local store.
 
 use crate::support::cluster::Node;
 use crate::support::command::{Home, demo};

@@ -67,7 +67,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_TO_ECHO_MAX))
 }
 
-/// Compares the latency of `hello` on 50 nodes, without a roll call, with that on one node.
+/// Compares the latency of `hello` on 50 nodes with that on one node. Neither needs a roll call.
 pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;

@@ -62,7 +62,7 @@ pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, Str
 }
 
 impl ParquetSource {
-    /// Creates the source of a local file. Its pages are not limited.
+    /// Creates the source of a local file. The total size of its pages is not limited.
     pub const fn of_file(file: File) -> Self {
         let is_exceeded = AtomicBool::new(false);
         Self { bytes: Storage::Disk(file), left_bytes: None, is_exceeded }

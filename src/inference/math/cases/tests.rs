@@ -114,7 +114,7 @@ fn synthesis_of_a_single_inference_returns_it_exactly() {
 
 /// The numbers are from the chain's own test at v0.17.
 #[test]
-fn forecast_implied_values_without_stored_regrets_use_their_own_scale() {
+fn forecast_implied_values_without_stored_regrets_use_a_scale_from_their_own_losses() {
     let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
         "inferences":{"worker0":["1"],"worker1":["2"]}, "previous_network_loss_log10":"0.5",
         "forecasted_losses_log10":{"forecaster0":{"worker0":"3","worker1":"4"}}},

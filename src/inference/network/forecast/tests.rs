@@ -151,7 +151,7 @@ fn past_epochs_are_limited_in_number_and_bytes() {
 }
 
 #[test]
-fn recent_forecaster_repeats_the_losses_of_the_newest_epoch() {
+fn forecaster_called_recent_predicts_the_losses_of_the_latest_epoch() {
     let mut learned = learned(30);
     let losses = [3.0, 0.0, 0.0, 0.0];
     let losses = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();

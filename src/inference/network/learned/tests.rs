@@ -43,7 +43,7 @@ fn combined(bundle: &FullBundle) -> f64 {
 }
 
 #[test]
-fn first_epoch_results_in_the_mean_without_forecasters() {
+fn combined_value_of_the_first_epoch_is_the_mean_of_the_inferers() {
     let bundle = bundle_after(0);
     assert!((combined(&bundle) - 45.5).abs() < 1e-12);
     assert_eq!(bundle.naive_value, bundle.combined_value);

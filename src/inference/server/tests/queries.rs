@@ -435,7 +435,7 @@ async fn consumer_query_returns_a_signed_value_or_an_error() {
 }
 
 #[tokio::test]
-async fn negative_value_is_not_signed() {
+async fn value_below_zero_gets_no_signature() {
     let fixture = Fixture::new().await;
     fixture.epoch(1, [&[("y", "-2")], &[("y", "-3")]], 50.0).await;
     let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";

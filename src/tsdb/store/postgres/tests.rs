@@ -281,7 +281,7 @@ async fn records_of_old_commits_are_deleted() {
 }
 
 #[test]
-fn copies_from_and_to_sqlite_are_equal() {
+fn copy_from_sqlite_and_back_equals_the_original() {
     let Some(url) = new_database() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();

@@ -411,8 +411,8 @@ impl State {
         self.store_sparkline(dataset, shape.as_ref(), rows, now);
     }
 
-    /// Records a failure to read the latest rows of a dataset, so that another dataset is the
-    /// next.
+    /// Records that the latest rows of a dataset could not be read, so that those of another dataset
+    /// are read next.
     pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
         let spark = self.sparklines.entry(dataset);
         spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
