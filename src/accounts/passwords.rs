@@ -62,7 +62,7 @@ impl Passwords {
         let Some(hash) = hash else { return self.hash(password).await.map(|_| false) };
         self.run_in_turn(move || {
             let hash = PasswordHash::new(&hash)?;
-            // The comparison takes constant time.
+            // `verify_password` compares hashes in constant time.
             match hasher()?.verify_password(password.reveal().as_bytes(), &hash) {
                 Ok(()) => Ok(true),
                 Err(password_hash::Error::Password) => Ok(false),

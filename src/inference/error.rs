@@ -83,7 +83,7 @@ pub enum InferenceError {
         /// Earliest epoch that can be learned from again, or `None` if there is none.
         earliest: Option<BlockHeight>,
     },
-    /// The topic learned from another epoch concurrently.
+    /// The network learned from another epoch of the topic at the same time.
     #[error("another epoch of the topic was learned from at the same time; retry")]
     Relearning,
     /// The store failed.

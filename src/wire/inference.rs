@@ -164,17 +164,18 @@ pub struct Bundle {
     pub forecaster_values: Vec<WorkerValues>,
     /// Values combined from the inferers only, weighted by their naive regrets.
     pub naive_value: Vec<LabeledValue>,
-    /// Combined values without each inferer.
+    /// Combined values with an inferer left out, for each inferer.
     #[serde(default)]
     pub one_out_inferer_values: Vec<WithheldInferer>,
-    /// Combined values without each forecaster; empty with fewer than two forecasters.
+    /// Combined values with a forecaster left out, for each forecaster; empty with fewer than two
+    /// forecasters.
     #[serde(default)]
     pub one_out_forecaster_values: Vec<WithheldForecaster>,
     /// Values combined from the inferers and only one forecaster, for each forecaster; empty with fewer
     /// than two forecasters.
     #[serde(default)]
     pub one_in_forecaster_values: Vec<OneInForecaster>,
-    /// Values implied by each forecaster without each inferer.
+    /// Values that a forecaster implies with an inferer left out, for each forecaster and inferer.
     #[serde(default)]
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }

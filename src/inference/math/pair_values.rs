@@ -29,7 +29,7 @@ pub struct PairValues {
 pub struct FullBundle {
     /// All other values.
     pub bundle: Bundle,
-    /// Values implied by each forecaster (row) without each inferer (column), one number per label.
+    /// Values that a forecaster (row) implies with an inferer (column) left out, one number per label.
     pub without_inferer: Arc<PairValues>,
 }
 

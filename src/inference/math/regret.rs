@@ -86,16 +86,16 @@ pub struct Losses {
     /// Loss of the value implied by each forecaster.
     #[serde(with = "exact")]
     pub forecaster: ByActor<f64>,
-    /// Loss of the combined value without each inferer.
+    /// Loss of the combined value with an inferer left out, by that inferer.
     #[serde(with = "exact")]
     pub one_out_inferer: ByActor<f64>,
-    /// Loss of the combined value without each forecaster.
+    /// Loss of the combined value with a forecaster left out, by that forecaster.
     #[serde(with = "exact")]
     pub one_out_forecaster: ByActor<f64>,
     /// Loss of the value combined from the inferers and only one forecaster, for each forecaster.
     #[serde(with = "exact")]
     pub one_in_forecaster: ByActor<f64>,
-    /// Loss of the value implied by each forecaster (row) without each inferer (column).
+    /// Loss of the value that a forecaster (row) implies with an inferer (column) left out.
     #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
 }
@@ -173,7 +173,7 @@ impl Regrets {
 }
 
 impl Role {
-    /// Both roles. Lists of both contain inferers first.
+    /// Both roles, in the order in which lists of actors of both roles contain them.
     pub const ALL: [Self; 2] = [Self::Inferer, Self::Forecaster];
 
     /// Returns the name in the API.

@@ -45,9 +45,9 @@ pub const fn missed_epochs(
 /// Standing of an actor with the network, in ascending order of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Record {
-    /// Actor of an account that has no score yet.
+    /// Actor that is not trusted and has no score yet.
     Newcomer,
-    /// Actor of an account that has a score.
+    /// Actor that is not trusted but has a score.
     Scored,
     /// Actor of the operator or on the whitelist.
     Trusted,

@@ -59,14 +59,15 @@ pub struct Synthesis {
     /// Value implied by each forecaster. Forecasters that predicted no loss of an inferer in the epoch
     /// are missing.
     pub implied: BTreeMap<Address, Values>,
-    /// Combined value without each inferer. Empty with fewer than two inferers.
+    /// Combined value with an inferer left out, by that inferer. Empty with fewer than two inferers.
     pub one_out_inferer: BTreeMap<Address, Values>,
-    /// Combined value without each forecaster. Empty with fewer than two forecasters.
+    /// Combined value with a forecaster left out, by that forecaster. Empty with fewer than two
+    /// forecasters.
     pub one_out_forecaster: BTreeMap<Address, Values>,
     /// Value combined from the inferers and only one forecaster, for each forecaster. Empty with fewer
     /// than two forecasters.
     pub one_in_forecaster: BTreeMap<Address, Values>,
-    /// Value implied by each forecaster (row) without each inferer (column).
+    /// Value that a forecaster (row) implies with an inferer (column) left out.
     pub one_out_inferer_forecaster: PairValues,
     /// Weight of each inferer in the combined value. Weights of inferers and forecasters sum to 1.
     pub inferer_weights: BTreeMap<Address, f64>,

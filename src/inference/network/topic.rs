@@ -191,7 +191,7 @@ pub struct Topic {
     pub active_reputer_quantile: f64,
     /// Maximum number of active inferers and forecasters per epoch.
     pub active_max: ByRole<u32>,
-    /// Workers that can submit.
+    /// Workers that can submit, and the setting that enables this restriction.
     pub whitelist: WorkerWhitelist,
     /// Retention of past epochs.
     pub keep: Keep,

@@ -216,8 +216,7 @@ impl Inference {
     }
 
     /// Adds `worker` to the whitelist of topic `id` if `is_listed`, otherwise removes it from the list,
-    /// on behalf of `by`, which must be the topic's creator. Whether the whitelist is enabled does not
-    /// change.
+    /// on behalf of `by`, which must be the topic's creator. Does not enable or disable the whitelist.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.

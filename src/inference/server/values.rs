@@ -277,7 +277,8 @@ fn batches(sizes: &[(BlockHeight, u64)]) -> Vec<RangeInclusive<BlockHeight>> {
     for &(nonce, size) in sizes {
         n_bytes += size;
         match batches.last_mut() {
-            // Bounds the size of a range. Exporting a range needs several times this amount of memory.
+            // The size of a range is limited, since exporting a range needs several times as much
+            // memory.
             Some(last) if n_bytes <= 4 << 20 => *last = *last.start()..=nonce,
             _ => {
                 batches.push(nonce..=nonce);

@@ -98,7 +98,7 @@ pub struct SynthesisCase {
     pub forecasters: Vec<String>,
     /// Loss of the combined value in the previous epoch, if any, as a logarithm to base 10.
     pub previous_network_loss_log10: Option<Decimal>,
-    /// Regret of an actor that has none.
+    /// Regret that is used for an actor without a regret.
     pub default_regret: Option<Decimal>,
     /// True if no actor has a regret yet.
     pub all_inferers_new: bool,

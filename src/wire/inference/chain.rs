@@ -246,7 +246,7 @@ pub struct WorkerValue {
     pub value: String,
 }
 
-/// Values that one forecaster implies without each inferer.
+/// Values that one forecaster implies with an inferer left out, for each inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecasterValues {
     /// Address of the forecaster.
@@ -275,13 +275,14 @@ pub struct ValueBundle {
     pub forecaster_values: Vec<WorkerValue>,
     /// Number of the naive value.
     pub naive_value: String,
-    /// Numbers of the values without each inferer.
+    /// Numbers of the combined values with an inferer left out, for each inferer.
     pub one_out_inferer_values: Vec<WorkerValue>,
-    /// Numbers of the values without each forecaster.
+    /// Numbers of the combined values with a forecaster left out, for each forecaster.
     pub one_out_forecaster_values: Vec<WorkerValue>,
     /// Numbers of the values combined from the inferers and only one forecaster.
     pub one_in_forecaster_values: Vec<WorkerValue>,
-    /// Numbers of the values implied by each forecaster without each inferer.
+    /// Numbers of the values that a forecaster implies with an inferer left out, for each forecaster
+    /// and inferer.
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues>,
 }
 

@@ -390,7 +390,7 @@ pub struct Leaderboard {
     /// Latest epochs from which the network learned, oldest first.
     pub epochs: Vec<EpochLosses>,
     /// Minimum number of epochs in which an actor must have been active to be ranked. Only the latest
-    /// epochs count, twice this number.
+    /// `2 * min_epochs` epochs are considered.
     pub min_epochs: u64,
     /// Number of epochs in which all ranked actors were active. The mean losses of ranked actors cover
     /// these epochs.

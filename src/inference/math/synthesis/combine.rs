@@ -160,8 +160,8 @@ impl<'t, 'a> Against<'t, 'a> {
     }
 }
 
-/// Returns the combined value without each inferer. The regrets and implied values are those without
-/// this inferer. Empty with fewer than two inferers.
+/// Returns the combined value with an inferer left out, by that inferer. It is computed from regrets
+/// and implied values for which this inferer is left out, too. Empty with fewer than two inferers.
 pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
@@ -209,8 +209,8 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     table.mean(weight, sums)
 }
 
-/// Returns the combined value without each forecaster. The regrets are those without this forecaster.
-/// Empty with fewer than two forecasters.
+/// Returns the combined value with a forecaster left out, by that forecaster. It is computed from
+/// regrets for which this forecaster is left out, too. Empty with fewer than two forecasters.
 pub fn one_out_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }

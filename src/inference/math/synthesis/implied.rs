@@ -10,7 +10,8 @@ use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::median;
 
-/// Values implied by each forecaster of an epoch, with all inferers and without each inferer.
+/// Values that each forecaster of an epoch implies: one from all inferers, and for each inferer one
+/// with that inferer left out.
 #[derive(Debug)]
 pub struct Implied {
     inferers: Vec<Address>,
@@ -22,8 +23,8 @@ pub struct Implied {
 struct Forecaster {
     name: Address,
     value: Values,
-    /// Value without each inferer, by the inferer's position and label. NaN if the forecaster predicted
-    /// no loss of any other inferer.
+    /// Value with an inferer left out, by the inferer's position and label. NaN if the forecaster
+    /// predicted no loss of any other inferer.
     without: Vec<f64>,
 }
 
@@ -79,7 +80,7 @@ impl Implied {
         self.forecasters.iter().map(named).collect()
     }
 
-    /// Returns the value that each forecaster (row) implies without each inferer (column).
+    /// Returns the value that a forecaster (row) implies with an inferer (column) left out.
     pub fn by_withheld_inferer(&self) -> PairValues {
         let Some(first) = self.forecasters.first() else { return PairValues::default() };
         let rows = self.forecasters.iter().map(|forecaster| forecaster.name.clone()).collect();
@@ -141,9 +142,9 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
 }
 
-/// Returns the value implied by `elements` without each inferer of the epoch, by the inferer's position
-/// and the label. It is NaN if no elements remain, and equal to `whole`, the value with all elements,
-/// if the forecaster predicted no loss of the inferer.
+/// Returns the value implied by `elements` with an inferer of the epoch left out, by the inferer's
+/// position and the label. It is NaN if no elements remain, and equal to `whole`, the value with all
+/// elements, if the forecaster predicted no loss of the inferer.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());
@@ -163,8 +164,8 @@ fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Ve
     without
 }
 
-/// Returns the value implied by `elements` without each of them, by element and label. All values are
-/// derived from the same running sums, so that the cost is linear.
+/// Returns the value implied by `elements` with one element left out, by that element and label. All
+/// values are derived from the same running sums, so that the cost is linear.
 ///
 /// The result is empty without a common scale, since the weights then depend on the left-out element.
 /// The sums are accumulated from both ends instead of subtracting each element from the total, so that

@@ -21,13 +21,13 @@ struct CaseLosses {
     inferer: Decimals,
     /// Losses of the forecasters.
     forecaster: Decimals,
-    /// Losses of the combined value without each inferer.
+    /// Loss of the combined value with an inferer left out, by that inferer.
     one_out_inferer: Decimals,
-    /// Losses of the combined value without each forecaster.
+    /// Loss of the combined value with a forecaster left out, by that forecaster.
     one_out_forecaster: Decimals,
     /// Losses of the inferers combined with each single forecaster.
     one_in_forecaster: Decimals,
-    /// Loss of the value implied by each forecaster (outer key) without each inferer (inner key).
+    /// Loss of the value that a forecaster (outer key) implies with an inferer (inner key) left out.
     one_out_inferer_forecaster: BTreeMap<String, Decimals>,
 }
 
