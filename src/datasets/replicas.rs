@@ -55,7 +55,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
         }
         match follower.run_round(is_poll).await {
             Ok(()) if is_failing => {
-                info!("commits of other services are read again");
+                info!("the commits of other services can be read again");
                 is_failing = false;
             }
             // The next round repeats the failed reads.

@@ -118,7 +118,7 @@ impl LoadStore {
                 Err(error) => {
                     warn!(
                         error = &error as &dyn Error,
-                        "the machine's load is not measured: {name}"
+                        "the machine's load is not measured: cannot open dataset {name}"
                     );
                     return None;
                 }
