@@ -129,7 +129,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parse_screen_alone(&arguments).map_or_else(|| parse(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
-            // The parser also reports help and version as errors.
+            // The parser also returns the texts of help and version as errors, which `exit` prints with
+            // code 0.
             Ok(error) => error.exit(),
             Err(error) => {
                 output::report_error(&error);

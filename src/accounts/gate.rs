@@ -245,8 +245,8 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // A key that was valid recently is not affected by other clients in its network that send
-        // invalid keys.
+        // For a key that was valid recently, the limit of its network is not checked, so that other
+        // clients in the network that send invalid keys do not affect it.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {

@@ -216,8 +216,8 @@ impl Runner {
         let id = self.topic.id;
         let outcome = match self.inference.input(id, nonce).await? {
             Some(input) => self.outcome(input).await,
-            // Without an input there is no ground truth: no workers ran in this epoch. Ends it without
-            // learning.
+            // Without an input there is no ground truth, since no workers ran in this epoch. The epoch
+            // ends without learning.
             None => return self.inference.learn(id, nonce, None).await.map(drop),
         };
         match outcome {

@@ -41,7 +41,7 @@ struct Size {
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Nobody,
-    /// This number of a thousand inferers. Each epoch has different ones.
+    /// This number of inferers, chosen from a thousand and different in each epoch.
     Some(usize),
 }
 

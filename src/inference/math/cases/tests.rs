@@ -1,5 +1,5 @@
-//! Comparison of whole epochs with recorded ones. They are computed by the same function as in
-//! `triptych inference synthesize`.
+//! Compares the results of whole epochs with recorded results. The results are computed by the same
+//! function as in `triptych inference synthesize`.
 //!
 //! `tests/data/inference/generated.json` is part of the project. Test vectors of the chain are compared
 //! only if their files exist.
