@@ -8,12 +8,13 @@ use crate::keymap::Action;
 
 /// An enum with variants that keys select one after another, in the order of declaration.
 pub(crate) trait Steps: VariantArray + Copy + PartialEq {
-    /// Returns the index of the variant in [`Self::VARIANTS`]. Click targets identify panes by it.
+    /// Returns the index of the variant in [`VARIANTS`](VariantArray::VARIANTS). Click targets
+    /// identify panes by it.
     fn number(self) -> usize {
         Self::VARIANTS.iter().position(|it| *it == self).unwrap_or(0)
     }
 
-    /// Returns the variant with this index in [`Self::VARIANTS`].
+    /// Returns the variant with this index in [`VARIANTS`](VariantArray::VARIANTS).
     fn numbered(number: usize) -> Option<Self> {
         Self::VARIANTS.get(number).copied()
     }

@@ -58,7 +58,7 @@ pub(crate) fn text(
     end
 }
 
-/// Like [`text`], for a text with several styles.
+/// Like [`text()`], for a text with several styles.
 pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
     let Position { x, y } = at.into();
     let inside = area.intersection(buf.area);
@@ -111,7 +111,7 @@ pub(crate) fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) 
     x
 }
 
-/// Like [`text`]. The text ends before the position `end`. If it does not fit, its end is cut.
+/// Like [`text()`]. The text ends before the position `end`. If it does not fit, its end is cut.
 pub(crate) fn text_before(
     buf: &mut Buffer,
     area: Rect,
