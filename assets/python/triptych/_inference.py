@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,7 +186,12 @@ class _Settings:
         self.labels = settings.get("label_whitelist") or ["y"]
         if self.threshold is not None and not settings.get("label_whitelist"):
             self.labels = ["up", "down", "flat"]
-        self.method = (settings.get("loss_method") or "mse").lower()
+        method = (settings.get("loss_method") or "mse").lower()
+        self.method = {"sqe": "mse", "abse": "mae"}.get(method, method)
+        given = settings.get("loss_parameters") or {}
+        self.parameters = {name: float(value) for name, value in given.items()}
+        # Truths whose deviation scales the loss, unless it is a parameter.
+        self.truths: list[float] = []
         self.is_plain = bool(settings.get("allow_negative"))
         self.floor = float(settings.get("loss_floor") or LOSS_FLOOR)
         if self.method not in LOSSES:
@@ -201,26 +207,112 @@ class _Settings:
 
     def loss(self, values: list[float], truth: list[float]) -> float:
         """Returns the loss of `values`, as the network learns from it."""
-        loss = sum(LOSSES[self.method](value, true) for value, true in zip(values, truth))
+        known = {"std": _deviation(self.truths), **self.parameters}
+        loss = sum(LOSSES[self.method](value, true, known) for value, true in zip(values, truth))
         return loss if self.is_plain else math.log10(max(loss, self.floor))
 
 
-def _huber(value: float, truth: float) -> float:
-    error = abs(value - truth)
-    return error * error / 2 if error <= 1 else error - 0.5
+def _deviation(truths: list[float]) -> float:
+    """Returns the standard deviation of the latest 100 truths, 1 if it is unknown."""
+    latest = truths[-100:]
+    deviation = statistics.pstdev(latest) if len(latest) >= 10 else 0.0
+    return deviation if deviation >= 1e-12 else 1.0
 
 
-def _log_cosh(value: float, truth: float) -> float:
+def _huber(value: float, truth: float, known: dict[str, float]) -> float:
+    error, delta = abs(value - truth), known.get("delta", 1.0)
+    return error * error / 2 if error <= delta else delta * (error - delta / 2)
+
+
+def _log_cosh(value: float, truth: float, _: dict[str, float]) -> float:
     error = abs(value - truth)
     return error + math.log1p(math.exp(-2 * error)) - math.log(2)
 
 
-LOSSES: dict[str, Callable[[float, float], float]] = {
-    "mse": lambda value, truth: (value - truth) ** 2,
-    "mae": lambda value, truth: abs(value - truth),
+def _binary_cross_entropy(value: float, truth: float, known: dict[str, float]) -> float:
+    epsilon = known.get("epsilon", 1e-15)
+    value = min(max(value, epsilon), 1 - epsilon)
+    loss = -(truth * math.log(value) + (1 - truth) * math.log(1 - value))
+    return loss if loss > epsilon else 0.0
+
+
+def _poisson(value: float, truth: float, known: dict[str, float]) -> float:
+    value = max(value, known.get("epsilon", 1e-7))
+    return value - truth * math.log(value)
+
+
+def _z_scores(value: float, truth: float, known: dict[str, float]) -> tuple[float, float]:
+    mean = known.get("mean", 0.0)
+    return (value - mean) / known["std"], (truth - mean) / known["std"]
+
+
+def _ztae(value: float, truth: float, known: dict[str, float]) -> float:
+    value, truth = _z_scores(value, truth, known)
+    return abs(math.tanh(value) - math.tanh(truth))
+
+
+def _zptae(value: float, truth: float, known: dict[str, float]) -> float:
+    value, truth = _z_scores(value, truth, known)
+    alpha, beta = known.get("alpha", 0.25), known.get("beta", 2.0)
+
+    def power_tanh(x: float) -> float:
+        try:
+            return x / (1 + abs(x) ** beta) ** ((1 - alpha) / beta)
+        except OverflowError:
+            return math.copysign(abs(x) ** alpha, x)
+
+    penalty = (known.get("mse_norm", 0.01) * abs(value - truth)) ** known.get("gamma", 4.0)
+    return abs(power_tanh(value) - power_tanh(truth)) + penalty
+
+
+def _czar(value: float, truth: float, known: dict[str, float]) -> float:
+    value, truth = _z_scores(value, truth, known)
+    delta, epsilon = known.get("alpha", 0.01) / math.sqrt(3), known.get("epsilon", 1.0)
+    base = _czar_base(value, truth, delta)
+    if epsilon < 1e-9:
+        return base
+    scale = 1 + delta * delta
+    bend, softening = delta / scale, scale * (math.atan(epsilon + delta) - math.atan(delta))
+    end = (math.sqrt(1 + 4 * bend * softening) - 1) / (2 * bend) if bend else softening
+    full = end + bend * end * end
+    least = 1 - scale * (math.atan(abs(truth) + delta) - math.atan(delta)) / full
+    width = known.get("tau", 0.05) * abs(1 - scale * (math.pi / 2 - math.atan(delta)) / full)
+    share = max(least, 0.0) if width < 1e-9 else _softplus(least / width) / _softplus(1 / width)
+    return base + share * _czar_base(end, 0.0, delta)
+
+
+def _czar_base(value: float, truth: float, delta: float) -> float:
+    scale = 1 + delta * delta
+    value, truth = (-value if truth < 0 else value), abs(truth)
+
+    def curve(x: float) -> float:
+        return scale * 2 * x / (1 + x * x) ** 2
+
+    if value <= 0:
+        rest = scale * (math.atan(truth + delta) - math.atan(delta))
+        return curve(delta) * value * value / 2 - value + rest
+    if value <= truth:
+        return scale * (math.atan(truth + delta) - math.atan(value + delta))
+    beyond, slope = value - truth, scale / (1 + (truth + delta) ** 2)
+    return min(curve(truth + delta), curve(delta)) * beyond * beyond / 2 + slope * beyond
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+# Losses of a value and the truth, with the parameters of the topic.
+LOSSES: dict[str, Callable[[float, float, dict[str, float]], float]] = {
+    "mse": lambda value, truth, _: (value - truth) ** 2,
+    "mae": lambda value, truth, _: abs(value - truth),
     "huber": _huber,
     "logcosh": _log_cosh,
-    "ce": lambda value, truth: -truth * math.log(max(value, PROBABILITY_MIN)),
+    "ce": lambda value, truth, _: -truth * math.log(max(value, PROBABILITY_MIN)),
+    "bce": _binary_cross_entropy,
+    "poisson": _poisson,
+    "ztae": _ztae,
+    "zptae": _zptae,
+    "czar": _czar,
 }
 
 
@@ -267,6 +359,7 @@ class _Walk:
         if place == len(self.known) or self.known_times[place] > due + self.settings.horizon:
             return
         truth = self.settings.truth(before, self.known[place])
+        self.settings.truths.append(truth[0])
         end = self.places[n_seen - 1] + 1
         seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
         for name, model in models.items():

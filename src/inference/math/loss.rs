@@ -1,7 +1,37 @@
 //! Losses: distances of values from the ground truth.
+//!
+//! The definitions and defaults are those of the chain's reputers, in the repository
+//! `allora-network/allora-sdk-py`: `src/allora_sdk/loss_methods/` (`squared_error.py`,
+//! `absolute_error.py`, `huber.py`, `log_cosh.py`, `binary_cross_entropy.py`, `poisson.py`, `ztae.py`,
+//! `zptae.py`), and `example_reputer_realistic/czar.py` for CZAR. `ce` is ours.
 
-/// Largest error that the Huber loss squares. The loss of larger errors is linear.
-const HUBER_DELTA: f64 = 1.0;
+use std::f64::consts::{FRAC_PI_2, LN_2};
+use std::ops::RangeInclusive;
+
+use super::statistics::{count, mean};
+
+/// Number of latest ground truths whose standard deviation scales a loss, as the `window` in the chain's
+/// `example_reputer_realistic/ground_truth.py`.
+pub const TRUTHS_MAX: usize = 100;
+
+/// Number of ground truths from which a standard deviation is estimated. Fewer can be close together by
+/// luck, which would make losses very large.
+const TRUTHS_MIN: usize = 10;
+
+/// Largest loss, like the squared error of the largest accepted value, so that powers do not overflow.
+const LOSS_MAX: f64 = 1e80;
+
+/// Range of scales.
+const SCALE: RangeInclusive<f64> = 1e-12..=1e40;
+
+/// Range of shares.
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+
+/// Range of the parameter `mean`: that of accepted values.
+const CENTER: RangeInclusive<f64> = -1e40..=1e40;
+
+/// Name and range of a parameter.
+type Parameter = (&'static str, RangeInclusive<f64>);
 
 /// Loss function.
 ///
@@ -11,17 +41,53 @@ const HUBER_DELTA: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum LossMethod {
-    /// `mse`: squared error.
+    /// `mse`, or `sqe`: squared error. Shown as `mse`.
+    #[strum(to_string = "mse", serialize = "sqe")]
     Mse,
-    /// `mae`: absolute error.
+    /// `mae`, or `abse`: absolute error. Shown as `mae`.
+    #[strum(to_string = "mae", serialize = "abse")]
     Mae,
-    /// `huber`: squared for errors up to 1, linear for larger errors.
+    /// `huber`: squared for errors up to `delta`, linear for larger errors.
     Huber,
     /// `logcosh`: smooth variant of `huber`.
     LogCosh,
     /// `ce`: cross entropy of a distribution.
     #[strum(serialize = "ce")]
     CrossEntropy,
+    /// `bce`: binary cross entropy of a probability.
+    Bce,
+    /// `poisson`: negative logarithm of the likelihood of a count, without its constant. Can be negative.
+    Poisson,
+    /// `ztae`: absolute error of the hyperbolic tangents of z-scores.
+    Ztae,
+    /// `zptae`: absolute error of z-scores after a power law in place of the tangent, and a penalty.
+    Zptae,
+    /// `czar`: composite zero-agnostic return loss.
+    Czar,
+}
+
+/// Parameters of a loss function; `None` for the default.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossParameters {
+    /// Error up to which `huber` squares; 1 by default.
+    pub delta: Option<f64>,
+    /// Smallest probability of `bce` (1e-15 by default) or count of `poisson` (1e-7), or scale in
+    /// standard deviations at which `czar` softens (1).
+    pub epsilon: Option<f64>,
+    /// Standard deviation of the ground truth. By default, that of the latest [`TRUTHS_MAX`].
+    pub std: Option<f64>,
+    /// Mean of the ground truth; 0 by default, which suits returns.
+    pub mean: Option<f64>,
+    /// Exponent of the power law of `zptae` (0.25 by default), or curvature of `czar` (0.01).
+    pub alpha: Option<f64>,
+    /// Steepness of `zptae`; 2 by default.
+    pub beta: Option<f64>,
+    /// Exponent of the penalty of `zptae`; 4 by default.
+    pub gamma: Option<f64>,
+    /// Scale of the penalty of `zptae`; 0.01 by default.
+    pub mse_norm: Option<f64>,
+    /// Width of the transition of `czar`; 0.05 by default.
+    pub tau: Option<f64>,
 }
 
 /// Loss function and scale of a topic.
@@ -29,6 +95,8 @@ pub enum LossMethod {
 pub struct LossRule {
     /// Loss function.
     pub method: LossMethod,
+    /// Parameters of the loss function.
+    pub parameters: LossParameters,
     /// True to use losses as they are, and false to use their base-10 logarithms, as on the chain.
     pub allow_negative: bool,
     /// Lower bound of a loss before the logarithm, since actors with smaller losses differ only by
@@ -40,7 +108,7 @@ impl LossRule {
     /// Returns the loss of `values`, given the ground truth.
     pub fn loss(&self, values: &[f64], truth: &[f64]) -> f64 {
         let pairs = values.iter().zip(truth);
-        let loss: f64 = pairs.map(|(value, truth)| self.method.of_label(*value, *truth)).sum();
+        let loss: f64 = pairs.map(|(value, truth)| self.of_label(*value, *truth)).sum();
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
@@ -58,36 +126,251 @@ impl LossRule {
             plain.clamp(self.floor, f64::MAX).log10()
         }
     }
+
+    /// Returns true if losses depend on the standard deviation of past ground truths.
+    pub const fn is_scaled(&self) -> bool {
+        self.method.has_deviation() && self.parameters.std.is_none()
+    }
+
+    /// Returns this rule with the standard deviation of the latest `truths`. Until there are
+    /// [`TRUTHS_MIN`] of them that differ, it stays 1, the default of the SDK's functions.
+    #[must_use]
+    pub fn scaled_by(mut self, truths: &[f64]) -> Self {
+        let center = mean(truths);
+        let squares = truths.iter().map(|truth| (truth - center).powi(2)).sum::<f64>();
+        // As the chain's reputer: of the population, n in place of n − 1.
+        let std = (squares / count(truths.len().max(1))).sqrt();
+        let is_known = truths.len() >= TRUTHS_MIN && SCALE.contains(&std);
+        self.parameters.std = Some(if is_known { std } else { 1.0 });
+        self
+    }
+
+    /// Returns a description of the first parameter that is out of range or not one of the method.
+    pub fn find_fault(&self) -> Option<String> {
+        let (method, known) = (self.method, self.method.parameters());
+        self.parameters.given().find_map(|(name, value)| {
+            match known.iter().find(|(known, _)| *known == name) {
+                Some((_, range)) if range.contains(&value) => None,
+                Some((_, range)) => {
+                    let (least, most) = (range.start(), range.end());
+                    Some(format!("loss_parameters.{name} must be from {least:?} to {most:?}"))
+                }
+                None => {
+                    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                    let names =
+                        if names.is_empty() { "no parameters".into() } else { names.join(", ") };
+                    Some(format!(
+                        "loss_parameters.{name} does not apply to {method}, which has {names}"
+                    ))
+                }
+            }
+        })
+    }
+
+    /// Returns the loss of one label.
+    fn of_label(&self, value: f64, truth: f64) -> f64 {
+        let error = (value - truth).abs();
+        let known = self.parameters;
+        let mean = known.mean.unwrap_or(0.0);
+        let score = |value: f64| (value - mean) / known.std.unwrap_or(1.0);
+        match self.method {
+            LossMethod::Mse => error * error,
+            LossMethod::Mae => error,
+            LossMethod::Huber => match known.delta.unwrap_or(1.0) {
+                delta if error <= delta => error * error / 2.0,
+                delta => delta * (error - delta / 2.0),
+            },
+            // Equals ln(cosh(error)), but does not overflow.
+            LossMethod::LogCosh => error + (-2.0 * error).exp().ln_1p() - LN_2,
+            // Bounds the probability from below, so that a probability of 0 for the true label has a
+            // high but finite loss.
+            LossMethod::CrossEntropy => -truth * value.max(1e-9).ln(),
+            LossMethod::Bce => binary_cross_entropy(value, truth, known.epsilon.unwrap_or(1e-15)),
+            LossMethod::Poisson if truth < 0.0 => f64::NAN,
+            LossMethod::Poisson => {
+                let value = value.max(known.epsilon.unwrap_or(1e-7));
+                value - truth * value.ln()
+            }
+            LossMethod::Ztae => (score(truth).tanh() - score(value).tanh()).abs(),
+            LossMethod::Zptae => {
+                let (alpha, beta) = (known.alpha.unwrap_or(0.25), known.beta.unwrap_or(2.0));
+                let (truth, value) = (score(truth), score(value));
+                let apart = power_tanh(truth, alpha, beta) - power_tanh(value, alpha, beta);
+                let penalty = known.mse_norm.unwrap_or(0.01) * (value - truth).abs();
+                (apart.abs() + penalty.powf(known.gamma.unwrap_or(4.0))).min(LOSS_MAX)
+            }
+            LossMethod::Czar => czar(score(value), score(truth), &known).min(LOSS_MAX),
+        }
+    }
 }
 
 impl LossMethod {
-    fn of_label(self, value: f64, truth: f64) -> f64 {
-        let error = (value - truth).abs();
-        match self {
-            Self::Mse => error * error,
-            Self::Mae => error,
-            Self::Huber if error <= HUBER_DELTA => error * error / 2.0,
-            Self::Huber => HUBER_DELTA * (error - HUBER_DELTA / 2.0),
-            // Equals ln(cosh(error)), but does not overflow.
-            Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
-            // Bounds the probability from below, so that a probability of 0 for the true label has a
-            // high but finite loss.
-            Self::CrossEntropy => -truth * value.max(1e-9).ln(),
-        }
+    /// Returns true if the losses compare z-scores, for which a standard deviation is needed.
+    pub const fn has_deviation(self) -> bool {
+        matches!(self, Self::Ztae | Self::Zptae | Self::Czar)
     }
+
+    /// Returns the parameters of the method.
+    fn parameters(self) -> Vec<Parameter> {
+        let mut known = match self {
+            Self::Huber => vec![("delta", SCALE)],
+            Self::Bce => vec![("epsilon", 1e-300..=0.1)],
+            Self::Poisson => vec![("epsilon", 1e-300..=1.0)],
+            Self::Zptae => vec![
+                ("alpha", SHARE),
+                ("beta", 0.01..=100.0),
+                ("gamma", 0.01..=100.0),
+                ("mse_norm", 0.0..=1e6),
+            ],
+            Self::Czar => vec![("alpha", SHARE), ("epsilon", 0.0..=100.0), ("tau", SHARE)],
+            _ => Vec::new(),
+        };
+        if self.has_deviation() {
+            known.extend([("std", SCALE), ("mean", CENTER)]);
+        }
+        known
+    }
+}
+
+impl LossParameters {
+    /// All defaults.
+    pub const UNSET: Self = Self {
+        delta: None,
+        epsilon: None,
+        std: None,
+        mean: None,
+        alpha: None,
+        beta: None,
+        gamma: None,
+        mse_norm: None,
+        tau: None,
+    };
+
+    /// Returns the parameters that are not left to their defaults, by name.
+    fn given(self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = [
+            ("delta", self.delta),
+            ("epsilon", self.epsilon),
+            ("std", self.std),
+            ("mean", self.mean),
+            ("alpha", self.alpha),
+            ("beta", self.beta),
+            ("gamma", self.gamma),
+            ("mse_norm", self.mse_norm),
+            ("tau", self.tau),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// Returns the binary cross entropy, which is not a number for a ground truth that is not a probability.
+/// The SDK's is infinite if the opposite was certain. Here the minimum probability applies there, too,
+/// since the epoch could not be learned from otherwise.
+fn binary_cross_entropy(value: f64, truth: f64, epsilon: f64) -> f64 {
+    if !SHARE.contains(&truth) {
+        return f64::NAN;
+    }
+    let value = value.clamp(epsilon, 1.0 - epsilon);
+    let loss = -(truth * value.ln() + (1.0 - truth) * (1.0 - value).ln());
+    if loss <= epsilon { 0.0 } else { loss }
+}
+
+/// Returns `x` where it is small, and ±|x|^`alpha` where it is large.
+fn power_tanh(x: f64, alpha: f64, beta: f64) -> f64 {
+    let power = x.abs().powf(beta);
+    if power.is_infinite() {
+        return x.abs().powf(alpha).copysign(x);
+    }
+    x / (1.0 + power).powf((1.0 - alpha) / beta)
+}
+
+/// Returns the CZAR loss of z-scores: linear for the wrong sign, an arctangent up to the ground truth,
+/// and flatter beyond it. Close to a ground truth of zero, it grows by a constant for all values.
+fn czar(value: f64, truth: f64, known: &LossParameters) -> f64 {
+    // 1/√3 is the peak of the second derivative.
+    let delta = known.alpha.unwrap_or(0.01) / 3.0_f64.sqrt();
+    let base = czar_base(value, truth, delta);
+    let epsilon = known.epsilon.unwrap_or(1.0);
+    // The softening is at most epsilon. Its terms are undefined at zero.
+    if epsilon < 1e-9 {
+        return base;
+    }
+    let scale = 1.0 + delta * delta;
+    let arc = |x: f64| scale * ((x + delta).atan() - delta.atan());
+    // Solves bend · x² + x = arc(epsilon), so that the softening ends at epsilon.
+    let bend = delta / scale;
+    let softening = arc(epsilon);
+    let effective = if bend == 0.0 {
+        softening
+    } else {
+        ((1.0 + 4.0 * bend * softening).sqrt() - 1.0) / (2.0 * bend)
+    };
+    let full = effective + bend * effective * effective;
+    let least = 1.0 - arc(truth.abs()) / full;
+    let tau = known.tau.unwrap_or(0.05);
+    // The limit for large truths, by which the width of the transition is scaled.
+    let width = tau * (1.0 - scale * (FRAC_PI_2 - delta.atan()) / full).abs();
+    let share =
+        if width < 1e-9 { least.max(0.0) } else { softplus(least / width) / softplus(1.0 / width) };
+    base + share * czar_base(effective, 0.0, delta)
+}
+
+/// Returns the CZAR loss without softening.
+fn czar_base(value: f64, truth: f64, delta: f64) -> f64 {
+    let scale = 1.0 + delta * delta;
+    let slope = |x: f64| scale / (1.0 + x * x);
+    let curve = |x: f64| scale * 2.0 * x / (1.0 + x * x).powi(2);
+    // Losses for negative truths are mirrored.
+    let value = if truth < 0.0 { -value } else { value };
+    let truth = truth.abs();
+    if value <= 0.0 {
+        let rest = scale * ((truth + delta).atan() - delta.atan());
+        curve(delta) * value * value / 2.0 - value + rest
+    } else if value <= truth {
+        scale * ((truth + delta).atan() - (value + delta).atan())
+    } else {
+        let beyond = value - truth;
+        let bend = curve(truth + delta).min(curve(delta));
+        bend * beyond * beyond / 2.0 + slope(truth + delta) * beyond
+    }
+}
+
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rule(method: LossMethod) -> LossRule {
+        LossRule { method, parameters: LossParameters::UNSET, allow_negative: true, floor: 1e-3 }
+    }
+
     #[track_caller]
     fn check(method: LossMethod, values: &[f64], truth: &[f64], want: f64) {
-        let got = LossRule { method, allow_negative: true, floor: 1e-3 }.loss(values, truth);
+        check_with(method, LossParameters::UNSET, values, truth, want);
+    }
+
+    #[track_caller]
+    fn check_with(
+        method: LossMethod,
+        parameters: LossParameters,
+        values: &[f64],
+        truth: &[f64],
+        want: f64,
+    ) {
+        let plain = LossRule { parameters, ..rule(method) };
+        assert_eq!(plain.find_fault(), None);
+        let got = plain.loss(values, truth);
         assert!((got - want).abs() < 1e-9, "{got} is not {want}");
-        let log = LossRule { method, allow_negative: false, floor: 1e-3 }.loss(values, truth);
+        let log = LossRule { allow_negative: false, ..plain }.loss(values, truth);
         assert!((log - want.max(1e-3).log10()).abs() < 1e-9);
         assert_eq!(method.to_string().parse(), Ok(method));
+    }
+
+    fn z_scores(std: f64) -> LossParameters {
+        LossParameters { std: Some(std), ..LossParameters::UNSET }
     }
 
     #[test]
@@ -96,8 +379,130 @@ mod tests {
         check(LossMethod::Mae, &[5.0], &[2.0], 3.0);
         check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
         check(LossMethod::Huber, &[2.5], &[2.0], 0.125);
+        // 2 · (3 − 2 / 2)
+        let delta = LossParameters { delta: Some(2.0), ..LossParameters::UNSET };
+        check_with(LossMethod::Huber, delta, &[5.0], &[2.0], 4.0);
         check(LossMethod::LogCosh, &[2.5], &[2.0], 0.5_f64.cosh().ln());
         check(LossMethod::Mse, &[2.0], &[2.0], 0.0);
+        assert_eq!("sqe".parse(), Ok(LossMethod::Mse));
+        assert_eq!("abse".parse(), Ok(LossMethod::Mae));
+    }
+
+    #[test]
+    fn probability_has_a_binary_cross_entropy() {
+        // −ln 0.7, for the event and against it.
+        check(LossMethod::Bce, &[0.7], &[1.0], 0.356_674_943_938_732_4);
+        check(LossMethod::Bce, &[0.3], &[0.0], 0.356_674_943_938_732_4);
+        // −0.25 · ln 0.5 − 0.75 · ln 0.5 = ln 2
+        check(LossMethod::Bce, &[0.5], &[0.25], LN_2);
+        check(LossMethod::Bce, &[1.0], &[1.0], 0.0);
+        // −ln 1e-15 = 15 · ln 10. The wrong certainty of a worker has a finite loss.
+        check(LossMethod::Bce, &[0.0], &[1.0], 34.538_776_394_910_684);
+        // −ln 0.01 = 2 · ln 10
+        let epsilon = LossParameters { epsilon: Some(0.01), ..LossParameters::UNSET };
+        check_with(LossMethod::Bce, epsilon, &[0.0], &[1.0], 4.605_170_185_988_091);
+    }
+
+    #[test]
+    fn count_has_a_poisson_loss() {
+        // 3 − 2 · ln 3, and 4 − 5 · ln 4
+        check(LossMethod::Poisson, &[3.0], &[2.0], 0.802_775_422_663_780_6);
+        check(LossMethod::Poisson, &[4.0], &[5.0], -2.931_471_805_599_453);
+        // 1e-7 − ln 1e-7 = 1e-7 + 7 · ln 10
+        check(LossMethod::Poisson, &[0.0], &[1.0], 16.118_095_750_958_32);
+        assert!(rule(LossMethod::Poisson).loss(&[1.0], &[-1.0]).is_nan());
+    }
+
+    #[test]
+    fn z_scores_have_tangent_losses() {
+        // tanh 1 − tanh 0.5 = 0.761594155956 − 0.462117157260
+        check_with(LossMethod::Ztae, z_scores(0.02), &[0.02], &[0.01], 0.299_476_998_695_755_1);
+        // (2 − 1) / 2 and (1 − 1) / 2: tanh 0.5 − tanh 0
+        let mean = LossParameters { mean: Some(1.0), ..z_scores(2.0) };
+        check_with(LossMethod::Ztae, mean, &[2.0], &[1.0], 0.462_117_157_260_009_8);
+        // 1 / 2^0.375 − 0.5 / 1.25^0.375 + (0.01 · 0.5)^4
+        check_with(LossMethod::Zptae, z_scores(0.02), &[0.02], &[0.01], 0.311_242_115_502_200_1);
+        // 200 / 40001^0.375 + 5 / 26^0.375 + (0.01 · 205)^4, of which the penalty is 17.66100625
+        check_with(LossMethod::Zptae, z_scores(0.02), &[-4.0], &[0.1], 22.895_090_572_882_96);
+        // 1 / (1 + 1)^0.5 − 0 + (0.1 · 1)^2
+        let all = LossParameters {
+            mean: Some(1.0),
+            alpha: Some(0.5),
+            beta: Some(1.0),
+            gamma: Some(2.0),
+            mse_norm: Some(0.1),
+            ..z_scores(2.0)
+        };
+        check_with(LossMethod::Zptae, all, &[3.0], &[1.0], 0.717_106_781_186_547_6);
+        // Powers of the largest values do not overflow.
+        let rule = LossRule { parameters: all, ..rule(LossMethod::Zptae) };
+        assert!(rule.loss(&[1e40], &[-1e40]).is_finite());
+    }
+
+    #[test]
+    fn czar_is_linear_against_the_sign_and_flat_beyond_the_truth() {
+        let hard = LossParameters { alpha: Some(0.0), epsilon: Some(0.0), ..z_scores(1.0) };
+        // The wrong sign: 1 + atan 1. Short of the truth: atan 2 − atan 1. Beyond it: 2 / (1 + 1²).
+        for sign in [1.0, -1.0] {
+            check_with(LossMethod::Czar, hard, &[-sign], &[sign], 1.785_398_163_397_448_3);
+            check_with(LossMethod::Czar, hard, &[sign], &[2.0 * sign], 0.321_750_554_396_642_2);
+            check_with(LossMethod::Czar, hard, &[3.0 * sign], &[sign], 1.0);
+        }
+        // With the truth 0, the loss grows by that of atan 1, which is π / 4.
+        let soft = LossParameters { epsilon: None, ..hard };
+        check_with(LossMethod::Czar, soft, &[0.0], &[0.0], FRAC_PI_2 / 2.0);
+    }
+
+    #[test]
+    fn czar_has_the_losses_of_the_reference() {
+        // Results of `czar_loss` in `example_reputer_realistic/czar.py` with these arguments.
+        let usual = z_scores(0.02);
+        check_with(LossMethod::Czar, usual, &[0.02], &[0.01], 0.719_649_502_613_701_3);
+        check_with(LossMethod::Czar, usual, &[-0.02], &[0.01], 1.788_313_522_890_596_6);
+        check_with(LossMethod::Czar, usual, &[-0.01], &[-0.03], 0.516_585_316_281_888_3);
+        check_with(LossMethod::Czar, usual, &[0.0], &[0.0], 0.782_529_242_342_903_2);
+        check_with(LossMethod::Czar, usual, &[0.001], &[0.004], 0.732_585_249_385_722_8);
+        let other = LossParameters {
+            mean: Some(0.001),
+            alpha: Some(1.0),
+            epsilon: Some(0.5),
+            tau: Some(0.0),
+            ..usual
+        };
+        check_with(LossMethod::Czar, other, &[0.02], &[0.01], 0.437_034_382_638_007_5);
+        check_with(LossMethod::Czar, other, &[-0.02], &[0.01], 1.926_086_180_393_706_6);
+        check_with(LossMethod::Czar, other, &[-0.01], &[-0.03], 0.381_585_777_167_637_7);
+        check_with(LossMethod::Czar, other, &[0.0], &[0.0], 0.349_771_228_549_692_5);
+        check_with(LossMethod::Czar, other, &[0.001], &[0.004], 0.398_689_676_557_534_96);
+    }
+
+    #[test]
+    fn deviation_of_past_truths_scales_losses() {
+        let rule = rule(LossMethod::Ztae);
+        assert!(rule.is_scaled());
+        // Of the population: five times 1 and five times 5 are 2 from their mean 3.
+        let truths = [1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0];
+        assert_eq!(rule.scaled_by(&truths).parameters.std, Some(2.0));
+        assert_eq!(rule.scaled_by(&truths[1..]).parameters.std, Some(1.0));
+        assert_eq!(rule.scaled_by(&[7.0; 20]).parameters.std, Some(1.0));
+    }
+
+    #[track_caller]
+    fn check_fault(method: LossMethod, parameters: LossParameters, want: &str) {
+        let rule = LossRule { parameters, ..rule(method) };
+        assert_eq!(rule.find_fault().as_deref(), Some(want));
+    }
+
+    #[test]
+    fn invalid_parameters_are_rejected_by_name() {
+        let alpha = LossParameters { alpha: Some(1.5), ..LossParameters::UNSET };
+        check_fault(LossMethod::Czar, alpha, "loss_parameters.alpha must be from 0.0 to 1.0");
+        let unknown = "loss_parameters.alpha does not apply to mse, which has no parameters";
+        check_fault(LossMethod::Mse, alpha, unknown);
+        let unknown = "loss_parameters.alpha does not apply to ztae, which has std, mean";
+        check_fault(LossMethod::Ztae, alpha, unknown);
+        let std = "loss_parameters.std must be from 1e-12 to 1e40";
+        check_fault(LossMethod::Ztae, z_scores(0.0), std);
     }
 
     #[test]

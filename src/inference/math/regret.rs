@@ -98,6 +98,9 @@ pub struct Losses {
     /// Loss of the value that a forecaster (row) implies with an inferer (column) left out.
     #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
+    /// Standard deviation of the ground truths by which the losses were scaled, if they were.
+    #[serde(with = "exact", default, skip_serializing_if = "Option::is_none")]
+    pub std: Option<f64>,
 }
 
 /// Parameters of the moving average of regrets.

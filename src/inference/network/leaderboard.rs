@@ -144,11 +144,12 @@ pub(super) fn ranking(
         let truth = numbers(&epoch.truth);
         let mean = (n_truths > 0).then(|| truths_sum / count(n_truths));
         let uninformed = topic.uninformed(truth.len(), mean);
-        let plain_rule = LossRule { allow_negative: true, ..rule };
-        let uninformed = uninformed.map(|values| plain_rule.loss(&values, &truth));
         n_truths += 1;
         truths_sum += truth.first().copied().unwrap_or_default();
         if let Some(losses) = by_nonce.get(&epoch.nonce) {
+            let mut plain_rule = LossRule { allow_negative: true, ..rule };
+            plain_rule.parameters.std = losses.std;
+            let uninformed = uninformed.map(|values| plain_rule.loss(&values, &truth));
             epochs.push(EpochLosses {
                 nonce: epoch.nonce,
                 opened_at: epoch.opened_at.clone(),

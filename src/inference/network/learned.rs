@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::inference::LabeledValue;
 
 use crate::math::exact::{self, Exact};
-use crate::math::loss::LossRule;
+use crate::math::loss::{LossRule, TRUTHS_MAX};
 use crate::math::pair_values::FullBundle;
 use crate::math::regret::{
     ByActor, ByRole, Crowd, Losses, Pace, Regrets, Role, RoleValues, initial_regret, is_experienced,
@@ -64,6 +64,9 @@ pub struct Learned {
     /// Moving average of each inferer's losses.
     #[serde(with = "exact")]
     pub loss_averages: ByActor<f64>,
+    /// Latest ground truths, oldest first, if the topic's losses are scaled by their deviation.
+    #[serde(with = "exact", default, skip_serializing_if = "Vec::is_empty")]
+    pub truths: Vec<f64>,
     /// Inferences and losses in past epochs, from which the built-in forecasters predict.
     #[serde(skip)]
     pub past: Past,
@@ -151,7 +154,15 @@ impl Learned {
         bundle: &FullBundle,
         truth: &[f64],
     ) -> Result<Losses, BundleError> {
-        let losses = losses(topic.judging.loss, bundle, truth)?;
+        let (mut rule, mut truths) = (topic.judging.loss, Vec::new());
+        if rule.is_scaled() {
+            let n_before = self.truths.len().min(TRUTHS_MAX - 1);
+            truths.extend_from_slice(&self.truths[self.truths.len() - n_before..]);
+            truths.extend(truth.first());
+            rule = rule.scaled_by(&truths);
+        }
+        let losses = losses(rule, bundle, truth)?;
+        self.truths = truths;
         let pace = Pace { alpha: topic.judging.alpha_regret, initial: self.initial_regret };
         self.regrets.learn(&losses, pace);
         self.nonce = Some(bundle.nonce);
@@ -270,6 +281,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
         one_out_forecaster: losses_of(&bundle.one_out_forecaster_values, loss)?,
         one_in_forecaster: losses_of(&bundle.one_in_forecaster_values, loss)?,
         one_out_inferer_forecaster: bundle.without_inferer.try_map(of_numbers)?,
+        std: rule.parameters.std,
     })
 }
 

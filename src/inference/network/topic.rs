@@ -13,7 +13,7 @@ use model::text::is_unprintable;
 use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId};
 use wire::inference::network::{PredictorModelSettings, PredictorSettings};
 
-use crate::math::loss::{LossMethod, LossRule};
+use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::statistics::count;
 use crate::math::synthesis::Values;
@@ -268,7 +268,12 @@ impl Topic {
     /// # Errors
     /// [`TopicSettingsError`] with the first invalid setting.
     pub fn check(&self) -> Result<(), TopicSettingsError> {
-        let faults = [self.find_misfit(), self.find_invalid_text(), self.find_out_of_range()];
+        let faults = [
+            self.find_misfit(),
+            self.find_invalid_text(),
+            self.find_out_of_range(),
+            self.find_loss_fault(),
+        ];
         let fault = faults.into_iter().flatten().next();
         fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
     }
@@ -406,6 +411,27 @@ impl Topic {
         Some(format!("{what} is out of range"))
     }
 
+    /// Returns a description of the first setting that does not fit the loss.
+    fn find_loss_fault(&self) -> Option<String> {
+        let (loss, ValueRange { min, max }) = (self.judging.loss, self.value_range);
+        let is_count = min.is_some_and(|min| min >= 0.0);
+        let is_probability = is_count && max.is_some_and(|max| max <= 1.0);
+        match loss.method {
+            LossMethod::Bce if !is_probability => {
+                Some("bce needs a value_min of at least 0 and a value_max of at most 1".to_owned())
+            }
+            LossMethod::Poisson if !is_count || !loss.allow_negative => Some(
+                "poisson needs a value_min of at least 0, and allow_negative, since its losses can \
+                 be negative"
+                    .to_owned(),
+            ),
+            method if method.has_deviation() && !self.is_single() => {
+                Some(format!("{method} compares single numbers, not labels"))
+            }
+            _ => loss.find_fault(),
+        }
+    }
+
     /// Returns the prediction of an actor without information: equal probabilities of all labels, or
     /// the `mean` of earlier ground truths for a topic that predicts values.
     pub fn uninformed(&self, n_labels: usize, mean: Option<f64>) -> Option<Values> {
@@ -480,7 +506,12 @@ impl Judging {
     pub const fn usual(method: LossMethod, floor: f64) -> Self {
         Self {
             generation: Generation::MadV017,
-            loss: LossRule { method, allow_negative: false, floor },
+            loss: LossRule {
+                method,
+                parameters: LossParameters::UNSET,
+                allow_negative: false,
+                floor,
+            },
             p_norm: 3.0,
             c_norm: 0.75,
             alpha_regret: 0.1,

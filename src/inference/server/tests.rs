@@ -3,6 +3,7 @@
 mod active;
 mod epoch_actors;
 mod large;
+mod losses;
 mod metrics;
 mod outside;
 mod queries;

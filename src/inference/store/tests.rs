@@ -134,6 +134,7 @@ macro_rules! on_each_engine {
 on_each_engine! {
     topics_are_stored_exactly,
     learned_state_is_stored_exactly,
+    loss_parameters_and_their_truths_are_stored_exactly,
     epochs_are_relearned_exactly,
     truncated_regrets_are_rejected,
     epoch_closes_once_and_is_learned_once,

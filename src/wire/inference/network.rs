@@ -44,6 +44,42 @@ pub struct PredictorModelSettings {
     pub env: BTreeMap<String, String>,
 }
 
+/// Parameters of a loss. Each method has some of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LossParameters {
+    /// Error up to which `huber` squares; 1 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Decimal>,
+    /// Smallest probability of `bce` (1e-15 by default), smallest count of `poisson` (1e-7), or ground
+    /// truth in standard deviations below which `czar` is softer (1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<Decimal>,
+    /// Standard deviation of the ground truth for `ztae`, `zptae` and `czar`. By default, that of the
+    /// topic's latest 100 ground truths, or 1 until there are 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub std: Option<Decimal>,
+    /// Mean of the ground truth for `ztae`, `zptae` and `czar`; 0 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Decimal>,
+    /// Exponent of large errors of `zptae` (0.25 by default), or share of a quadratic term of `czar`
+    /// (0.01).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<Decimal>,
+    /// Steepness of `zptae`; 2 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta: Option<Decimal>,
+    /// Exponent of the penalty of `zptae`; 4 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gamma: Option<Decimal>,
+    /// Scale of the penalty of `zptae`; 0.01 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mse_norm: Option<Decimal>,
+    /// Width of the transition at `epsilon` of `czar`; 0.05 by default, 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tau: Option<Decimal>,
+}
+
 /// Settings of a topic. The defaults are those of most topics on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -68,8 +104,13 @@ pub struct TopicSettings {
     pub require_unity: bool,
     /// Maximum difference between the sum of the values and 1.
     pub unity_tolerance: Option<Decimal>,
-    /// `mse`, `mae`, `huber`, `logcosh` or `ce`.
+    /// `mse` (or `sqe`), `mae` (or `abse`), `huber`, `logcosh`, `ce`, `bce`, `poisson`, `ztae`, `zptae`
+    /// or `czar`, with the definitions of the chain's reputers. `bce` needs values from 0 to 1,
+    /// `poisson` values of at least 0 and `allow_negative`.
     pub loss_method: Option<String>,
+    /// Parameters of the loss; the defaults of the chain's reputers if omitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_parameters: Option<LossParameters>,
     /// True to use losses as they are instead of their logarithms.
     pub allow_negative: bool,
     /// Lower bound of losses before the logarithm.

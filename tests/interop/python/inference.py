@@ -99,7 +99,13 @@ def backtest_agrees_with_the_command(stack):
         "label_whitelist": ["up", "down", "flat"], "direction_threshold": "0.0005",
     }
     one, labels = "{'value': 1}", "{'values': {'up': 0.5, 'down': 0.25, 'flat': 0.25}}"
-    cases = [(one, value | {"loss_method": method}) for method in ("mae", "huber", "logcosh")]
+    methods = ("mae", "huber", "logcosh", "sqe", "ztae", "zptae", "czar")
+    cases = [(one, value | {"loss_method": method}) for method in methods]
+    cases.append((one, value | {"loss_method": "huber", "loss_parameters": {"delta": "100000"}}))
+    count = {"loss_method": "poisson", "allow_negative": True, "value_min": 0}
+    cases.append((one, value | count))
+    near = {"std": "1000", "mean": "50000", "alpha": "0.5", "tau": "0.2", "epsilon": "0.5"}
+    cases.append((one, value | {"loss_method": "czar", "loss_parameters": near}))
     for answer, settings in [*cases, (labels, direction)]:
         file = stack.path / "topic.json"
         file.write_text(json.dumps(settings))

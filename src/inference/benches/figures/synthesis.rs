@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
 
-use inference::math::loss::{LossMethod, LossRule};
+use inference::math::loss::LossMethod;
 use inference::math::pair_values::PairValues;
 use inference::math::regret::{ByActor, Losses, Pace, Regrets};
 use inference::math::synthesis::weights::{Generation, Params};
 use inference::math::synthesis::{Epoch, Newcomers, Values, synthesize};
 use inference::network::learned::Learned;
-use inference::network::topic::Retention;
+use inference::network::topic::{Judging, Retention};
 use inference::store::{EndOptions, Lesson, Store};
 use model::timestamp::Timestamp;
 use model::topic::Address;
@@ -172,6 +172,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
         one_out_forecaster: numbers.family(forecasters),
         one_in_forecaster: numbers.family(forecasters),
         one_out_inferer_forecaster: PairValues::from_rows(&numbers.families(forecasters, inferers)),
+        std: None,
     }
 }
 
@@ -226,7 +227,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         .map(|pairs| pairs.numbers().len())
         .sum();
     store.learn(topic.id, 1, options, move |bundle, learned| {
-        let rule = LossRule { method: LossMethod::Mse, allow_negative: false, floor: 1e-3 };
+        let rule = Judging::usual(LossMethod::Mse, 1e-3).loss;
         let losses = inference::network::learned::losses(rule, bundle, &[1.0]).ok()?;
         Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned.clone() } })
     })?;

@@ -1,9 +1,14 @@
 use super::*;
-use crate::math::loss::LossMethod;
+use crate::math::loss::{LossMethod, LossParameters};
 use crate::network::learned::Learned;
 
 /// Rule without logarithms, so that the losses in the tests are easier to read.
-const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
+const PLAIN: LossRule = LossRule {
+    method: LossMethod::Mse,
+    parameters: LossParameters::UNSET,
+    allow_negative: true,
+    floor: 0.01,
+};
 
 /// Rule with logarithmic losses, as in the demo's topics.
 const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };

@@ -7,16 +7,20 @@ use model::dataset::DatasetId;
 use model::node::Subgroup;
 use model::topic::{Address, SINGLE_LABEL, TopicId, decimal};
 use wire::inference::cases::Decimal;
-use wire::inference::network::{PredictorSettings, TopicSettings};
+use wire::inference::network::{self, PredictorSettings, TopicSettings};
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Timing, Topic, TopicKind,
     TopicSource, Truth, ValueRange, WorkerWhitelist, canonical_label,
 };
-use crate::math::loss::{LossMethod, LossRule};
+use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
+
+/// Names of the loss functions in errors.
+const LOSS_METHODS: &str =
+    "mse (sqe), mae (abse), huber, logcosh, ce, bce, poisson, ztae, zptae or czar";
 
 /// Default quantile for the share of newcomers, as in most of the chain's topics.
 const QUANTILE_DEFAULT: f64 = 0.25;
@@ -25,6 +29,13 @@ const QUANTILE_DEFAULT: f64 = 0.25;
 macro_rules! number {
     ($settings:ident.$name:ident, $default:expr) => {
         optional(stringify!($name), $settings.$name.as_ref())?.unwrap_or($default)
+    };
+}
+
+/// Parses a parameter of the loss by its name, if it is set.
+macro_rules! parameter {
+    ($given:ident.$name:ident) => {
+        optional(concat!("loss_parameters.", stringify!($name)), $given.$name.as_ref())?
     };
 }
 
@@ -72,8 +83,7 @@ pub fn topic(
     let tolerance = number!(settings.unity_tolerance, 1e-6);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
     let loss_method = settings.loss_method.as_deref();
-    let loss_method =
-        word("loss_method", "mse, mae, huber, logcosh or ce", loss_method, LossMethod::Mse)?;
+    let loss_method = word("loss_method", LOSS_METHODS, loss_method, LossMethod::Mse)?;
     let kind = settings.topic_type.as_deref();
     Ok(Topic {
         id,
@@ -137,6 +147,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         require_unity: topic.unity_tolerance.is_some(),
         unity_tolerance: topic.unity_tolerance.and_then(text),
         loss_method: Some(judging.loss.method.to_string()),
+        loss_parameters: from_loss_parameters(judging.loss.parameters),
         allow_negative: judging.loss.allow_negative,
         loss_floor: text(judging.loss.floor),
         algorithm: Some(judging.generation.to_string()),
@@ -181,7 +192,11 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
         settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     Ok(Judging {
         generation: word("algorithm", "mad-v0.17 or stdev-oct2024", algorithm, usual.generation)?,
-        loss: LossRule { allow_negative: settings.allow_negative, ..usual.loss },
+        loss: LossRule {
+            parameters: loss_parameters(settings.loss_parameters.as_ref())?,
+            allow_negative: settings.allow_negative,
+            ..usual.loss
+        },
         p_norm: number!(settings.p_norm, usual.p_norm),
         c_norm: number!(settings.c_norm, usual.c_norm),
         alpha_regret: number!(settings.alpha_regret, usual.alpha_regret),
@@ -189,6 +204,39 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
         epsilon: number!(settings.epsilon, usual.epsilon),
         n_experienced_min: n_experienced_min.unwrap_or(usual.n_experienced_min),
     })
+}
+
+fn loss_parameters(
+    given: Option<&network::LossParameters>,
+) -> Result<LossParameters, SettingError> {
+    let Some(given) = given else { return Ok(LossParameters::UNSET) };
+    Ok(LossParameters {
+        delta: parameter!(given.delta),
+        epsilon: parameter!(given.epsilon),
+        std: parameter!(given.std),
+        mean: parameter!(given.mean),
+        alpha: parameter!(given.alpha),
+        beta: parameter!(given.beta),
+        gamma: parameter!(given.gamma),
+        mse_norm: parameter!(given.mse_norm),
+        tau: parameter!(given.tau),
+    })
+}
+
+fn from_loss_parameters(known: LossParameters) -> Option<network::LossParameters> {
+    let text = |number: Option<f64>| number.map(|number| Decimal(decimal(number)));
+    let given = network::LossParameters {
+        delta: text(known.delta),
+        epsilon: text(known.epsilon),
+        std: text(known.std),
+        mean: text(known.mean),
+        alpha: text(known.alpha),
+        beta: text(known.beta),
+        gamma: text(known.gamma),
+        mse_norm: text(known.mse_norm),
+        tau: text(known.tau),
+    };
+    (given != network::LossParameters::default()).then_some(given)
 }
 
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {

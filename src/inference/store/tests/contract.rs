@@ -1,6 +1,7 @@
 //! Tests of the behavior that all engines of the store must have.
 
 use super::*;
+use crate::math::loss::LossMethod;
 
 /// Submits for `worker` with a key of `account`. The quota is three workers per account.
 fn submit_as(
@@ -32,6 +33,21 @@ pub(super) fn learned_state_is_stored_exactly(store: &Store, topic: &Topic) {
     }
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
     assert!(!learned.regrets.one_in_forecaster.by_row().is_empty(), "forecasters are active");
+}
+
+pub(super) fn loss_parameters_and_their_truths_are_stored_exactly(store: &Store, topic: &Topic) {
+    let mut scaled = topic.clone();
+    scaled.judging.loss.method = LossMethod::Czar;
+    scaled.judging.loss.parameters.tau = Some(0.1 + 0.2);
+    store.put_topic(&scaled, None).unwrap();
+    assert_eq!(store.topics().unwrap(), [scaled.clone()]);
+    for nonce in [1, 13] {
+        epoch(store, &scaled, nonce);
+        assert!(learn(store, &scaled, nonce));
+    }
+    assert_eq!(store.learned(topic.id, None).unwrap().learned.truths, [2.0, 2.0]);
+    let losses = store.losses_until(topic.id, 13, 1).unwrap();
+    assert_eq!(losses[0].1.std, Some(1.0), "too few truths");
 }
 
 pub(super) fn epochs_are_relearned_exactly(store: &Store, topic: &Topic) {

@@ -101,6 +101,7 @@ impl Names {
             one_in_forecaster: parse(&losses.one_in_forecaster)?,
             one_out_inferer_forecaster: self
                 .parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
+            std: None,
         })
     }
 

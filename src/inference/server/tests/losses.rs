@@ -1,0 +1,132 @@
+//! Loss functions of topics and their parameters.
+
+use super::*;
+
+/// Returns valid settings of a topic with `changes`.
+fn settings(changes: &Value) -> Value {
+    let mut settings = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
+        "horizon_seconds": 60, "built_in_forecasters": false, "value_min": 0, "value_max": 1});
+    for (name, value) in changes.as_object().unwrap() {
+        settings[name] = value.clone();
+    }
+    settings
+}
+
+async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
+    fixture.put("POST", "/api/v1/topics", &settings(changes)).await
+}
+
+/// Runs an epoch in which two workers submit `values`. Returns the losses in it, by worker.
+async fn losses(fixture: &Fixture, values: [&str; 2], truth: f64) -> Vec<f64> {
+    let nonce = fixture.inference.chain().height();
+    fixture.epoch(3, [&[("y", values[0])], &[("y", values[1])]], truth).await;
+    let (status, epoch) = fixture.get(&format!("/api/v1/topics/3/epochs/{nonce}")).await;
+    assert_eq!(status, 200, "{epoch}");
+    let losses = epoch["losses"]["inferer_values"].as_array().unwrap();
+    let loss = |entry: &Value| entry["value"].as_str().unwrap().parse().unwrap();
+    losses.iter().map(loss).collect()
+}
+
+#[track_caller]
+fn check_losses(got: &[f64], want: [f64; 2]) {
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() < 1e-9, "{got} is not {want}");
+    }
+    assert_eq!(got.len(), 2);
+}
+
+#[tokio::test]
+async fn parameters_of_a_loss_are_stored_and_used() {
+    let fixture = Fixture::new().await;
+    let changes = json!({"loss_method": "zptae", "allow_negative": true,
+        "loss_parameters": {"std": "2", "mean": 1, "alpha": 0.5, "beta": 1, "gamma": 2,
+            "mse_norm": "0.1"}});
+    let (status, created) = create(&fixture, &changes).await;
+    assert_eq!((status, &created["topic"]["loss_method"]), (200, &json!("zptae")), "{created}");
+    let (_, shown) = fixture.get("/api/v1/topics/3").await;
+    let want = json!({"std": "2", "mean": "1", "alpha": "0.5", "beta": "1", "gamma": "2",
+        "mse_norm": "0.1"});
+    assert_eq!(shown["loss_parameters"], want);
+    // The z-scores of 0, 1 and the truth 1 are −0.5, 0 and 0: 0.5 / 1.5^0.5 + (0.1 · 0.5)², and 0.
+    let got = losses(&fixture, ["0", "1"], 1.0).await;
+    check_losses(&got, [0.410_748_290_463_863, 0.0]);
+    // A topic with other settings has no parameters in its response.
+    let (_, shown) = fixture.get("/api/v1/topics/1").await;
+    assert_eq!(shown.get("loss_parameters"), None);
+}
+
+#[tokio::test]
+async fn losses_are_scaled_by_the_deviation_of_past_truths() {
+    let fixture = Fixture::new().await;
+    let changes = json!({"loss_method": "ztae", "allow_negative": true});
+    assert_eq!(create(&fixture, &changes).await.0, 200);
+    for truth in [0.0, 0.2].into_iter().cycle().take(9) {
+        // tanh 1 − tanh 0, with a standard deviation of 1.
+        let got = losses(&fixture, ["0", "1"], truth).await;
+        let want = [truth.tanh(), 1.0_f64.tanh() - truth.tanh()];
+        check_losses(&got, want);
+    }
+    // Five truths of 0 and five of 0.2 have a standard deviation of 0.1: tanh 2 − tanh 0, and
+    // tanh 10 − tanh 2.
+    let got = losses(&fixture, ["0", "1"], 0.2).await;
+    check_losses(&got, [0.964_027_580_075_816_9, 0.035_972_415_801_875_54]);
+    // The baseline of the leaderboard is the mean of earlier truths. It has the same scale:
+    // the mean of five truths of 0 and four of 0.2 is 0.8 / 9, and its loss tanh 2 − tanh (8 / 9).
+    let (_, board) = fixture.get("/api/v1/topics/3/leaderboard").await;
+    let last = board["epochs"].as_array().unwrap().last().unwrap().clone();
+    let uninformed = last["uninformed"].as_f64().unwrap();
+    assert!((uninformed - 0.253_183_081_007_571_6).abs() < 1e-9, "{last}");
+}
+
+#[tokio::test]
+async fn names_of_the_chain_are_accepted() {
+    let fixture = Fixture::new().await;
+    for (id, (name, shown)) in (3..).zip([("sqe", "mse"), ("abse", "mae"), ("czar", "czar")]) {
+        let (status, created) = create(&fixture, &json!({"loss_method": name})).await;
+        assert_eq!((status, &created["topic"]["loss_method"]), (200, &json!(shown)), "{created}");
+        let (_, settings) = fixture.get(&format!("/api/v1/topics/{id}")).await;
+        assert_eq!(settings["loss_method"], shown);
+    }
+}
+
+#[tokio::test]
+async fn settings_that_do_not_fit_the_loss_are_rejected_by_name() {
+    let fixture = Fixture::new().await;
+    let prefix = "invalid settings of topic 3: ";
+    for (changes, message) in [
+        (
+            json!({"loss_method": "huber", "loss_parameters": {"delta": "-1"}}),
+            format!("{prefix}loss_parameters.delta must be from 1e-12 to 1e40"),
+        ),
+        (
+            json!({"loss_method": "huber", "loss_parameters": {"tau": "1"}}),
+            format!("{prefix}loss_parameters.tau does not apply to huber, which has delta"),
+        ),
+        (
+            json!({"loss_method": "huber", "loss_parameters": {"delta": "much"}}),
+            "invalid loss_parameters.delta: expected a decimal number".to_owned(),
+        ),
+        (
+            json!({"loss_method": "bce", "value_max": 2}),
+            format!("{prefix}bce needs a value_min of at least 0 and a value_max of at most 1"),
+        ),
+        (
+            json!({"loss_method": "poisson"}),
+            format!(
+                "{prefix}poisson needs a value_min of at least 0, and allow_negative, since its \
+                 losses can be negative"
+            ),
+        ),
+        (
+            json!({"loss_method": "czar", "direction_threshold": "0.1"}),
+            format!("{prefix}czar compares single numbers, not labels"),
+        ),
+    ] {
+        Fixture::check(create(&fixture, &changes).await, 400, 3, &message);
+    }
+    let unknown = json!({"loss_method": "huber", "loss_parameters": {"colour": "1"}});
+    let (status, refused) = create(&fixture, &unknown).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("unknown field `colour`, expected one of `delta`"), "{refused}");
+    assert_eq!(status, 400);
+}
