@@ -1,6 +1,7 @@
 //! Whole epochs with a manual clock, a fake cluster and a fake dataset.
 
 mod several_services;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ def backtest(
     """Runs models over the past of a topic's dataset, and returns what they predicted and lost.
 
     In each epoch a model sees the rows up to then and none after. Its truth is the value of the
-    topic's column one horizon after the latest of these rows.
+    topic's column one horizon after the latest of these rows, or the topic's `target`.
 
     Args:
         model: A function as for `worker`, or several by name. An object with `fit(frame)` and
@@ -127,7 +128,8 @@ def backtest(
         n_rows: Number of rows that a model sees.
         train: Seconds of rows that `fit` sees; by default as many rows as a prediction.
         refit: Seconds between two calls of `fit`; by default it is called once.
-        baseline: Adds the model `last`: the latest value, or equal probabilities of the labels.
+        baseline: Adds the model `last`: the latest value, log return or volatility, or equal
+            probabilities of the labels.
         frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
         client: Services to use; by default those that the commands use.
 
@@ -183,6 +185,7 @@ class _Settings:
             raise TriptychError(f"the settings of the topic have no {error.args[0]}") from None
         threshold = settings.get("direction_threshold")
         self.threshold = None if threshold is None else float(threshold)
+        self.target = settings.get("target") or "value"
         self.labels = settings.get("label_whitelist") or ["y"]
         if self.threshold is not None and not settings.get("label_whitelist"):
             self.labels = ["up", "down", "flat"]
@@ -197,8 +200,20 @@ class _Settings:
         if self.method not in LOSSES:
             raise TriptychError(f"loss method {self.method} is not known: use {', '.join(LOSSES)}")
 
-    def truth(self, before: float, after: float) -> list[float]:
-        """Returns what came true: the value, or 1 for one of the labels."""
+    def truth(self, before: float, path: list[float], after: float) -> list[float] | None:
+        """Returns what came true: the target, or 1 for one of the labels. `None` if it is undefined.
+
+        Args:
+            before: Latest value at the opening of the epoch.
+            path: Values after it until the horizon.
+            after: Value at the horizon.
+        """
+        if self.target != "value":
+            values = [before, *path] if self.target == "volatility" else [before, after]
+            if min(values) <= 0 or (self.target == "volatility" and len(path) < 2):
+                return None
+            steps = [math.log(end / begin) for begin, end in itertools.pairwise(values)]
+            return [statistics.stdev(steps) * math.sqrt(len(steps)) if len(steps) > 1 else steps[0]]
         if self.threshold is None:
             return [after]
         move = 0.0 if before == 0 else (after - before) / abs(before)
@@ -351,14 +366,10 @@ class _Walk:
         n_seen = bisect.bisect_right(self.known_times, at)
         if n_seen == 0:
             return
-        before_at, before = self.known_times[n_seen - 1], self.known[n_seen - 1]
-        due = before_at + self.settings.horizon
-        place = bisect.bisect_left(self.known_times, due)
-        # As in a running network, a row that is later than due by more than the horizon is not the truth
-        # of this epoch.
-        if place == len(self.known) or self.known_times[place] > due + self.settings.horizon:
+        before_at = self.known_times[n_seen - 1]
+        truth = self.truth(n_seen - 1, len(self.known))
+        if truth is None:
             return
-        truth = self.settings.truth(before, self.known[place])
         self.settings.truths.append(truth[0])
         end = self.places[n_seen - 1] + 1
         seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
@@ -369,9 +380,32 @@ class _Walk:
                 values = [answer.values.get(label, 0.0) for label in self.settings.labels]
                 yield from self._rows(before_at, name, values, truth)
         if baseline and "last" not in models:
-            n_labels = len(self.settings.labels)
-            values = [before] if self.settings.threshold is None else [1 / n_labels] * n_labels
-            yield from self._rows(before_at, "last", values, truth)
+            last = self.latest(n_seen)
+            if last is not None:
+                yield from self._rows(before_at, "last", last, truth)
+
+    def truth(self, opened: int, n_known: int) -> list[float] | None:
+        """Returns what came true after row `opened`, if the first `n_known` rows tell."""
+        due = self.known_times[opened] + self.settings.horizon
+        place = bisect.bisect_left(self.known_times, due, 0, n_known)
+        # As in a running network, a row a horizon late is no truth of this epoch.
+        if place == n_known or self.known_times[place] > due + self.settings.horizon:
+            return None
+        end = bisect.bisect_right(self.known_times, due, 0, n_known)
+        path = self.known[opened + 1 : end]
+        return self.settings.truth(self.known[opened], path, self.known[place])
+
+    def latest(self, n_seen: int) -> list[float] | None:
+        """Returns the prediction of the model `last` from the first `n_seen` rows."""
+        if self.settings.threshold is not None:
+            return [1 / len(self.settings.labels)] * len(self.settings.labels)
+        if self.settings.target == "value":
+            return [self.known[n_seen - 1]]
+        for opened in range(n_seen - 1, max(-1, n_seen - 1 - self.n_rows), -1):
+            truth = self.truth(opened, n_seen)
+            if truth is not None:
+                return truth
+        return None
 
     def _rows(
         self, at: dt.datetime, model: str, values: list[float], truth: list[float]

@@ -25,7 +25,8 @@ use crate::network::close::{CloseContext, close};
 use crate::network::leaderboard::{PastValues, ranking};
 use crate::network::learned::{BundleError, Learned};
 use crate::network::submission::{Payload, Submission, with_labels};
-use crate::network::topic::{Topic, Truth};
+use crate::network::topic::Topic;
+use crate::network::topic::truth::Truth;
 use crate::network::upstream::{Cause, FlatRow};
 
 /// Prediction by one of a model's workers.
@@ -152,6 +153,7 @@ pub struct Report {
 
 /// An epoch before its ground truth is known.
 struct Pending {
+    at: Timestamp,
     due: Timestamp,
     before: f64,
     bundle: FullBundle,
@@ -212,8 +214,8 @@ impl Backtest {
             let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
             let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
             if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
-                let due = row.timestamp + self.topic.source.horizon;
-                pending.push_back(Pending { due, before, bundle, interval });
+                let (at, due) = (row.timestamp, row.timestamp + self.topic.source.horizon);
+                pending.push_back(Pending { at, due, before, bundle, interval });
             }
             progress(BacktestProgress { n_done: n_done + 1, n_epochs });
             at = at + self.every;
@@ -293,19 +295,14 @@ impl Backtest {
         learned: &mut Learned,
         replayed: &mut Replayed,
     ) -> Result<(), BacktestError> {
-        let source = &self.topic.source;
-        let place = rows.partition_point(|row| row.timestamp < epoch.due);
-        // As in a running network, the ground truth is the first row that is due, unless this row is
-        // late by more than a horizon.
-        let row = rows.get(place).filter(|row| row.timestamp <= epoch.due + source.horizon);
-        let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
+        let Some(outcome) = outcome(&self.topic, rows, epoch.at, epoch.before) else {
             return Ok(());
         };
-        let truth = self.topic.truth_of(epoch.bundle.labels(), epoch.before, *after);
+        let truth = self.topic.truth.of_labels(epoch.bundle.labels(), epoch.before, outcome);
         let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
         if let Some((low, high)) = epoch.interval {
             replayed.n_intervals += 1;
-            replayed.n_within += usize::from((low..=high).contains(after));
+            replayed.n_within += usize::from((low..=high).contains(&outcome));
         }
         let labels: Vec<&str> = epoch.bundle.labels().collect();
         replayed.history.push(HistoryEpoch {
@@ -367,6 +364,25 @@ impl Replayed {
     }
 }
 
+/// Returns the result of an epoch that opened with the value `before` of the row at `at`, if it is
+/// defined and `rows` reach the horizon.
+fn outcome(topic: &Topic, rows: &[FlatRow], at: Timestamp, before: f64) -> Option<f64> {
+    let due = at + topic.source.horizon;
+    let value = |row: &FlatRow| row.values.get(&topic.source.column).copied();
+    let place = rows.partition_point(|row| row.timestamp < due);
+    // As in a running network, the ground truth is the first row that is due, unless this row is late
+    // by more than a horizon.
+    let last = rows.get(place).filter(|row| row.timestamp <= due + topic.source.horizon)?;
+    let values = if topic.truth.has_path() {
+        let first = rows.partition_point(|row| row.timestamp <= at);
+        let end = place + usize::from(last.timestamp == due);
+        rows.get(first..end)?.iter().filter_map(value).collect()
+    } else {
+        vec![value(last)?]
+    };
+    topic.truth.outcome(before, &values)
+}
+
 /// Returns the labels of an epoch. If the topic has several, these are the labels in the submissions,
 /// in order of their first occurrence.
 fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
@@ -391,6 +407,8 @@ enum BaselineKind {
     Mean,
     /// Predicts the latest value plus its change over the past horizon.
     Drift,
+    /// Predicts 0.
+    Zero,
 }
 
 /// Baseline model for a topic.
@@ -401,15 +419,20 @@ struct Simple {
     name: &'static str,
 }
 
-/// Returns the baselines for `topic`: `last` and `mean`, and for topics that predict a value also
-/// `drift`.
+/// Returns the baselines for `topic`: `last` and `mean`, for topics that predict a value also `drift`,
+/// and for log returns also `zero`.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     let kinds = [
         (BaselineKind::Last, "last"),
         (BaselineKind::Mean, "mean"),
         (BaselineKind::Drift, "drift"),
+        (BaselineKind::Zero, "zero"),
     ];
-    let is_valid = |kind: BaselineKind| kind != BaselineKind::Drift || topic.truth == Truth::Value;
+    let is_valid = |kind: BaselineKind| match kind {
+        BaselineKind::Drift => topic.truth == Truth::Value,
+        BaselineKind::Zero => topic.truth == Truth::LogReturn,
+        BaselineKind::Last | BaselineKind::Mean => true,
+    };
     let model =
         |(kind, name)| -> Arc<dyn Model> { Arc::new(Simple { kind, topic: topic.clone(), name }) };
     kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
@@ -431,11 +454,13 @@ impl Model for Simple {
             .iter()
             .filter_map(|row| Some((row, *row.values.get(&self.topic.source.column)?)))
             .collect();
+        let single = |value: f64| {
+            let label = self.topic.labels.first().cloned().unwrap_or_default();
+            vec![(label, decimal(value))]
+        };
         let values = match self.topic.truth {
-            Truth::Value => self.value(&series).map(|value| {
-                let label = self.topic.labels.first().cloned().unwrap_or_default();
-                vec![(label, decimal(value))]
-            }),
+            Truth::Value => self.value(&series).map(single),
+            Truth::LogReturn | Truth::Volatility => self.past_outcome(rows, &series).map(single),
             Truth::Direction { .. } => self.directions(&series),
         };
         let worker = addresses::of_model(self.name);
@@ -455,7 +480,23 @@ impl Simple {
                 let (_, before) = series.iter().find(|(row, _)| row.timestamp >= since)?;
                 last + (last - before)
             }
+            BaselineKind::Zero => 0.0,
         })
+    }
+
+    /// Returns the latest log return or volatility over a horizon in `rows`, or their mean.
+    fn past_outcome(&self, rows: &[FlatRow], series: &[(&FlatRow, f64)]) -> Option<f64> {
+        let newest_first = series.iter().rev();
+        let mut outcomes = newest_first
+            .filter_map(|(row, before)| outcome(&self.topic, rows, row.timestamp, *before));
+        match self.kind {
+            BaselineKind::Zero => Some(0.0),
+            BaselineKind::Last => outcomes.next(),
+            BaselineKind::Mean | BaselineKind::Drift => {
+                let outcomes: Vec<f64> = outcomes.collect();
+                (!outcomes.is_empty()).then(|| mean(&outcomes))
+            }
+        }
     }
 
     /// Returns the probability of each direction by its frequency in the past. [`BaselineKind::Last`]
@@ -468,7 +509,7 @@ impl Simple {
         let moves = series.iter().filter_map(|(row, before)| {
             let due = row.timestamp + horizon;
             let after = series.iter().find(|(row, _)| row.timestamp >= due)?.1;
-            Some(self.topic.truth_of(labels, *before, after))
+            Some(self.topic.truth.of_labels(labels, *before, after))
         });
         let moves: Vec<Vec<f64>> = moves.collect();
         let counted = if self.kind == BaselineKind::Last {

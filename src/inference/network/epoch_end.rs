@@ -99,8 +99,8 @@ fn replay(
         let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };
         let before = Some(numbers(&past.truth)).filter(|truth| !truth.is_empty());
         let outcome = past.input.zip(outcomes.get(&past.nonce));
-        let corrected =
-            outcome.map(|(input, after)| topic.truth_of(bundle.labels(), input.value, *after));
+        let corrected = outcome
+            .map(|(input, after)| topic.truth.of_labels(bundle.labels(), input.value, *after));
         let Some(truth) = corrected.or_else(|| before.clone()) else { continue };
         let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
         replay.report.n_epochs += 1;
@@ -177,7 +177,7 @@ pub(crate) fn lesson(
         debug!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
         return None;
     };
-    let truth = topic.truth_of(bundle.labels(), input.value, after);
+    let truth = topic.truth.of_labels(bundle.labels(), input.value, after);
     match lesson_of(topic, bundle, learned, &truth) {
         Ok(lesson) => {
             let Losses { combined, naive, .. } = &lesson.losses;

@@ -18,7 +18,8 @@ use crate::math::loss::LossRule;
 use crate::math::regret::{ByActor, Losses, Role};
 use crate::math::statistics::{count, mean, median};
 use crate::network::submission::numbers;
-use crate::network::topic::{Topic, Truth};
+use crate::network::topic::Topic;
+use crate::network::topic::truth::Truth;
 use crate::store::EpochActor;
 use crate::{Inference, Result};
 
@@ -143,7 +144,7 @@ pub(super) fn ranking(
     for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
         let truth = numbers(&epoch.truth);
         let mean = (n_truths > 0).then(|| truths_sum / count(n_truths));
-        let uninformed = topic.uninformed(truth.len(), mean);
+        let uninformed = topic.truth.uninformed(truth.len(), mean);
         n_truths += 1;
         truths_sum += truth.first().copied().unwrap_or_default();
         if let Some(losses) = by_nonce.get(&epoch.nonce) {
@@ -385,18 +386,20 @@ impl PastValues {
         let mut n_compared = 0;
         for (nonce, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
             let Some((outcome, before)) = truths.get(nonce) else { continue };
-            let is_right = match truth {
-                Truth::Direction { .. } => is_label_right(values, outcome),
-                Truth::Value => is_direction_right(values, outcome, *before),
-            };
-            n_judged += usize::from(is_right.is_some());
-            n_right += usize::from(is_right == Some(true));
             // Compares changes from the latest known ground truth instead of values, which would
             // correlate only because both are close to it.
             let base = match truth {
-                Truth::Direction { .. } => Some(0.0),
-                Truth::Value => before.and_then(|before| before.first()).map(|value| value.value),
+                Truth::Direction { .. } | Truth::LogReturn => Some(0.0),
+                Truth::Value | Truth::Volatility => {
+                    before.and_then(|before| before.first()).map(|value| value.value)
+                }
             };
+            let is_right = match truth {
+                Truth::Direction { .. } => is_label_right(values, outcome),
+                _ => base.and_then(|base| is_direction_right(values, outcome, base)),
+            };
+            n_judged += usize::from(is_right.is_some());
+            n_right += usize::from(is_right == Some(true));
             let pairs = values.own.iter().filter_map(|(label, value)| {
                 Some((value - base?, values.combined.get(label)? - base?))
             });
@@ -414,15 +417,10 @@ impl PastValues {
     }
 }
 
-/// Returns true if the actor's value and the ground truth `outcome` differ from the earlier ground
-/// truth `before` in the same direction, or `None` if the ground truth did not change.
-fn is_direction_right(
-    values: &EpochValues,
-    outcome: &[LabeledValue],
-    before: Option<&[LabeledValue]>,
-) -> Option<bool> {
+/// Returns true if the actor's value and the ground truth `outcome` differ from `before` in the same
+/// direction, or `None` if the ground truth equals `before`.
+fn is_direction_right(values: &EpochValues, outcome: &[LabeledValue], before: f64) -> Option<bool> {
     let (own, outcome) = (values.own.values().next()?, outcome.first()?.value);
-    let before = before?.first()?.value;
     let change = outcome - before;
     (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
 }

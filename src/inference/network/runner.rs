@@ -24,7 +24,7 @@ use crate::network::problems::Failing;
 use crate::network::submission::Payload;
 use crate::network::topic::Topic;
 use crate::network::upstream::{
-    Cause, FlatRow, Job, PeerOutput, Rows, Runs, lines, parse_prediction, truth_after,
+    Cause, FlatRow, Job, PeerOutput, Rows, Runs, lines, outcome_after, parse_prediction,
 };
 use crate::store::Input;
 use crate::{Inference, InferenceError, News, Result, Sender};
@@ -245,11 +245,10 @@ impl Runner {
         }
     }
 
-    /// Returns the ground truth: the value of the topic's column in the first row that is at least a
-    /// horizon later than `input`. Returns `None` if there is no such row yet.
+    /// Returns the result of the epoch with this `input`, or `None` if it is not known yet.
     async fn outcome(&self, input: Input) -> Result<Option<f64>, StepError> {
         let dataset = self.dataset().await?;
-        let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
+        let truth = outcome_after(self.rows.as_ref(), dataset, &self.topic, input);
         self.in_time(READ, truth).await
     }
 

@@ -2,6 +2,7 @@
 //! actors.
 
 pub mod settings;
+pub mod truth;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,9 +16,8 @@ use wire::inference::network::{PredictorModelSettings, PredictorSettings};
 
 use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
-use crate::math::statistics::count;
-use crate::math::synthesis::Values;
 use crate::math::synthesis::weights::{Generation, Params};
+use crate::network::topic::truth::Truth;
 
 /// Default maximum number of labels per payload.
 const LABELS_PER_SUBMISSION_MAX: u32 = 256;
@@ -98,19 +98,6 @@ pub struct TopicSource {
     /// Time, in the rows' timestamps, from the latest row at the opening of an epoch to the row that is
     /// predicted. A dataset that replays old rows faster than real time reaches it sooner.
     pub horizon: Duration,
-}
-
-/// Definition of the ground truth.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Truth {
-    /// The value of the column at the horizon.
-    Value,
-    /// The direction from the latest value at the opening to the value at the horizon: `up`, `down` or
-    /// `flat`.
-    Direction {
-        /// Maximum relative change that is still `flat`.
-        threshold: f64,
-    },
 }
 
 /// Returns true if `models` have distinct valid names and do not exceed the limit.
@@ -384,7 +371,7 @@ impl Topic {
         let quantiles = self.active_quantiles;
         let threshold = match self.truth {
             Truth::Direction { threshold } => threshold,
-            Truth::Value => 0.0,
+            _ => 0.0,
         };
         let is_valid = [
             ("p_norm", (0.1..=100.0).contains(&p_norm)),
@@ -430,35 +417,6 @@ impl Topic {
             }
             _ => loss.find_fault(),
         }
-    }
-
-    /// Returns the prediction of an actor without information: equal probabilities of all labels, or
-    /// the `mean` of earlier ground truths for a topic that predicts values.
-    pub fn uninformed(&self, n_labels: usize, mean: Option<f64>) -> Option<Values> {
-        match self.truth {
-            Truth::Direction { .. } => Some(vec![1.0 / count(n_labels.max(1)); n_labels]),
-            Truth::Value => mean.map(|mean| vec![mean]),
-        }
-    }
-
-    /// Returns the ground truth for `labels`, given that the column changed from `before` to `after`
-    /// within the horizon: `after` itself, or 1 for the right direction and 0 for the others.
-    pub fn truth_of<'l>(
-        &self,
-        labels: impl IntoIterator<Item = &'l str>,
-        before: f64,
-        after: f64,
-    ) -> Values {
-        let Truth::Direction { threshold } = self.truth else { return vec![after] };
-        let step = if before == 0.0 { 0.0 } else { (after - before) / before.abs() };
-        let direction = if step > threshold {
-            "up"
-        } else if step < -threshold {
-            "down"
-        } else {
-            "flat"
-        };
-        labels.into_iter().map(|label| if label == direction { 1.0 } else { 0.0 }).collect()
     }
 }
 

@@ -10,7 +10,12 @@ use model::timestamp::Timestamp;
 use model::topic::SINGLE_LABEL;
 use serde_json::{Map, Value};
 
-use crate::network::topic::TopicSource;
+use crate::network::topic::Topic;
+use crate::store::Input;
+
+/// Number of rows within a horizon at which a volatility is refused: more than a week of minutes. They
+/// are read in one request.
+pub const PATH_ROWS_MAX: u32 = 10_000;
 
 /// A row of a dataset, reduced to its numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,23 +92,63 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// Returns the value of `source`'s column in the first row that is at least a horizon later than `at`.
-/// Returns `None` if there is no such row yet, or if the first is later than two horizons.
+/// Result of an epoch that its rows do not define.
+#[derive(Debug, thiserror::Error)]
+pub enum OutcomeError {
+    /// A value is not above 0, or rows are missing.
+    #[error(
+        "{target} of column {column} is undefined: a value is not above 0, or rows are missing"
+    )]
+    Undefined {
+        /// Setting `target` of the topic.
+        target: &'static str,
+        /// Predicted column.
+        column: String,
+    },
+    /// The horizon has too many rows for a volatility.
+    #[error("horizon has {PATH_ROWS_MAX} rows or more, too many for a volatility")]
+    TooManyRows,
+}
+
+/// Returns the result of an epoch of `topic` with this `input`, once there is a row at least a horizon
+/// later. Returns `None` if there is no such row yet, or if the first is later than two horizons. A
+/// volatility follows from the rows within the horizon, all others from the first row after it.
 ///
 /// # Errors
-/// As [`Rows::rows_between`].
-pub async fn truth_after(
+/// [`OutcomeError`] if the result is not defined. Otherwise as [`Rows::rows_between`].
+pub async fn outcome_after(
     rows: &dyn Rows,
     dataset: DatasetId,
-    source: &TopicSource,
-    at: Timestamp,
+    topic: &Topic,
+    input: Input,
 ) -> Result<Option<f64>, Cause> {
-    let from = at + source.horizon;
+    let (column, horizon) = (&topic.source.column, topic.source.horizon);
+    let known = |rows: Vec<FlatRow>| {
+        let values = rows.into_iter();
+        let values = values.filter_map(|row| Some((row.timestamp, *row.values.get(column)?)));
+        let mut values: Vec<(Timestamp, f64)> = values.collect();
+        values.sort_by_key(|(at, _)| *at);
+        values
+    };
+    let due = input.at + horizon;
     // Reads several rows, since the first might lack the column.
-    let rows = rows.rows_between(dataset, from, from + source.horizon, 10).await?;
-    let values = rows.iter().filter(|row| row.timestamp >= from);
-    let known = values.filter_map(|row| Some((row.timestamp, *row.values.get(&source.column)?)));
-    Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
+    let late = known(rows.rows_between(dataset, due, due + horizon, 10).await?);
+    let Some((_, last)) = late.into_iter().find(|(at, _)| *at >= due) else { return Ok(None) };
+    let mut values = vec![last];
+    if topic.truth.has_path() {
+        let path = rows.rows_between(dataset, input.at, due, PATH_ROWS_MAX).await?;
+        if u32::try_from(path.len()).is_ok_and(|n_rows| n_rows >= PATH_ROWS_MAX) {
+            return Err(OutcomeError::TooManyRows.into());
+        }
+        let path = known(path).into_iter();
+        values = path.filter(|(at, _)| *at > input.at).map(|(_, value)| value).collect();
+    }
+    let outcome = topic.truth.outcome(input.value, &values);
+    let undefined = || OutcomeError::Undefined {
+        target: topic.truth.target().unwrap_or("value"),
+        column: column.clone(),
+    };
+    Ok(Some(outcome.ok_or_else(undefined)?))
 }
 
 /// Formats `rows` as the standard input of a predictor: one flat JSON object per line, oldest row

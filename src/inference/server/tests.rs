@@ -9,6 +9,7 @@ mod outside;
 mod queries;
 mod refusals;
 mod several_services;
+mod targets;
 
 use std::collections::BTreeMap;
 

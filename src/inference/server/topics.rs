@@ -37,7 +37,9 @@ use crate::Inference;
 use crate::network::queries::Overview;
 use crate::network::runner::ROWS_WITHIN;
 use crate::network::topic::{DAY, Topic, TopicKind, settings};
-use crate::network::upstream::{Cause, DatasetColumn, Described, Rows, truth_after};
+use crate::network::upstream::{
+    Cause, DatasetColumn, Described, OutcomeError, PATH_ROWS_MAX, Rows, outcome_after,
+};
 use crate::network::{addresses, epoch};
 
 /// JSON text after which a topic's actors are inserted. It cannot occur within a string, since quotes
@@ -220,9 +222,10 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
 /// `metadata`, `dataset`, `column` and `horizon_seconds` are required. The other settings default to
 /// those of most topics of the chain. The dataset and the column must exist, and the interval between
 /// rows must not exceed the horizon. The ground truth is the column's value `horizon_seconds` after the
-/// row that was the latest at the opening of the epoch. It is read once `ground_truth_lag` blocks have
-/// passed. The horizon must be longer than the submission window, so that workers cannot read the
-/// ground truth before they submit. Only an `experimental` topic can have a shorter one.
+/// row that was the latest at the opening of the epoch, or the `target` over that time. It is read once
+/// `ground_truth_lag` blocks have passed. The horizon must be longer than the submission window, so that
+/// workers cannot read the ground truth before they submit. Only an `experimental` topic can have a
+/// shorter one.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -388,8 +391,14 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
             };
             let mut outcomes = BTreeMap::new();
             for (nonce, input) in inputs {
-                let truth = truth_after(rows.as_ref(), dataset, source, input.at);
-                outcomes.extend(in_time(&what, truth).await?.map(|truth| (nonce, truth)));
+                let outcome = async {
+                    match outcome_after(rows.as_ref(), dataset, &topic, input).await {
+                        // The epoch keeps its ground truth.
+                        Err(cause) if cause.is::<OutcomeError>() => Ok(None),
+                        found => found,
+                    }
+                };
+                outcomes.extend(in_time(&what, outcome).await?.map(|outcome| (nonce, outcome)));
             }
             Ok(worker.relearn(id, from, outcomes).await?)
         };
@@ -447,16 +456,25 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
     let newest = in_time(&failure, rows.newest(id, 20)).await?;
-    let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
-    match apart.filter(|apart| *apart > source.horizon) {
-        Some(apart) => Err(ApiError::invalid(format!(
-            "horizon_seconds is {}, but rows of dataset {name} are {} seconds apart; use at least {}",
-            source.horizon.as_secs(),
-            apart.as_secs(),
-            apart.as_secs()
-        ))),
-        None => Ok(()),
-    }
+    let Some(apart) = spacing(newest.iter().map(|row| row.timestamp).collect()) else {
+        return Ok(());
+    };
+    // A volatility needs two returns.
+    let n_min = if topic.truth.has_path() { 2 } else { 1 };
+    let least = apart.saturating_mul(n_min);
+    let most = apart.saturating_mul(PATH_ROWS_MAX - 2);
+    let bound = if source.horizon < least {
+        format!("at least {}", least.as_secs())
+    } else if topic.truth.has_path() && source.horizon > most {
+        format!("at most {} for a volatility", most.as_secs())
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid(format!(
+        "horizon_seconds is {}, but rows of dataset {name} are {} seconds apart; use {bound}",
+        source.horizon.as_secs(),
+        apart.as_secs(),
+    )))
 }
 
 /// Returns the median interval between `timestamps`, or `None` if there are fewer than three

@@ -167,8 +167,14 @@ pub struct TopicSettings {
     #[schema(required = true)]
     pub horizon_seconds: u64,
     /// Maximum relative change that is still `flat`. If set, the topic predicts the direction with the
-    /// labels `up`, `down` and `flat`. Otherwise it predicts the value of the column.
+    /// labels `up`, `down` and `flat`. Otherwise it predicts the `target`.
     pub direction_threshold: Option<Decimal>,
+    /// Ground truth without a `direction_threshold`. `value` (default) is the column at the horizon.
+    /// `log_return` is the logarithm of that divided by the latest value at the opening of the epoch.
+    /// `volatility` is the standard deviation of the log returns from row to row until the horizon,
+    /// times the square root of their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Smallest value that a submission can have; unlimited if omitted.
     pub value_min: Option<Decimal>,
     /// Largest value that a submission can have; unlimited if omitted.
@@ -453,8 +459,9 @@ pub struct EpochLosses {
     pub combined: f64,
     /// Loss of the naive value.
     pub naive: f64,
-    /// Loss of an uninformed prediction: equal probabilities for all labels, or the mean of earlier
-    /// ground truths. Null if there is no earlier ground truth.
+    /// Loss of an uninformed prediction: equal probabilities for all labels, 0 for a log return, or the
+    /// mean of earlier ground truths. Null if there is
+    /// none.
     pub uninformed: Option<f64>,
 }
 

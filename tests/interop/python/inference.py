@@ -104,6 +104,8 @@ def backtest_agrees_with_the_command(stack):
     cases.append((one, value | {"loss_method": "huber", "loss_parameters": {"delta": "100000"}}))
     count = {"loss_method": "poisson", "allow_negative": True, "value_min": 0}
     cases.append((one, value | count))
+    for target in ("log_return", "volatility"):
+        cases.append((one, value | {"loss_method": "mae", "target": target}))
     near = {"std": "1000", "mean": "50000", "alpha": "0.5", "tau": "0.2", "epsilon": "0.5"}
     cases.append((one, value | {"loss_method": "czar", "loss_parameters": near}))
     for answer, settings in [*cases, (labels, direction)]:

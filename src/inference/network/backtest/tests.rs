@@ -1,5 +1,7 @@
 //! Backtests of series for which the best model is known.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 
 use super::*;
@@ -87,6 +89,39 @@ async fn actor_with_few_epochs_is_not_ranked() {
     ];
     assert_eq!(ranks, want);
     assert!(report.n_common_epochs > 3, "of ranked actors");
+}
+
+#[tokio::test]
+async fn log_returns_are_compared_with_zero_and_past_returns() {
+    let mut topic = Topic { truth: Truth::LogReturn, ..load() };
+    topic.judging.loss.floor = 1e-12;
+    // Constant growth, which the latest return predicts exactly.
+    let rows = rows("load_percent", 100, |minute| 10.0 * (minute / 100.0).exp());
+    let report = backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
+    let names: BTreeSet<&str> = inferers.clone().map(|actor| actor.name.as_str()).collect();
+    assert_eq!(names, ["baseline: last", "baseline: mean", "baseline: zero"].into());
+    let last = inferers.last().unwrap();
+    // The return of a minute is 0.01 in all epochs, so the squared error of 0 is 1e-4.
+    assert_eq!(last.name, "baseline: zero");
+    assert!((last.mean_plain_loss - 1e-4).abs() < 1e-9, "{last:?}");
+}
+
+#[tokio::test]
+async fn volatility_is_compared_with_past_volatilities() {
+    let mut topic = Topic { truth: Truth::Volatility, ..load() };
+    topic.source.horizon = Duration::from_mins(4);
+    topic.judging.loss.floor = 1e-12;
+    // The return alternates between 0.01 and −0.01. Over four minutes: √(4 / 3) · 0.01 · √4.
+    let rows = rows("load_percent", 100, |minute| 10.0 * (0.01 * (minute % 2.0)).exp());
+    let report = backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
+    let names: Vec<&str> = inferers.clone().map(|actor| actor.name.as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for actor in inferers {
+        assert!(actor.mean_plain_loss < 1e-11, "{actor:?}");
+    }
+    assert!(report.n_learned > 80 && report.failures.is_empty(), "{report:?}");
 }
 
 #[tokio::test]

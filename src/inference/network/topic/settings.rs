@@ -11,12 +11,13 @@ use wire::inference::network::{self, PredictorSettings, TopicSettings};
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Timing, Topic, TopicKind,
-    TopicSource, Truth, ValueRange, WorkerWhitelist, canonical_label,
+    TopicSource, ValueRange, WorkerWhitelist, canonical_label,
 };
 use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
+use crate::network::topic::truth::Truth;
 
 /// Names of the loss functions in errors.
 const LOSS_METHODS: &str =
@@ -118,8 +119,7 @@ pub fn topic(
             max: optional("value_max", settings.value_max.as_ref())?,
         },
         judging: judging(&settings, loss_method)?,
-        truth: optional("direction_threshold", settings.direction_threshold.as_ref())?
-            .map_or(Truth::Value, |threshold| Truth::Direction { threshold }),
+        truth: truth(&settings)?,
         source: TopicSource {
             dataset_id: dataset_id(settings.dataset_id)?,
             dataset: settings.dataset,
@@ -172,9 +172,10 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         column: source.column.clone(),
         horizon_seconds: source.horizon.as_secs(),
         direction_threshold: match topic.truth {
-            Truth::Value => None,
             Truth::Direction { threshold } => text(threshold),
+            _ => None,
         },
+        target: topic.truth.target().map(str::to_owned),
         value_min: topic.value_range.min.and_then(text),
         value_max: topic.value_range.max.and_then(text),
         predictor: topic.predictor.clone(),
@@ -182,6 +183,20 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         keep_bytes: topic.keep.bytes,
         keep_days: topic.keep.days,
         experimental: topic.is_experimental,
+    }
+}
+
+fn truth(settings: &TopicSettings) -> Result<Truth, SettingError> {
+    let threshold = optional("direction_threshold", settings.direction_threshold.as_ref())?;
+    match (settings.target.as_deref(), threshold) {
+        (None, Some(threshold)) => Ok(Truth::Direction { threshold }),
+        (None | Some("value"), None) => Ok(Truth::Value),
+        (Some("log_return"), None) => Ok(Truth::LogReturn),
+        (Some("volatility"), None) => Ok(Truth::Volatility),
+        (Some(_), _) => Err(SettingError {
+            what: "target",
+            want: "value, log_return or volatility, without a direction_threshold",
+        }),
     }
 }
 

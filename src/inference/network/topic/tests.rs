@@ -6,7 +6,9 @@ fn market() -> Topic {
 
 #[track_caller]
 fn check_truth(before: f64, after: f64, want: [f64; 3]) {
-    assert_eq!(market().truth_of(market().labels.iter().map(String::as_str), before, after), want);
+    let labels = market().labels;
+    let labels = labels.iter().map(String::as_str);
+    assert_eq!(market().truth.of_labels(labels, before, after), want);
 }
 
 #[test]
