@@ -9,9 +9,11 @@ use reqwest::Method;
 use wire::inference::cases::Decimal;
 use wire::inference::network::{
     Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
-    RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
+    RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicBatch, TopicHealth, TopicSettings,
 };
-use wire::inference::{Bundle, LatestBundle, TopicBody, TopicHistory, TopicList, TopicResponse};
+use wire::inference::{
+    Bundle, LatestBundle, TopicBatchResponse, TopicBody, TopicHistory, TopicList, TopicResponse,
+};
 use wire::paths;
 
 use crate::error::ClientError;
@@ -131,6 +133,17 @@ impl Inference {
     /// [`ClientError::Refused`] if the settings are invalid.
     pub async fn create_topic(&self, settings: &TopicSettings) -> Result<TopicBody, ClientError> {
         topic_of(self.transport.post(paths::TOPICS).body(settings)).await
+    }
+
+    /// Creates several topics that this key owns, or none of them if one is refused. If the future is
+    /// dropped, they might still be created.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the settings of a topic are invalid.
+    pub async fn create_topics(&self, batch: &TopicBatch) -> Result<Vec<TopicBody>, ClientError> {
+        let call = self.transport.post(paths::TOPIC_BATCH).body(batch);
+        let created: TopicBatchResponse = call.json("topics").await?;
+        Ok(created.topics.into_iter().map(|created| created.topic).collect())
     }
 
     /// Replaces all settings of a topic that this key owns.

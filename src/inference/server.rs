@@ -290,6 +290,7 @@ fn chain_api() -> OpenApiRouter<App> {
         .routes(routes!(topics::get))
         .routes(routes!(topics::next_topic_id))
         .routes(routes!(topics::list, topics::create))
+        .routes(routes!(topics::create_batch))
         .routes(routes!(topics::settings, topics::update, topics::delete))
         .routes(routes!(consumer::signer))
         .routes(routes!(topics::health))

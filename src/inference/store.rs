@@ -277,14 +277,30 @@ impl Store {
     /// # Errors
     /// [`StoreError::Raced`] if the list has another version. Otherwise as [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
-        let (topic, record) = (topic.id, record::write_topic(topic)?);
+        self.put_topics([topic], known)
+    }
+
+    /// Stores all of `topics` as [`Self::put_topic`], or none of them.
+    ///
+    /// # Errors
+    /// As [`Self::put_topic`].
+    pub fn put_topics<'t>(
+        &self,
+        topics: impl IntoIterator<Item = &'t Topic>,
+        known: Option<i64>,
+    ) -> Result<()> {
+        let record = |topic: &Topic| Ok((topic.id, record::write_topic(topic)?));
+        let records = topics.into_iter().map(record).collect::<Result<Vec<_>>>()?;
         self.write(move |session| {
             session.mark_list_changed(known)?;
-            session.add_version(topic)?;
-            let id = number(topic.get());
-            let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
-                       ON CONFLICT (id) DO UPDATE SET record = excluded.record";
-            session.run(sql, values![id, record]).map(drop)
+            for (topic, record) in &records {
+                session.add_version(*topic)?;
+                let id = number(topic.get());
+                let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
+                           ON CONFLICT (id) DO UPDATE SET record = excluded.record";
+                session.run(sql, values![id, record.as_str()])?;
+            }
+            Ok(())
         })
     }
 

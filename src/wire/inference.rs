@@ -33,6 +33,8 @@ pub mod paths {
     /// Lists topics with their schedule and actors. A `POST` creates a topic. This path and all below
     /// are extensions, except the consumer API.
     pub const TOPICS: &str = "/api/v1/topics";
+    /// Creates several topics, or none of them if one is refused.
+    pub const TOPIC_BATCH: &str = "/api/v1/topics/batch";
     /// Settings of a topic. They can be read and replaced, and a `DELETE` deletes the topic.
     pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
     /// Resumes or pauses a topic.
@@ -207,6 +209,13 @@ pub struct TopicResponse {
     /// Always 0, since there are no stakes.
     #[serde(default)]
     pub topic_stake: String,
+}
+
+/// Response to `POST /api/v1/topics/batch`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TopicBatchResponse {
+    /// The created topics, in the order of the request.
+    pub topics: Vec<TopicResponse>,
 }
 
 /// A topic and its settings. 64-bit integers and decimals are texts, as in the chain's gateway.

@@ -1,12 +1,14 @@
 //! `triptych inference topics`: manages topics of a service.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use model::resolution::Resolution;
 use model::topic::Address;
 use serde::Serialize;
-use wire::inference::network::{RelearnedBody, TopicSettings};
+use wire::inference::network::{RelearnedBody, TopicBatch, TopicSettings};
 use wire::inference::{TopicList, TopicSummary};
 
 use super::{ServiceFlags, TopicFlags};
@@ -15,6 +17,9 @@ use crate::cli::parse::read_text;
 
 /// Maximum size of a file with a topic's settings, in bytes. Real settings are much smaller.
 const SETTINGS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Text of a horizon and its duration.
+type Horizon = (String, Duration);
 
 /// The subcommands of `inference topics`.
 #[derive(Debug, Subcommand)]
@@ -32,6 +37,10 @@ pub(crate) enum TopicsCommand {
     Create {
         /// File with its settings; `-` for standard input
         file: PathBuf,
+        /// Horizons in place of `horizon_seconds`, such as 5m,1h,1d: create a topic for each, named
+        /// with its horizon, and print the topics; if one is refused, none is created
+        #[arg(long = "horizon", value_name = "DURATION", value_delimiter = ',', value_parser = horizon)]
+        horizons: Vec<Horizon>,
         #[command(flatten)]
         service: ServiceFlags,
     },
@@ -88,10 +97,21 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             let list = service.service().await?.topics().await.context("cannot list topics")?;
             if json { print(&list) } else { print_table(&list) }
         }
-        TopicsCommand::Create { file, service } => {
+        TopicsCommand::Create { file, horizons, service } if horizons.is_empty() => {
             let settings = settings(&file)?;
             let created = service.service().await?.create_topic(&settings).await;
             print(&created.context("cannot create the topic")?)
+        }
+        TopicsCommand::Create { file, horizons, service } => {
+            let settings = settings(&file)?;
+            let at = |(text, duration): &Horizon| TopicSettings {
+                metadata: format!("{}, {text}", settings.metadata),
+                horizon_seconds: duration.as_secs(),
+                ..settings.clone()
+            };
+            let batch = TopicBatch { topics: horizons.iter().map(at).collect() };
+            let created = service.service().await?.create_topics(&batch).await;
+            print(&created.context("cannot create the topics")?)
         }
         TopicsCommand::Update { topic, file } => {
             let settings = settings(&file)?;
@@ -134,6 +154,13 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
     }
 }
 
+/// Parses a horizon. Returns it with its text.
+fn horizon(text: &str) -> Result<Horizon, String> {
+    let length = text.parse::<Resolution>().ok().and_then(Resolution::bucket);
+    let length = length.ok_or("expected a duration of up to 30 days such as 5m, 1h or 1d")?;
+    Ok((text.to_owned(), length))
+}
+
 async fn set_active(topic: TopicFlags, is_active: bool) -> anyhow::Result<()> {
     let (topic, service) = topic.connect().await?;
     let verb = if is_active { "resume" } else { "pause" };
@@ -164,4 +191,19 @@ fn print_table(list: &TopicList) -> anyhow::Result<()> {
         ("name", &|topic| topic.name.clone()),
     ];
     output::print(&table_of(&list.topics, &columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn horizon_is_a_duration_with_a_unit() {
+        let (text, length) = horizon("90m").unwrap();
+        assert_eq!((text.as_str(), length), ("90m", Duration::from_mins(90)));
+        assert_eq!(horizon("1d").unwrap().1, Duration::from_hours(24));
+        for text in ["raw", "60", "0m", "31d", "", "-5m"] {
+            assert!(horizon(text).is_err(), "{text}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::network::epoch::is_open;
 use crate::network::topic::Topic;
 use crate::store::{Store, StoreError};
-use crate::{Inference, InferenceError, News, Result};
+use crate::{Inference, InferenceError, NetworkState, News, Result};
 
 /// Maximum number of topics. It is limited, since each topic has a task that reads the store at each
 /// block.
@@ -91,25 +91,32 @@ impl Inference {
         self.shared.news.subscribe()
     }
 
-    /// Creates a topic with the settings of `topic` and the next id. The topic is durable once this
-    /// function returns. Its first epoch opens at the next block.
+    /// Creates `topics` of one creator with the next ids. They are durable once this function returns.
+    /// Their first epochs open at the next block.
     ///
     /// # Errors
-    /// [`InferenceError`] with the reason if it is refused.
-    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
+    /// [`InferenceError`] with the reason if one of them is refused. None is created in this case.
+    pub async fn create_topics(&self, topics: Vec<Topic>) -> Result<Vec<Arc<Topic>>> {
         let _alone = self.change_list().await?;
+        let creator = topics.first().and_then(|topic| topic.creator.as_ref());
         let (n_topics, n_of_creator) = {
             let topics = &self.shared.topics.read().by_id;
             let is_creators =
-                |had: &&Arc<Topic>| topic.creator.is_some() && had.creator == topic.creator;
+                |had: &&Arc<Topic>| creator.is_some() && had.creator.as_ref() == creator;
             (topics.len(), topics.values().filter(is_creators).count())
         };
-        if n_topics >= TOPICS_MAX || n_of_creator >= TOPICS_OF_KEY_MAX {
+        let is_over = |n: usize, max: usize| n + topics.len() > max;
+        if is_over(n_topics, TOPICS_MAX) || is_over(n_of_creator, TOPICS_OF_KEY_MAX) {
             return Err(InferenceError::TooManyTopics);
         }
-        let topic = Topic { id: self.next_topic_id(), ..topic };
-        self.check_topic(&topic)?;
-        self.put_topic(topic).await
+        let ids = (self.next_topic_id().get()..).filter_map(TopicId::new);
+        let with_id = |(id, topic): (TopicId, Topic)| Arc::new(Topic { id, ..topic });
+        let topics: Vec<Arc<Topic>> = ids.zip(topics).map(with_id).collect();
+        for topic in &topics {
+            self.check_topic(topic)?;
+        }
+        self.put_topics(topics.clone()).await?;
+        Ok(topics)
     }
 
     /// Replaces the settings of the topic with the id of `topic`, on behalf of `by`, which must be its
@@ -259,11 +266,21 @@ impl Inference {
 
     pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
         let topic = Arc::new(topic);
-        let kept = Arc::clone(&topic);
-        let known = self.shared.topics.read().version;
-        self.with_store(move |shared| Ok(shared.store.put_topic(&kept, known)?)).await?;
-        self.listed(known, |list| drop(list.by_id.insert(topic.id, Arc::clone(&topic))));
+        self.put_topics(vec![Arc::clone(&topic)]).await?;
         Ok(topic)
+    }
+
+    /// Stores all of `topics`, or none of them.
+    async fn put_topics(&self, topics: Vec<Arc<Topic>>) -> Result<()> {
+        let kept = topics.clone();
+        let known = self.shared.topics.read().version;
+        let put = move |shared: &NetworkState| {
+            Ok(shared.store.put_topics(kept.iter().map(Arc::as_ref), known)?)
+        };
+        self.with_store(put).await?;
+        let entries = topics.into_iter().map(|topic| (topic.id, topic));
+        self.listed(known, |list| list.by_id.extend(entries));
+        Ok(())
     }
 
     /// Prevents concurrent changes of topics in this service while the guard is held, and reloads the

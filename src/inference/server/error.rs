@@ -103,6 +103,11 @@ impl ApiError {
         Self::new(code::INVALID_ARGUMENT, message)
     }
 
+    /// Returns this error with the subject to which it applies.
+    pub(super) fn about(self, subject: &str) -> Self {
+        Self { message: format!("{subject}: {}", self.message), ..self }
+    }
+
     /// The resource does not exist.
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self::new(code::NOT_FOUND, message)

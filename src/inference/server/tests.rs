@@ -1,6 +1,7 @@
 //! Tests that send requests to the router.
 
 mod active;
+mod batch;
 mod epoch_actors;
 mod large;
 mod losses;

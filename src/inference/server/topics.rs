@@ -21,10 +21,11 @@ use tokio::time::timeout;
 use web::extract::json;
 use wire::error::InferenceError;
 use wire::inference::network::{
-    RelearnBody, RelearnedBody, RetentionBody, TopicActive, TopicHealth, TopicSettings,
+    RelearnBody, RelearnedBody, RetentionBody, TopicActive, TopicBatch, TopicHealth, TopicSettings,
 };
 use wire::inference::{
-    NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,
+    NextTopicId, TopicBatchResponse, TopicBody, TopicLabeling, TopicList, TopicResponse,
+    TopicSummary,
 };
 use wire::paths;
 
@@ -41,6 +42,9 @@ use crate::network::upstream::{
     Cause, DatasetColumn, Described, OutcomeError, PATH_ROWS_MAX, Rows, outcome_after,
 };
 use crate::network::{addresses, epoch};
+
+/// Maximum number of topics that are created together. The dataset of each is checked.
+const BATCH_MAX: usize = 64;
 
 /// JSON text after which a topic's actors are inserted. It cannot occur within a string, since quotes
 /// in strings are escaped.
@@ -236,10 +240,49 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn create(params: Params, request: Request) -> Result<Json<TopicResponse>> {
     let inference = &params.service.inference;
-    let described = described(&params, request, inference.next_topic_id()).await?;
+    let described = described(&params, json(request).await?, inference.next_topic_id())?;
     check_source(&params.service.rows, &described).await?;
-    let created = inference.create_topic(described).await?;
-    respond(inference, &created, false).await
+    let created = inference.create_topics(vec![described]).await?;
+    let created = created.first().ok_or_else(|| ApiError::not_found("topic was deleted"))?;
+    respond(inference, created, false).await
+}
+
+/// Creates several topics that belong to the key, or none of them if one is refused.
+///
+/// Such as the same prediction at several horizons. See `POST /api/v1/topics`.
+#[utoipa::path(post, path = paths::TOPIC_BATCH, operation_id = "create_topics",
+    tag = "participation", request_body = TopicBatch,
+    responses((status = 200, description = "Topics in the chain's format", body = TopicBatchResponse),
+        (status = 400, description = UNFIT, body = InferenceError),
+        (status = 403, description = DENIED, body = InferenceError),
+        (status = 409, body = InferenceError,
+            description = "Code 10: the maximum number of topics is reached, of this key or in total"),
+        (status = 503, description = UNCHECKED, body = InferenceError)))]
+pub(super) async fn create_batch(
+    params: Params,
+    request: Request,
+) -> Result<Json<TopicBatchResponse>> {
+    let inference = &params.service.inference;
+    let TopicBatch { topics } = json(request).await?;
+    if topics.is_empty() || topics.len() > BATCH_MAX {
+        return Err(ApiError::invalid(format!("topics must be 1 to {BATCH_MAX}")));
+    }
+    let mut described_topics = Vec::new();
+    let ids = (inference.next_topic_id().get()..).filter_map(TopicId::new);
+    for (id, settings) in ids.zip(topics) {
+        let name = settings.metadata.clone();
+        let checked = async {
+            let topic = described(&params, settings, id)?;
+            check_source(&params.service.rows, &topic).await?;
+            Ok(topic)
+        };
+        described_topics.push(checked.await.map_err(|error: ApiError| error.about(&name))?);
+    }
+    let mut created = Vec::new();
+    for topic in inference.create_topics(described_topics).await? {
+        created.push(respond(inference, &topic, false).await?.0);
+    }
+    Ok(Json(TopicBatchResponse { topics: created }))
 }
 
 /// Returns the settings of a topic, including defaults.
@@ -282,7 +325,7 @@ fn remove_environment(settings: &mut TopicSettings) {
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn update(params: Params, request: Request) -> Result<Json<TopicResponse>> {
     let inference = &params.service.inference;
-    let described = described(&params, request, params.topic_id()?).await?;
+    let described = described(&params, json(request).await?, params.topic_id()?)?;
     check_source(&params.service.rows, &described).await?;
     let updated = inference.update_topic(described, &params.holder.address(None)).await?;
     respond(inference, &updated, false).await
@@ -301,8 +344,7 @@ pub(super) async fn delete(params: Params) -> Result<StatusCode> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn described(params: &Params, request: Request, id: TopicId) -> Result<Topic> {
-    let settings: TopicSettings = json(request).await?;
+fn described(params: &Params, settings: TopicSettings, id: TopicId) -> Result<Topic> {
     // Only operators can do this, since topics read datasets and run functions with the permissions of
     // the service.
     if !params.holder.is_operators() {

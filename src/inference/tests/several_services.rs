@@ -199,9 +199,9 @@ async fn concurrent_changes_of_topics_are_all_stored() {
     let base = Topic { creator: Some(owner.clone()), ..test_topics().remove(0) };
     let created = join_all(services.iter().map(async |service| {
         loop {
-            match service.create_topic(base.clone()).await {
+            match service.create_topics(vec![base.clone()]).await {
                 Err(InferenceError::Store(StoreError::Raced)) => {}
-                created => return created.unwrap().id,
+                created => return created.unwrap()[0].id,
             }
         }
     }));

@@ -192,6 +192,14 @@ pub struct TopicSettings {
     pub experimental: bool,
 }
 
+/// Topics that are created together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopicBatch {
+    /// Settings of each topic; 1 to 64 topics.
+    pub topics: Vec<TopicSettings>,
+}
+
 /// Request to learn again from past epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -460,8 +468,7 @@ pub struct EpochLosses {
     /// Loss of the naive value.
     pub naive: f64,
     /// Loss of an uninformed prediction: equal probabilities for all labels, 0 for a log return, or the
-    /// mean of earlier ground truths. Null if there is
-    /// none.
+    /// mean of earlier ground truths. Null if there is none.
     pub uninformed: Option<f64>,
 }
 

@@ -13,6 +13,32 @@ use crate::support::up::Up;
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
+async fn horizons_create_a_topic_each_or_none() {
+    let up = Up::shared();
+    let home = Home::new()
+        .with("TRIPTYCH_API_KEY", up.text("api_key"))
+        .with("TRIPTYCH_INFERENCE", up.text("inference"));
+    let settings = json!({"metadata": "load return", "dataset": "machine_cpu",
+        "column": "load_percent", "target": "log_return", "loss_method": "czar",
+        "loss_parameters": {"alpha": "0.1"}});
+    home.write("topic.json", settings.to_string().as_bytes());
+    let create = ["inference", "topics", "create", "topic.json", "--horizon"];
+    let listed = || home.run_ok(&["inference", "topics", "list"]);
+    // The second horizon ends within the submission window.
+    let refused = home.run_err(&[&create[..], &["5m,1s"]].concat());
+    assert!(refused.contains("load return, 1s: invalid settings of topic"), "{refused}");
+    assert!(!listed().contains("load return"));
+    let created = home.run_ok(&[&create[..], &["5m,1h"]].concat());
+    let created: Vec<Value> = serde_json::from_str(&created).unwrap();
+    let names: Vec<&Value> = created.iter().map(|topic| &topic["metadata"]).collect();
+    assert_eq!(names, ["load return, 5m", "load return, 1h"]);
+    for topic in &created {
+        assert!(listed().contains(topic["metadata"].as_str().unwrap()));
+        home.run_ok(&["inference", "topics", "delete", topic["id"].as_str().unwrap()]);
+    }
+}
+
+#[tokio::test]
 async fn bundle_contains_a_value_submitted_by_command() {
     let up = Up::shared();
     let home = Home::new()
