@@ -98,10 +98,10 @@ async fn log_returns_are_compared_with_zero_and_past_returns() {
     // Constant growth, which the latest return predicts exactly.
     let rows = rows("load_percent", 100, |minute| 10.0 * (minute / 100.0).exp());
     let report = backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
-    let inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
+    let mut inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
     let names: BTreeSet<&str> = inferers.clone().map(|actor| actor.name.as_str()).collect();
     assert_eq!(names, ["baseline: last", "baseline: mean", "baseline: zero"].into());
-    let last = inferers.last().unwrap();
+    let last = inferers.next_back().unwrap();
     // The return of a minute is 0.01 in all epochs, so the squared error of 0 is 1e-4.
     assert_eq!(last.name, "baseline: zero");
     assert!((last.mean_plain_loss - 1e-4).abs() < 1e-9, "{last:?}");
