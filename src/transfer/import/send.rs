@@ -1,9 +1,10 @@
 //! Sends the rows of a file: reads ahead, sends several batches concurrently, and records their progress
 //! in order.
 
-use std::collections::HashMap;
-use std::mem;
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::{mem, thread, vec};
 
 use anyhow::{Context as _, anyhow, bail};
 use client::datasets::Datasets;
@@ -43,6 +44,9 @@ const SKIP_HINT: &str = "\nhint: correct the row, describe its values with --typ
 /// Maximum size of rows that are sorted together: some million rows with a few numbers. In a longer
 /// file, rows of a later part that precede rows of an earlier part are stored as late rows.
 const SORT_BYTES: usize = 256 * 1024 * 1024;
+
+/// Number of rows that are sorted while the next ones are read.
+const RUN_ROWS: usize = 32 * 1024;
 
 /// Consecutive rows of a file, or of the sorted rows.
 struct Batch {
@@ -224,6 +228,10 @@ pub(super) fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> any
     anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
 }
 
+fn pending_row(PlacedRow { row, place, is_cut, .. }: PlacedRow) -> PendingRow {
+    (row, Origin { line: place.line, is_cut })
+}
+
 /// Returns the approximate size of a row in memory.
 fn row_bytes(row: &Row) -> usize {
     let text_bytes = |value: &Option<Value>| match value {
@@ -269,6 +277,51 @@ impl Batch {
 
     fn last(&self) -> Option<Timestamp> {
         self.rows.iter().map(|row| row.timestamp).max()
+    }
+}
+
+/// A row that was read, and its origin.
+type PendingRow = (Row, Origin);
+
+/// Sorted rows of a part of a file.
+struct SortedPart {
+    rows: MergedRuns,
+    /// True if the file ends with this part.
+    is_last: bool,
+}
+
+/// Rows of several sorted runs in ascending order. Of equal timestamps, those of an earlier run are first.
+struct MergedRuns {
+    runs: Vec<vec::IntoIter<PendingRow>>,
+    /// Next timestamp of each run that has rows left, with the index of the run.
+    next: BinaryHeap<Reverse<(Timestamp, usize)>>,
+}
+
+impl MergedRuns {
+    fn new(runs: Vec<Vec<PendingRow>>) -> Self {
+        let runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
+        let mut merged = Self { next: BinaryHeap::with_capacity(runs.len()), runs };
+        for run_idx in 0..merged.runs.len() {
+            merged.push_next(run_idx);
+        }
+        merged
+    }
+
+    fn push_next(&mut self, run_idx: usize) {
+        if let Some((row, _)) = self.runs[run_idx].as_slice().first() {
+            self.next.push(Reverse((row.timestamp, run_idx)));
+        }
+    }
+}
+
+impl Iterator for MergedRuns {
+    type Item = PendingRow;
+
+    fn next(&mut self) -> Option<PendingRow> {
+        let Reverse((_, run_idx)) = self.next.pop()?;
+        let row = self.runs[run_idx].next();
+        self.push_next(run_idx);
+        row
     }
 }
 
@@ -354,9 +407,9 @@ impl Reader {
         // The pending rows are sorted, too. If they were stored first, the latest of them could make all
         // other rows late.
         let Pending { rows, origins, .. } = &mut self.pending;
-        let mut part: Vec<(Row, Origin)> =
+        let mut run: Vec<PendingRow> =
             mem::take(rows).into_iter().zip(mem::take(origins)).collect();
-        let mut n_bytes: usize = part.iter().map(|(row, _)| row_bytes(row)).sum();
+        run.extend(first.map(pending_row));
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
         // An import that resumes at an earlier row must sort the rows that follow it again, including
@@ -364,30 +417,11 @@ impl Reader {
         let is_resumable = self.at.n_rows == n_sent_rows;
         let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
         self.is_sorted = true;
-        let mut next = first.map(Ok);
         loop {
-            match next {
-                Some(Ok(PlacedRow { row, place, is_cut, .. })) => {
-                    n_bytes += row_bytes(&row);
-                    part.push((row, Origin { line: place.line, is_cut }));
-                }
-                Some(Err(row)) if self.skips_bad => {
-                    self.pending.bad.push(row);
-                    if self.is_full() && !self.send_batch() {
-                        return Ok(());
-                    }
-                }
-                Some(Err(row)) => return Err(bad_row_error(&self.name, &row)),
-                None => {}
-            }
-            next = self.rows.next_row()?;
-            if next.is_some() && n_bytes < SORT_BYTES {
-                continue;
-            }
-            // The sort is stable, since of two rows with the same timestamp the later one must be
-            // stored.
-            part.sort_by_key(|(row, _)| row.timestamp);
-            for (row, origin) in part.drain(..) {
+            let Some(SortedPart { rows, is_last }) = self.read_sorted(mem::take(&mut run))? else {
+                return Ok(());
+            };
+            for (row, origin) in rows {
                 n_sorted += 1;
                 if n_sorted <= n_stored {
                     continue;
@@ -402,11 +436,51 @@ impl Reader {
                     return Ok(());
                 }
             }
-            if !self.send_batch() || next.is_none() {
+            if !self.send_batch() || is_last {
                 return Ok(());
             }
-            n_bytes = 0;
         }
+    }
+
+    /// Reads and sorts rows of up to [`SORT_BYTES`] that follow the rows of `run`, including these.
+    /// Another thread sorts runs of rows while this one reads the next. Returns `None` if the import was
+    /// stopped.
+    fn read_sorted(&mut self, mut run: Vec<PendingRow>) -> anyhow::Result<Option<SortedPart>> {
+        let (to_sorter, runs) = std_mpsc::channel::<Vec<PendingRow>>();
+        // The sorts are stable, since of two rows with the same timestamp the later one must be stored.
+        let sorter = thread::spawn(move || {
+            let sorted = runs.into_iter().map(|mut run| {
+                run.sort_by_key(|(row, _)| row.timestamp);
+                run
+            });
+            sorted.collect::<Vec<_>>()
+        });
+        let mut n_bytes: usize = run.iter().map(|(row, _)| row_bytes(row)).sum();
+        let mut is_last = false;
+        while n_bytes < SORT_BYTES && !is_last {
+            match self.rows.next_row()? {
+                Some(Ok(row)) => {
+                    n_bytes += row_bytes(&row.row);
+                    run.push(pending_row(row));
+                }
+                Some(Err(row)) if self.skips_bad => {
+                    self.pending.bad.push(row);
+                    if self.is_full() && !self.send_batch() {
+                        return Ok(None);
+                    }
+                }
+                Some(Err(row)) => return Err(bad_row_error(&self.name, &row)),
+                None => is_last = true,
+            }
+            if run.len() >= RUN_ROWS {
+                to_sorter.send(mem::take(&mut run))?;
+            }
+        }
+        to_sorter.send(run)?;
+        drop(to_sorter);
+        let runs = sorter.join().map_err(|_| anyhow!("sorting panicked"))?;
+        let rows = MergedRuns::new(runs);
+        Ok(Some(SortedPart { rows, is_last }))
     }
 
     /// Sends the pending rows. Returns false if the import was stopped.
