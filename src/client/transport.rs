@@ -23,6 +23,10 @@ use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 use crate::datasets::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 
+/// Time after which an unused connection is closed. The services close theirs after 30 s, and a request
+/// that is sent at that moment gets no response.
+const IDLE_WITHIN: Duration = Duration::from_secs(20);
+
 /// Time limit for connecting. It is enough to retransmit a lost packet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -114,6 +118,7 @@ impl Transport {
         let mut builder = Client::builder()
             .redirect(Policy::none())
             .connect_timeout(CONNECT_WITHIN)
+            .pool_idle_timeout(IDLE_WITHIN)
             .tcp_nodelay(true)
             .user_agent("triptych");
         if is_loopback(&url) {
