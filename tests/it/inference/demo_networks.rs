@@ -55,6 +55,7 @@ impl Model for DemoModel {
     }
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let stdin = lines(rows).into_bytes();
         let predictions = self.predictor.models.iter().map(|model| {
             let run = Run {
                 name: self.predictor.method.clone(),
@@ -67,7 +68,7 @@ impl Model for DemoModel {
                     .into_iter()
                     .chain(model.env.clone())
                     .collect(),
-                stdin: lines(rows).into_bytes(),
+                stdin: stdin.clone(),
                 files: None,
                 limits: LIMITS_DEFAULT,
                 client: Arc::default(),

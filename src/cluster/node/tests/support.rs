@@ -17,7 +17,7 @@ use crate::worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT};
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
 /// Time limit of each step. It is generous, since the machine might be busy.
-pub(super) const WITHIN: Duration = Duration::from_secs(20);
+pub(super) const WITHIN: Duration = Duration::from_mins(1);
 
 /// Prints a greeting.
 pub(super) const HELLO: &str = r#"(module
