@@ -3,12 +3,12 @@
 //! The definitions and defaults are those of the chain's reputers, in the repository
 //! `allora-network/allora-sdk-py`: `src/allora_sdk/loss_methods/` (`squared_error.py`,
 //! `absolute_error.py`, `huber.py`, `log_cosh.py`, `binary_cross_entropy.py`, `poisson.py`, `ztae.py`,
-//! `zptae.py`), and `example_reputer_realistic/czar.py` for CZAR. `ce` is ours.
+//! `zptae.py`), and `example_reputer_realistic/czar.py` for CZAR. `ce` is not from there.
 
-use std::f64::consts::{FRAC_PI_2, LN_2};
+use std::f64::consts::LN_2;
 use std::ops::RangeInclusive;
 
-use super::statistics::{count, mean};
+use super::statistics::population_deviation;
 
 /// Number of latest ground truths whose standard deviation scales a loss, as the `window` in the chain's
 /// `example_reputer_realistic/ground_truth.py`.
@@ -67,7 +67,7 @@ pub enum LossMethod {
 }
 
 /// Parameters of a loss function; `None` for the default.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LossParameters {
     /// Error up to which `huber` squares; 1 by default.
     pub delta: Option<f64>,
@@ -136,10 +136,8 @@ impl LossRule {
     /// [`TRUTHS_MIN`] of them that differ, it stays 1, the default of the SDK's functions.
     #[must_use]
     pub fn scaled_by(mut self, truths: &[f64]) -> Self {
-        let center = mean(truths);
-        let squares = truths.iter().map(|truth| (truth - center).powi(2)).sum::<f64>();
-        // As the chain's reputer: of the population, n in place of n − 1.
-        let std = (squares / count(truths.len().max(1))).sqrt();
+        // The chain's reputer uses that of the population, too.
+        let std = population_deviation(truths);
         let is_known = truths.len() >= TRUTHS_MIN && SCALE.contains(&std);
         self.parameters.std = Some(if is_known { std } else { 1.0 });
         self
@@ -148,7 +146,7 @@ impl LossRule {
     /// Returns a description of the first parameter that is out of range or not one of the method.
     pub fn find_fault(&self) -> Option<String> {
         let (method, known) = (self.method, self.method.parameters());
-        self.parameters.given().find_map(|(name, value)| {
+        self.parameters.entries().find_map(|(name, value)| {
             match known.iter().find(|(known, _)| *known == name) {
                 Some((_, range)) if range.contains(&value) => None,
                 Some((_, range)) => {
@@ -233,21 +231,8 @@ impl LossMethod {
 }
 
 impl LossParameters {
-    /// All defaults.
-    pub const UNSET: Self = Self {
-        delta: None,
-        epsilon: None,
-        std: None,
-        mean: None,
-        alpha: None,
-        beta: None,
-        gamma: None,
-        mse_norm: None,
-        tau: None,
-    };
-
     /// Returns the parameters that are not left to their defaults, by name.
-    fn given(self) -> impl Iterator<Item = (&'static str, f64)> {
+    fn entries(self) -> impl Iterator<Item = (&'static str, f64)> {
         let all = [
             ("delta", self.delta),
             ("epsilon", self.epsilon),
@@ -295,21 +280,19 @@ fn czar(value: f64, truth: f64, known: &LossParameters) -> f64 {
     if epsilon < 1e-9 {
         return base;
     }
-    let scale = 1.0 + delta * delta;
-    let arc = |x: f64| scale * ((x + delta).atan() - delta.atan());
-    // Solves bend · x² + x = arc(epsilon), so that the softening ends at epsilon.
-    let bend = delta / scale;
-    let softening = arc(epsilon);
+    // Solves bend · x² + x = softening, so that the softening ends at epsilon.
+    let bend = delta / (1.0 + delta * delta);
+    let softening = arc(0.0, epsilon, delta);
     let effective = if bend == 0.0 {
         softening
     } else {
         ((1.0 + 4.0 * bend * softening).sqrt() - 1.0) / (2.0 * bend)
     };
     let full = effective + bend * effective * effective;
-    let least = 1.0 - arc(truth.abs()) / full;
+    let least = 1.0 - arc(0.0, truth.abs(), delta) / full;
     let tau = known.tau.unwrap_or(0.05);
     // The limit for large truths, by which the width of the transition is scaled.
-    let width = tau * (1.0 - scale * (FRAC_PI_2 - delta.atan()) / full).abs();
+    let width = tau * (1.0 - arc(0.0, f64::INFINITY, delta) / full).abs();
     let share =
         if width < 1e-9 { least.max(0.0) } else { softplus(least / width) / softplus(1.0 / width) };
     base + share * czar_base(effective, 0.0, delta)
@@ -324,15 +307,20 @@ fn czar_base(value: f64, truth: f64, delta: f64) -> f64 {
     let value = if truth < 0.0 { -value } else { value };
     let truth = truth.abs();
     if value <= 0.0 {
-        let rest = scale * ((truth + delta).atan() - delta.atan());
-        curve(delta) * value * value / 2.0 - value + rest
+        curve(delta) * value * value / 2.0 - value + arc(0.0, truth, delta)
     } else if value <= truth {
-        scale * ((truth + delta).atan() - (value + delta).atan())
+        arc(value, truth, delta)
     } else {
         let beyond = value - truth;
         let bend = curve(truth + delta).min(curve(delta));
         bend * beyond * beyond / 2.0 + slope(truth + delta) * beyond
     }
+}
+
+/// Returns the CZAR loss of a value that falls short of a positive truth: the arctangent from one to the
+/// other.
+fn arc(value: f64, truth: f64, delta: f64) -> f64 {
+    (1.0 + delta * delta) * ((truth + delta).atan() - (value + delta).atan())
 }
 
 fn softplus(x: f64) -> f64 {
@@ -341,15 +329,22 @@ fn softplus(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::FRAC_PI_2;
+
     use super::*;
 
     fn rule(method: LossMethod) -> LossRule {
-        LossRule { method, parameters: LossParameters::UNSET, allow_negative: true, floor: 1e-3 }
+        LossRule {
+            method,
+            parameters: LossParameters::default(),
+            allow_negative: true,
+            floor: 1e-3,
+        }
     }
 
     #[track_caller]
     fn check(method: LossMethod, values: &[f64], truth: &[f64], want: f64) {
-        check_with(method, LossParameters::UNSET, values, truth, want);
+        check_with(method, LossParameters::default(), values, truth, want);
     }
 
     #[track_caller]
@@ -370,7 +365,7 @@ mod tests {
     }
 
     fn z_scores(std: f64) -> LossParameters {
-        LossParameters { std: Some(std), ..LossParameters::UNSET }
+        LossParameters { std: Some(std), ..LossParameters::default() }
     }
 
     #[test]
@@ -380,7 +375,7 @@ mod tests {
         check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
         check(LossMethod::Huber, &[2.5], &[2.0], 0.125);
         // 2 · (3 − 2 / 2)
-        let delta = LossParameters { delta: Some(2.0), ..LossParameters::UNSET };
+        let delta = LossParameters { delta: Some(2.0), ..LossParameters::default() };
         check_with(LossMethod::Huber, delta, &[5.0], &[2.0], 4.0);
         check(LossMethod::LogCosh, &[2.5], &[2.0], 0.5_f64.cosh().ln());
         check(LossMethod::Mse, &[2.0], &[2.0], 0.0);
@@ -399,7 +394,7 @@ mod tests {
         // −ln 1e-15 = 15 · ln 10. The wrong certainty of a worker has a finite loss.
         check(LossMethod::Bce, &[0.0], &[1.0], 34.538_776_394_910_684);
         // −ln 0.01 = 2 · ln 10
-        let epsilon = LossParameters { epsilon: Some(0.01), ..LossParameters::UNSET };
+        let epsilon = LossParameters { epsilon: Some(0.01), ..LossParameters::default() };
         check_with(LossMethod::Bce, epsilon, &[0.0], &[1.0], 4.605_170_185_988_091);
     }
 
@@ -495,7 +490,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected_by_name() {
-        let alpha = LossParameters { alpha: Some(1.5), ..LossParameters::UNSET };
+        let alpha = LossParameters { alpha: Some(1.5), ..LossParameters::default() };
         check_fault(LossMethod::Czar, alpha, "loss_parameters.alpha must be from 0.0 to 1.0");
         let unknown = "loss_parameters.alpha does not apply to mse, which has no parameters";
         check_fault(LossMethod::Mse, alpha, unknown);

@@ -32,9 +32,18 @@ pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
+    (sum_of_squares(values) / count(values.len() - 1)).sqrt()
+}
+
+/// Returns the standard deviation of `values` as a whole population (n), or 0 without values.
+pub fn population_deviation(values: &[f64]) -> f64 {
+    (sum_of_squares(values) / count(values.len().max(1))).sqrt()
+}
+
+/// Returns the sum of the squared distances of `values` from their mean.
+fn sum_of_squares(values: &[f64]) -> f64 {
     let mean = mean(values);
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / count(values.len() - 1)).sqrt()
+    values.iter().map(|value| (value - mean).powi(2)).sum()
 }
 
 /// Returns an estimate of the standard deviation from the median absolute deviation, or 0 without

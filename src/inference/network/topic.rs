@@ -461,12 +461,12 @@ impl WorkerWhitelist {
 impl Judging {
     /// Returns the usual settings of the chain's topics, with losses computed by `method` and bounded
     /// from below by `floor`.
-    pub const fn usual(method: LossMethod, floor: f64) -> Self {
+    pub fn usual(method: LossMethod, floor: f64) -> Self {
         Self {
             generation: Generation::MadV017,
             loss: LossRule {
                 method,
-                parameters: LossParameters::UNSET,
+                parameters: LossParameters::default(),
                 allow_negative: false,
                 floor,
             },

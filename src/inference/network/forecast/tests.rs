@@ -3,15 +3,19 @@ use crate::math::loss::{LossMethod, LossParameters};
 use crate::network::learned::Learned;
 
 /// Rule without logarithms, so that the losses in the tests are easier to read.
-const PLAIN: LossRule = LossRule {
-    method: LossMethod::Mse,
-    parameters: LossParameters::UNSET,
-    allow_negative: true,
-    floor: 0.01,
-};
+fn plain() -> LossRule {
+    LossRule {
+        method: LossMethod::Mse,
+        parameters: LossParameters::default(),
+        allow_negative: true,
+        floor: 0.01,
+    }
+}
 
 /// Rule with logarithmic losses, as in the demo's topics.
-const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
+fn logarithms() -> LossRule {
+    LossRule { allow_negative: false, ..plain() }
+}
 
 fn built_in(
     inferences: &BTreeMap<Address, Values>,
@@ -50,13 +54,13 @@ fn learned(n_epochs: u32) -> Learned {
 
 #[track_caller]
 fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> ByActor<f64> {
-    let forecasts = built_in(&inferences(said), learned, PLAIN);
+    let forecasts = built_in(&inferences(said), learned, plain());
     forecasts.into_iter().find(|forecast| forecast.name == forecaster).unwrap().losses
 }
 
 #[test]
 fn no_forecast_is_made_before_the_first_learned_epoch() {
-    for rule in [PLAIN, LOGARITHMS] {
+    for rule in [plain(), logarithms()] {
         assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default(), rule), vec![]);
     }
 }
@@ -65,7 +69,7 @@ fn no_forecast_is_made_before_the_first_learned_epoch() {
 fn inferer_without_losses_is_excluded() {
     let mut said = inferences([10.0, 9.0, 11.0, 10.0]);
     said.insert(name("new"), vec![10.0]);
-    let forecasts = built_in(&said, &learned(30), LOGARITHMS);
+    let forecasts = built_in(&said, &learned(30), logarithms());
     let names: Vec<_> = forecasts.iter().map(|f| f.name).collect();
     assert_eq!(names, [STEADY, MEAN, SIMILAR, WARY, RECENT]);
     for forecast in forecasts {
@@ -88,14 +92,14 @@ fn mean_forecaster_reflects_rare_large_errors() {
             learned.loss_averages.insert(name, average);
         }
     }
-    let forecasts = built_in(&inferences([0.0; 4]), &learned, LOGARITHMS);
+    let forecasts = built_in(&inferences([0.0; 4]), &learned, logarithms());
     let of = |forecaster: &str| &forecasts.iter().find(|f| f.name == forecaster).unwrap().losses;
     assert!(of(STEADY)[&name("a")] < of(STEADY)[&name("b")], "{forecasts:?}");
     for forecaster in [MEAN, SIMILAR, WARY] {
         let losses = of(forecaster);
         assert!(losses[&name("a")] > losses[&name("b")] + 0.5, "{forecaster}: {losses:?}");
     }
-    let plain = built_in(&inferences([0.0; 4]), &learned, PLAIN);
+    let plain = built_in(&inferences([0.0; 4]), &learned, plain());
     assert!(plain.iter().all(|f| f.name != MEAN), "equals {STEADY}: {plain:?}");
 }
 
@@ -133,7 +137,7 @@ fn forecasts_are_finite_for_all_inferences() {
     let losses = ["a", "b", "c", "d"].map(|n| (name(n), 308.0)).into();
     learned.past.remember(&inferences(said), &losses);
     for said in [said, [0.0; 4]] {
-        for rule in [PLAIN, LOGARITHMS] {
+        for rule in [plain(), logarithms()] {
             for forecast in built_in(&inferences(said), &learned, rule) {
                 assert!(forecast.losses.values().all(|loss| loss.is_finite()), "{forecast:?}");
             }

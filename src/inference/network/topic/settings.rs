@@ -224,7 +224,7 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
 fn loss_parameters(
     given: Option<&network::LossParameters>,
 ) -> Result<LossParameters, SettingError> {
-    let Some(given) = given else { return Ok(LossParameters::UNSET) };
+    let Some(given) = given else { return Ok(LossParameters::default()) };
     Ok(LossParameters {
         delta: parameter!(given.delta),
         epsilon: parameter!(given.epsilon),
