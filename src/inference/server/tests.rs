@@ -135,6 +135,25 @@ impl Fixture {
     }
 }
 
+/// Returns `settings` with the members of `changes`.
+fn changed(mut settings: Value, changes: &Value) -> Value {
+    for (name, value) in changes.as_object().unwrap() {
+        settings[name] = value.clone();
+    }
+    settings
+}
+
+/// Returns valid settings of a topic, changed by `changes`.
+fn settings(changes: &Value) -> Value {
+    let valid = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
+        "horizon_seconds": 60});
+    changed(valid, changes)
+}
+
+async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
+    fixture.put("POST", "/api/v1/topics", &settings(changes)).await
+}
+
 /// Returns consumers with one chain, one price and a known signer.
 fn consumers() -> Consumers {
     let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();

@@ -2,14 +2,10 @@
 
 use super::*;
 
-/// Returns valid settings of a topic with `changes`.
+/// Returns settings of a topic that predicts a probability, changed by `changes`.
 fn settings(changes: &Value) -> Value {
-    let mut settings = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
-        "horizon_seconds": 60, "built_in_forecasters": false, "value_min": 0, "value_max": 1});
-    for (name, value) in changes.as_object().unwrap() {
-        settings[name] = value.clone();
-    }
-    settings
+    let valid = json!({"built_in_forecasters": false, "value_min": 0, "value_max": 1});
+    super::settings(&changed(valid, changes))
 }
 
 async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {

@@ -4,20 +4,6 @@
 use super::*;
 use crate::network::problems::Failing;
 
-/// Returns valid settings of a topic, changed by `changes`.
-fn settings(changes: &Value) -> Value {
-    let mut settings = json!({"metadata": "load", "dataset": "machine_cpu",
-        "column": "load_percent", "horizon_seconds": 60});
-    for (name, value) in changes.as_object().unwrap() {
-        settings[name] = value.clone();
-    }
-    settings
-}
-
-async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
-    fixture.put("POST", "/api/v1/topics", &settings(changes)).await
-}
-
 #[tokio::test]
 async fn invalid_source_is_rejected_with_the_existing_names() {
     let fixture = Fixture::new().await;

@@ -2,15 +2,6 @@
 
 use super::*;
 
-async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
-    let mut settings = json!({"metadata": "load", "dataset": "machine_cpu",
-        "column": "load_percent", "horizon_seconds": 60});
-    for (name, value) in changes.as_object().unwrap() {
-        settings[name] = value.clone();
-    }
-    fixture.put("POST", "/api/v1/topics", &settings).await
-}
-
 #[tokio::test]
 async fn target_is_a_setting_of_a_topic() {
     let fixture = Fixture::new().await;
