@@ -96,7 +96,7 @@ async fn rejected_append_does_not_affect_others_of_its_transaction() {
     let blocks =
         vec![block(&[11 * day], 2), block(&[1], 3), block(&[12 * day], 4), block(&[13 * day], 5)];
     let done = append_at_once(&datasets, dataset, &columns, blocks).await;
-    assert!(done[1].as_ref().unwrap_err().contains("no longer kept"), "{done:?}");
+    assert!(done[1].as_ref().unwrap_err().contains("were deleted by retention"), "{done:?}");
     assert_eq!(done.iter().filter(|appended| appended.is_ok()).count(), 3);
     let seconds: Vec<_> =
         stored_rows(&datasets, dataset).await.into_iter().map(|(at, _)| at).collect();
