@@ -133,7 +133,7 @@ impl LossRule {
     }
 
     /// Returns this rule with the standard deviation of the latest `truths`. Until there are
-    /// [`TRUTHS_MIN`] of them that differ, it stays 1, the default of the SDK's functions.
+    /// ten of them that differ, it is 1, the default of the SDK's functions.
     #[must_use]
     pub fn scaled_by(mut self, truths: &[f64]) -> Self {
         // The chain's reputer uses that of the population, too.
