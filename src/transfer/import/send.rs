@@ -451,7 +451,8 @@ impl Reader {
         let sorter = thread::spawn(move || {
             let sorted = runs.into_iter().map(|mut run| {
                 run.sort_by_key(|(row, _)| row.timestamp);
-                run
+                // Copies are next to each other in memory, in the order in which they are sent.
+                run.clone()
             });
             sorted.collect::<Vec<_>>()
         });
