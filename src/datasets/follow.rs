@@ -51,7 +51,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses a cursor from a reader. Returns `None` if no service can have issued it.
+    /// Parses a cursor that a client sent. Returns `None` if no service can have issued it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let (era, number) = row.split_once('-')?;

@@ -176,8 +176,8 @@ pub(crate) fn run(
         .map_err(|source| RunError::Clock { source })?
 }
 
-/// Runs a guest in this thread, which may drive futures, until the guest exits or waits, or a tick has
-/// passed. Another thread runs the rest.
+/// Runs a guest in this thread, even if the thread also drives futures, until the guest exits or waits,
+/// or a tick has passed. Another thread runs the rest.
 ///
 /// # Errors
 /// As [`run`].

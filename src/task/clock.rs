@@ -57,7 +57,7 @@ impl Clock {
         matches!(self.0, TimeSource::Manual(_))
     }
 
-    /// Returns the current date.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {

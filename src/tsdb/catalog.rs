@@ -212,7 +212,9 @@ pub enum Refusal {
         name: String,
     },
     /// The dataset has rows, and its stored buckets would be wrong after the change.
-    #[error("the dataset has rows, and their buckets would depend on other columns")]
+    #[error(
+        "the stored buckets of the dataset would not match its columns after this change; only a dataset without rows can be changed in this way"
+    )]
     Refolds,
     /// The column to rename or delete does not exist.
     #[error("column not found")]

@@ -65,7 +65,7 @@ impl Keys {
     }
 }
 
-/// Measures moves of the selection in the list of datasets while one of them is followed.
+/// Measures the time to move the selection in the list of datasets while a dataset is followed.
 pub(crate) fn latency(runtime: &Runtime) -> Vec<Row> {
     let (service, datasets) = with_datasets(runtime, 30, 300);
     let _inserting = insert_rows(runtime, service.http(), datasets[0].clone(), 1);

@@ -136,8 +136,8 @@ fn of_file(path: &Path, opened: OpenResult) -> Finding {
     let what = format!("file {}", path.display());
     match opened {
         Ok(seen) => Finding::ok(what, seen),
-        // The file of another user may be intact and only lack permissions, so that the advice is not
-        // to restore it.
+        // A file that belongs to another user may be intact, so the advice is to change its owner and
+        // not to restore a backup.
         Err(_) if let Some(owner) = fs::metadata(path).ok().as_ref().and_then(other_owner) => {
             let next = format!(
                 "give it to the owner of the directory, as root: chown --reference {} {}",

@@ -100,11 +100,11 @@ pub(super) fn start(
     let address = collector.as_str().to_owned();
     let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
     if address.starts_with("http:") {
-        // Without TLS no certificates are needed, so that loading those of the system is skipped.
+        // Without TLS, no certificates of the system need to be loaded.
         builder = builder.tls_certs_only([]);
     }
-    // A blocking client panics if it is created in an asynchronous context, so that a new thread
-    // creates it.
+    // A blocking client panics if it is created in an asynchronous context, so a new thread creates
+    // it.
     let built = std::thread::spawn(|| builder.build()).join();
     let http = built.map_err(|_| anyhow!("the thread of the collector's client panicked"))?;
     let http = http.context("cannot create a client for the collector")?;

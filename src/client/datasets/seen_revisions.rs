@@ -25,7 +25,8 @@ impl Default for SeenRevisions {
 }
 
 impl SeenRevisions {
-    /// Adds the latest seen revision of a dataset to `request`, so that the response includes it.
+    /// Adds the latest seen revision of a dataset to `request`, so that a replica responds only when it
+    /// has this revision.
     pub(crate) fn ask(&self, request: RequestBuilder, dataset: DatasetId) -> RequestBuilder {
         match self.0.lock().get(&dataset) {
             Some(revision) => request.header(REVISION_HEADER, *revision),

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_is_not_a_result_even_if_it_contains_one_for_b7s_heads() {
+    fn refusal_with_a_placeholder_result_for_b7s_heads_is_not_a_result() {
         let response = WorkOrderResponse {
             code: Code::ERROR,
             result: NodeResult::not_run(Code::ERROR, "no free slot"),

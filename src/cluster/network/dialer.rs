@@ -86,7 +86,7 @@ enum DialReason {
     Reached,
     /// The peer store contains the peer.
     Remembered,
-    /// The peer connected to this node.
+    /// The connection was opened by the peer.
     Inbound,
 }
 

@@ -2,14 +2,14 @@
 //!
 //! The program is called as b7s calls `bls-runtime`: in the directory `<workspace>/t/<request>`, with
 //! the module's path, flags, `--` and the arguments. The environment contains the request's variables
-//! and their names in `BLS_LIST_VARS`. Unlike in b7s, its environment is fixed apart from the request's
-//! variables that the operator allows (`environment.rs`). Its time and output are limited. It and all
+//! and their names in `BLS_LIST_VARS`. Unlike in b7s, the environment is fixed apart from the request's
+//! variables that the operator allows (`environment.rs`). Time and output are limited. The process and all
 //! processes it started are killed when it exceeds the limits or the result is not needed any more. The
 //! request's setting for a log file is ignored, since the caller could choose any file on this machine.
 //!
-//! If the program is this one under another name, the request's variables are not in its
-//! environment: it reads them from a file that a flag names. Other flags set the directory of
-//! compiled code and the limit of files.
+//! The external runtime may be Triptych's own program under the name `bls-runtime`. Then the request's
+//! variables are not passed in its environment, but in a file whose path is the value of a flag. Other
+//! flags set the directory of compiled code and the limit for files that a run writes.
 
 mod environment;
 

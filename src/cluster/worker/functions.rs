@@ -247,10 +247,7 @@ impl Worker {
     async fn compile(&self, id: FunctionId, author: &Arc<str>) {
         let Some(function) = self.0.context.functions.get(id) else { return };
         match self.0.executor.compile_ahead(&function, author).await {
-            Ok(true) => {
-                info!(function = %id, "function is compiled and ready");
-                self.note_compiled(id);
-            }
+            Ok(true) => self.note_compiled(id),
             Ok(false) => {}
             Err(error) => info!(function = %id, reason = chain(&error), "function is not compiled"),
         }
@@ -259,6 +256,7 @@ impl Worker {
     /// Records that function `id` has been compiled.
     pub(super) fn note_compiled(&self, id: FunctionId) {
         if self.0.compilations.ready.lock().insert(id) {
+            info!(function = %id, "function is compiled and ready");
             // Offers name the compiled functions, so a new one must be sent.
             self.0.changed.notify_one();
         }

@@ -49,8 +49,8 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
     Ok(())
 }
 
-/// Checks the length of the header before any field is stored. `text` can be truncated after
-/// [`HEADER_BYTES_MAX`] bytes.
+/// Checks the length of the header before any field is stored. The first
+/// [`HEADER_BYTES_MAX`] bytes of the text are sufficient.
 ///
 /// # Errors
 /// [`Invalid`] if the header is too long for any dataset: it has too many columns, or names that are too

@@ -1,4 +1,5 @@
-//! `/api/tags/…` and `/api/datasets/{id}/tags/…`: tags, their holders and the datasets that have them.
+//! `/api/tags/…` and `/api/datasets/{id}/tags/…`: tags, the keys that hold them, and the
+//! datasets that are marked with them.
 
 use axum::Json;
 use axum::extract::Request;

@@ -34,8 +34,8 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
-/// Name, description, unit of the first column, and columns of each dataset, in the order of the rows of
-/// a measurement.
+/// Name, description, unit of the first column, and columns of each dataset. Each measurement has one row
+/// for each dataset, in the same order.
 const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     (
         "machine_cpu",

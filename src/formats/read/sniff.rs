@@ -354,8 +354,8 @@ impl Seen {
             dtype,
             example: self.example.clone(),
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            // A field with other values is a column. Its values that cannot be stored are reported when
-            // the file is read.
+            // A field is a column if at least one of its values can be stored. The others are reported
+            // when the file is read.
             unfit: self.unfit.clone().filter(|_| self.n_values == 0),
             seen: self,
         }

@@ -70,7 +70,7 @@ impl PairValues {
         is_valid.then_some(Self { rows, columns, width, numbers })
     }
 
-    /// Creates pairs with one number each from `by_row`. Columns are sorted.
+    /// Creates pairs with one number each from `by_row`. The columns of the result are sorted.
     pub fn from_rows<'r>(
         by_row: impl IntoIterator<Item = (&'r Address, &'r BTreeMap<Address, f64>)>,
     ) -> Self {

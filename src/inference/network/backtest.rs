@@ -440,7 +440,7 @@ pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
 
 /// Error of a baseline if no row has the topic's column.
 #[derive(Debug, thiserror::Error)]
-#[error("no row has a value to predict from")]
+#[error("no row has a value of the topic's column")]
 struct NoRows;
 
 #[async_trait]

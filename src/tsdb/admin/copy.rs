@@ -131,7 +131,7 @@ pub enum CopyError {
     /// Source and copy differ after the copy was completed: the source was written during the run, or
     /// another program wrote to the copy.
     #[error(
-        "{what} of the copy differ from the source; if the source is in use, run the same command again, otherwise delete the copy first"
+        "{what} of the copy differ from the source; if the source is in use, run the same command again; otherwise delete the copy and start again"
     )]
     Differs {
         /// Part of the dataset that differs, such as `rows`.

@@ -44,7 +44,7 @@ pub(crate) enum Divider {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
-    /// Offsets of the current screen when the mouse button was pressed on a divider.
+    /// Offsets of the current screen before the divider was dragged.
     grabbed: Nudge,
 }
 

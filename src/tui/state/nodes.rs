@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn increase_of_runs_is_counted_in_its_period_despite_restarts() {
+    fn runs_are_counted_per_period_even_if_the_node_restarts() {
         let mut activity = Activity::default();
         for (second, n_runs) in [(0, 40), (5, 43), (21, 44), (70, 2)] {
             activity.take(n_runs, Timestamp::from_seconds(second));

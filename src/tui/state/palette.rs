@@ -80,7 +80,7 @@ pub(crate) struct Palette {
 }
 
 impl ItemKind {
-    /// Returns the sign that restricts a search to this kind.
+    /// Returns the first character of a search for items of this kind only.
     pub(crate) const fn sign(self) -> char {
         self as u8 as char
     }

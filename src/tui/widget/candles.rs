@@ -63,7 +63,7 @@ pub(crate) struct Candles<'a> {
     pub(crate) open_bucket: Option<Timestamp>,
     /// Number of decimals of the labels.
     pub(crate) decimals: usize,
-    /// Scale, such as 0 to 100 for shares. `None` to fit the scale to the candles.
+    /// Fixed scale, such as 0 to 100 for percentages. `None` to fit the scale to the candles.
     pub(crate) scale: Option<Scale>,
     /// Theme of the screen.
     pub(crate) theme: &'a Theme,

@@ -56,7 +56,7 @@ pub struct CaseParams {
     pub epsilon_safe_div: Option<Decimal>,
     /// Preference for the best actors.
     pub p_norm: Option<Decimal>,
-    /// Regret, in units of the scale, from which weights increase strongly.
+    /// Regret, in units of the scale, above which weights increase steeply.
     pub c_norm: Option<Decimal>,
     /// Scale that was stored with the regrets, if any.
     pub regret_scale: Option<Decimal>,

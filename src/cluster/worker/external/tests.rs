@@ -226,7 +226,7 @@ async fn unread_standard_input_is_not_a_failure() {
 }
 
 #[tokio::test]
-async fn missing_standard_input_is_closed() {
+async fn standard_input_is_empty_if_the_request_has_none() {
     let finished = finished(&Script::new("cat; kill -9 $$"), run(LIMITS)).await;
     assert_eq!((text(&finished.stdout), finished.exit_code), ("", 137));
 }

@@ -93,7 +93,7 @@ async fn values_of_a_renamed_column_are_unchanged() {
             rename("close", "last"),
             (
                 409,
-                "the dataset has rows, and their buckets would depend on other columns: conflict",
+                "the stored buckets of the dataset would not match its columns after this change; only a dataset without rows can be changed in this way: conflict",
             ),
         ),
     ] {

@@ -209,7 +209,7 @@ async fn change_that_would_affect_existing_buckets_is_rejected() {
         async |body: &Value| service.call(&service.owner, "PATCH", "/api/datasets/1/", body).await;
     assert_eq!(patch(&value_column).await.0, 200, "no rows, no buckets");
     service.insert(vec![json!({"timestamp": timestamp_of(0), "values": {"x": 1, "y": 2}})]).await;
-    let text = "the dataset has rows, and their buckets would depend on other columns: conflict";
+    let text = "the stored buckets of the dataset would not match its columns after this change; only a dataset without rows can be changed in this way: conflict";
     let refused = (409, refusal(text));
     assert_eq!(patch(&json!({"metadata": {"value_column": "x"}})).await, refused);
     assert_eq!(patch(&json!({"metadata": {"other": "x"}})).await.0, 200);

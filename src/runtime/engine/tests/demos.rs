@@ -197,7 +197,7 @@ async fn each_model_of_the_predict_module_follows_its_formula() {
 }
 
 #[tokio::test]
-async fn predicted_deviation_depends_on_source_factor_and_time_of_day() {
+async fn predicted_deviation_depends_on_the_source_the_factor_and_the_time_of_day() {
     let flat = async |settings: &str| {
         let labels = format!("{settings} LABELS=up,down,flat THRESHOLD=0.01 HORIZON=2 WINDOW=10");
         beliefs(&labels).await["flat"]

@@ -21,7 +21,7 @@ use crate::span::{Order, Span};
 use crate::store::row_batch::{ChunkId, RowBatch, VisitBatch};
 use crate::store::{PAGE_TEXT_BYTES_MAX, PageRead};
 
-/// Maximum number of single rows in a batch.
+/// Maximum number of rows in a batch.
 const BATCH_ROWS: usize = 1024;
 
 /// Passes all rows of a span to `visit`, in ascending order and in batches.

@@ -286,7 +286,7 @@ fn loading_empty_stale_and_failed_screens_are_drawn() {
 }
 
 #[test]
-fn key_switches_the_table_from_influence_to_leave_outs_and_losses() {
+fn key_switches_between_the_tables_of_influence_leave_outs_and_losses() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
