@@ -74,7 +74,7 @@ pub enum AccountsError {
     /// An account with this name exists.
     #[error("account name is taken")]
     NameTaken,
-    /// Sign-up is closed, so that only operators can create accounts.
+    /// Sign-up is closed, so only operators can create accounts.
     #[error("sign-up is closed")]
     SignUpClosed,
     /// No account has this name and password.
@@ -121,7 +121,7 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// Returns true if another process has locked the file, so that a retry can succeed.
+    /// Returns true if another process has locked the file, so a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {

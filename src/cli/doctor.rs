@@ -1,7 +1,7 @@
 //! `triptych doctor`: finds faults of this machine's configuration and services with advice for each.
 //!
-//! The checks only send requests that any client can send, and open files in the same way as services,
-//! so that nothing is changed.
+//! The checks change nothing: they only send requests that any client can send, and open files in the
+//! same way as services.
 
 mod database;
 mod services;

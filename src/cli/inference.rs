@@ -242,7 +242,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     };
     if key.is_none() {
         warn!(
-            "no API key for the dataset service at {}, so that topics receive no rows: set {KEY_VARIABLE}, or \
+            "no API key for the dataset service at {}, so topics receive no rows: set {KEY_VARIABLE}, or \
              store a key with `triptych keys store`, and start again",
             redact_address(&command.datasets)
         );

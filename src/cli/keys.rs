@@ -44,7 +44,7 @@ pub(crate) enum KeysCommand {
     Create {
         /// Purpose of the key
         name: String,
-        /// Account of the key [default: none, so that only operators manage it]
+        /// Account of the key [default: none, so only operators manage it]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
         /// Store the key for the commands and services of this user, as `keys store` does, instead

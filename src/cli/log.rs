@@ -1,8 +1,8 @@
 //! Logs: one JSON object per line, `{"level",…fields…,"time","message"}`, as b7s nodes write them.
 //!
-//! Services write lines to their standard output or error. The screen needs both for itself, so that it
-//! writes to a file, a new one each day. A field with a name such as `x.json` holds JSON and is written
-//! as the member `x`.
+//! Services write lines to their standard output or error. The screen draws on the terminal, so its log
+//! lines go to a file instead, a new one each day. A field with a name such as `x.json` holds JSON and
+//! is written as the member `x`.
 //!
 //! Warnings and errors are written immediately. Other lines are collected for some milliseconds and
 //! written together, so that responses do not wait for their log lines.
@@ -188,7 +188,7 @@ fn put_line(to: &mut Vec<u8>, level: Level, fields: &Fields, now: Timestamp) {
     to.extend_from_slice(level.as_bytes());
     to.push(b'"');
     to.extend_from_slice(&fields.members);
-    // Writing to a vector cannot fail, so that the result is ignored.
+    // Writing to a vector cannot fail, so the result is ignored.
     write!(to, ",\"time\":\"{second}.{millis:03}Z\",\"message\":").unwrap_or_default();
     put_json(to, &fields.message);
     to.extend_from_slice(b"}\n");

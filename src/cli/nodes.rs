@@ -101,8 +101,8 @@ struct ChosenNodes {
     change: ChangeFlags,
 }
 
-/// Flags that choose nodes by id only. Nodes choose their attributes themselves, so that attributes are
-/// no reason to trust a node.
+/// Flags that choose nodes by id only. Nodes choose their attributes themselves, so attributes are no
+/// reason to trust a node.
 #[derive(Debug, Args)]
 struct NamedNodes {
     /// Ids of the nodes

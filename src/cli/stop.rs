@@ -109,8 +109,8 @@ async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
     let listen = |kind| unix::signal(kind).context("cannot receive signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
-    // A process under nohup ignores SIGHUP and must outlive its terminal, so that it does not listen
-    // for this signal.
+    // A process under nohup ignores SIGHUP and must outlive its terminal, so it does not listen for this
+    // signal.
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
     let hung_up = async {
         while let Some(hangup) = &mut hangup {

@@ -219,8 +219,7 @@ pub struct WorkOrderResponse {
     /// Reason why there was no run; empty if there was one. b7s has the field and leaves it empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
-    /// True if every other node would refuse, too, so that the head need not try another node.
-    /// Extension.
+    /// True if every other node would refuse, too, so the head need not try another node. Extension.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
 }
@@ -384,7 +383,7 @@ pub struct Offer {
     pub subgroups: Vec<String>,
     /// Content ids of the node's functions.
     pub functions: Vec<String>,
-    /// Functions that the node has compiled, so that runs start immediately. Empty in offers of heads.
+    /// Functions that the node has compiled, so their runs start immediately. Empty in offers of heads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
     /// Number of functions that the node can run simultaneously.

@@ -284,7 +284,7 @@ impl Peers {
         self.connected(|peer| peer.topics.contains(topic) && peer.offer.role != Some(Role::Head))
     }
 
-    /// Returns true if no peer has joined or left a topic recently, so that all listeners are known.
+    /// Returns true if no peer has joined or left a topic recently, so all listeners are known.
     pub fn is_settled(&self) -> bool {
         // Longer than a worker needs to reconnect, but shorter than a roll call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)

@@ -1,4 +1,4 @@
-//! IPFS gateways, which deliver functions as CARs. Every block is verified, so that gateways need not be
+//! IPFS gateways, which deliver functions as CARs. Every block is verified, so gateways need not be
 //! trusted.
 
 use std::error::Error as _;

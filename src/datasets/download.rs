@@ -285,7 +285,7 @@ impl Range {
     /// Returns the entity tag and the number of rows of the range at the latest revision, unless a
     /// commit happens at the same time.
     ///
-    /// The tag of rows is a hash of the ids of their chunks and of the numbers of unsealed rows, so that
+    /// The tag of rows is a hash of the ids of their chunks and of the numbers of unsealed rows, so
     /// commits to rows outside of the range do not change it. The tag of buckets changes with every
     /// commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {

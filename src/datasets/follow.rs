@@ -100,7 +100,7 @@ enum ReaderPhase {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum FollowEnd {
-    /// The reader was too slow, so that the hub discarded frames before the reader received them.
+    /// The reader was too slow, so the hub discarded frames before the reader received them.
     #[error(transparent)]
     CutOff(#[from] CutOff),
     /// The commits after the reader's position are no longer recorded.
@@ -284,7 +284,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // After the last row, the reader has all rows, so that its cursor has the highest number.
+    // After the last row, the reader has all rows, so its cursor has the highest number.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }

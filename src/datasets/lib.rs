@@ -145,7 +145,7 @@ impl Datasets {
         self.read_store(|store| store.retained()).await.map(drop)
     }
 
-    /// Returns true if the store was opened read-only, so that writes fail.
+    /// Returns true if the store was opened read-only, so writes fail.
     pub(crate) fn is_read_only(&self) -> bool {
         self.store.is_read_only()
     }

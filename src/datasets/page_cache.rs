@@ -119,7 +119,7 @@ impl PageCache {
         self.links.put(ETag::hash(page), (), 0);
     }
 
-    /// Returns true if a response contained a link to the page, so that the caller is probably following
+    /// Returns true if a response contained a link to the page, so the caller is probably following
     /// links.
     pub(crate) fn is_linked(&self, page: &PageKey) -> bool {
         self.links.get(&ETag::hash(page)).is_some()

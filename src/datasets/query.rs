@@ -27,7 +27,7 @@ use self::params::Params;
 use crate::error::Invalid;
 
 /// Tolerance when the length of a span is checked. A client can compute the two bounds of a day at
-/// different times, so that the day is a second too long.
+/// different times, so the day can be a second too long.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
 /// Smallest difference between two timestamps.
@@ -181,14 +181,14 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Returns true if the query has no bounds, so that it covers the most recent rows.
+    /// Returns true if the query has no bounds, so it covers the most recent rows.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
             && matches!(self.position, Position::Offset(_))
     }
 
-    /// Returns true if the query has both bounds, so that its pages can have entity tags.
+    /// Returns true if the query has both bounds, so its pages can have entity tags.
     pub(crate) const fn is_closed(&self) -> bool {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }

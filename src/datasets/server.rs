@@ -215,8 +215,8 @@ async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartE
     opened.map_err(|source| StartError::Store { location, source })
 }
 
-/// Opens the cache of compressed pieces. If this fails, returns a disabled cache, so that each download
-/// is compressed again.
+/// Opens the cache of compressed pieces. If this fails, returns a disabled cache, so each download is
+/// compressed again.
 async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;

@@ -91,7 +91,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns true if another process had locked the file, so that a retry can succeed.
+    /// Returns true if another process had locked the file, so a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Database { source, .. } if source.is_busy())
@@ -210,8 +210,8 @@ where
 /// Applies the settings that every connection has.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Without this setting, query plans can depend on bound values, so that cached statements are
-    // prepared again.
+    // Without this setting, query plans can depend on bound values, and cached statements are prepared
+    // again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())

@@ -1,7 +1,7 @@
 //! Copies the tables of a store between a file and a database, in either direction.
 //!
 //! Source and destination have the same tables, each with a primary key. All rows are copied in one
-//! transaction, in the order of their keys and from one snapshot of the source, so that a copy that is
+//! transaction, in the order of their keys and from one snapshot of the source, so a copy that is
 //! stopped has no effect. Finally, every row of the copy is compared with the source.
 
 mod engine;

@@ -52,7 +52,7 @@ impl DatabaseFault {
             })
     }
 
-    /// Returns true if another process had locked the file, so that a retry can succeed.
+    /// Returns true if another process had locked the file, so a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.kind() == Some(ErrorCode::DatabaseBusy)

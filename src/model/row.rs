@@ -7,8 +7,8 @@ use crate::timestamp::Timestamp;
 /// Earliest timestamp that a row can have: the first one with a four-digit year.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
-/// First timestamp that is too late for a row. [`Timestamp::MAX`] is a day later, so that a query up to
-/// the end of the year 9999 is in range.
+/// First timestamp that is too late for a row. [`Timestamp::MAX`] is a day later, so a query up to the
+/// end of the year 9999 is in range.
 pub const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
 
 /// Description of what is wrong with a row at [`TOO_LATE`] or later.

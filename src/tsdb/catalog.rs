@@ -59,7 +59,7 @@ impl NewDataset {
 pub struct Tag {
     /// Name of the tag, unique per owner.
     pub name: String,
-    /// True if the tag is public, so that any key can acquire it.
+    /// True if the tag is public, so any key can acquire it.
     pub is_public: bool,
     /// Key that created the tag and may give it to others; `None` for the service itself.
     pub owner: Option<KeyId>,

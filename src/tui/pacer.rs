@@ -41,7 +41,7 @@ pub(crate) struct Pacer {
     last_frame: Option<Instant>,
     /// Time of the last frame for new data.
     last_data: Option<Instant>,
-    /// Time of the last check that found no change, so that its frame was skipped.
+    /// Time of the last check that found no change, so its frame was skipped.
     last_check: Option<Instant>,
     /// Time of the last check that found a change.
     pub(crate) changed_at: Option<Instant>,

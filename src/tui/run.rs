@@ -339,8 +339,8 @@ impl Loop {
     /// Handles input from the terminal: user input, or the reply to a query.
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // The whole screen is redrawn even if the size is that of the last frame: it can have
-            // been smaller in between, so that the terminal has cut off content.
+            // The whole screen is redrawn even if the size is that of the last frame: it can have been
+            // smaller in between, in which case the terminal has cut off content.
             self.terminal.redraw();
         }
         let (background, inputs) = self.replies.filter(event);

@@ -284,10 +284,10 @@ impl State {
     /// Returns the time after which ages must be redrawn if nothing else happens, or `None` if the
     /// screen has no ages.
     ///
-    /// The header shows the time of the frame. All ages refer to this time, so they need not be
-    /// redrawn each second. An idle screen is redrawn after a minute, and then after twice as long
-    /// each time, so that an age is wrong by at most a half. Countdowns are redrawn each second,
-    /// and so is the age of an unavailable service while it is shown in seconds.
+    /// The header shows the time of the frame. All ages refer to this time, so they need not be redrawn
+    /// each second. An idle screen is redrawn after a minute, and then after twice as long each time, so
+    /// an age is wrong by at most a half. Countdowns are redrawn each second, and so is the age of an
+    /// unavailable service while it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {

@@ -1,7 +1,7 @@
 //! Rejects query parameters that an endpoint does not have.
 //!
 //! A misspelt bound must not be ignored, and a repeated parameter is ambiguous. The known names come
-//! from the API description, so that handlers do not list them again, and endpoints without parameters
+//! from the API description. Handlers therefore do not list them again, and endpoints without parameters
 //! are covered, too.
 
 use std::collections::{HashMap, HashSet};

@@ -166,7 +166,7 @@ pub struct AttributesBody {
     pub attestors: Option<serde_json::Value>,
 }
 
-/// Returns true for a default value, so that it is omitted from the JSON.
+/// Returns true for a default value, which is omitted from the JSON.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -281,7 +281,7 @@ pub struct NodeBody {
     /// Number of free slots, as estimated by the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_free: Option<usize>,
-    /// True if the node is cordoned at this head, so that it gets no new work.
+    /// True if the node is cordoned at this head, so it gets no new work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cordoned: bool,
     /// Permission of the node to work for this head; omitted if the head requires no approval.

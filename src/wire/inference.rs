@@ -326,7 +326,7 @@ pub struct TopicSummary {
     pub column: String,
     /// Subgroup of the workers that run the predictor; null for any worker.
     pub subgroup: Option<String>,
-    /// True if the topic is paused, so that no new epoch opens.
+    /// True if the topic is paused, so no new epoch opens.
     #[serde(default)]
     pub is_paused: bool,
     /// Description of the topic's current problems; null if there are none.

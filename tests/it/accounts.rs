@@ -211,8 +211,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
 #[test]
 fn command_succeeds_if_the_reader_of_its_output_exits() {
     let place = Place::new();
-    // The output exceeds the capacity of a pipe, so that the command still writes after the reader is
-    // gone.
+    // The output exceeds the capacity of a pipe, so the command still writes after the reader is gone.
     let keys: Vec<_> = (0..8).map(|_| place.keys(&["create", &"k".repeat(100)])).collect();
     assert_eq!(keys.len(), 8);
     let words = ["keys", "list", "--json"];

@@ -90,7 +90,7 @@ fn inference_service_without_a_key_logs_a_hint() {
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
     let service = Running::start_with(&arguments, &environment);
     service.wait_log(
-        "no API key for the dataset service at http://127.0.0.1:9/api, so that topics receive no rows: \
+        "no API key for the dataset service at http://127.0.0.1:9/api, so topics receive no rows: \
          set TRIPTYCH_API_KEY, or store a key with `triptych keys store`, and start again",
     );
 }

@@ -490,7 +490,7 @@ pub(super) async fn tags(command: TagsCommand) -> anyhow::Result<()> {
     if tags.is_empty() {
         tell(match command.dataset {
             Some(_) => {
-                "the dataset has no tags, so that only its owner can read it; --add public opens it to every key"
+                "the dataset has no tags, so only its owner can read it; --add public opens it to every key"
             }
             None => "there are no tags",
         });

@@ -18,8 +18,8 @@ use crate::cli::output::{StreamStatus, print, print_json, tell};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::stop;
 
-/// Maximum number of batches of rows that wait to be printed. Once that many wait, no more are read
-/// from the stream, so that the service pauses.
+/// Maximum number of batches of rows that wait to be printed. Once that many wait, the stream is not
+/// read, so the service pauses.
 const EVENTS_CAPACITY: usize = 8;
 
 /// The flags of `datasets follow`.

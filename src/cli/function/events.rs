@@ -54,8 +54,8 @@ async fn print_events(
     while let Some(event) = events.recv().await {
         let event = match event {
             StreamEvent::Connected => {
-                // An execution that ended before the connection has no further events, so that waiting
-                // for its end would never finish.
+                // An execution that ended before the connection has no further events, so waiting for
+                // its end would never finish.
                 if let Some(id) = &id
                     && has_ended(head, id).await?
                 {

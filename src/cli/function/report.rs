@@ -33,8 +33,8 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
     text
 }
 
-/// Returns the reason why a response is not a success. Heads of b7s send a code but no message, so that
-/// the code is explained instead.
+/// Returns the reason why a response is not a success. Heads of b7s send a code but no message, so the
+/// code is explained instead.
 pub(super) fn reason(code: &str, message: &str) -> String {
     let meaning = match code {
         "202" => "it is in progress",

@@ -204,7 +204,7 @@ async fn prepare(
         (None, None) => match given {
             Some(method) => Ok((id.to_string(), method)),
             None => bail!(
-                "the head does not have function {id}, so that its file to run is unknown\nhint: name it with --method"
+                "the head does not have function {id}, so its file to run is unknown\nhint: name it with --method"
             ),
         },
     }

@@ -265,7 +265,7 @@ impl ProgramWorker {
                 report(&submission, &accepted, took, self.command.json)
             }
             Err(why) if is_denied(&why) => Err(why).context("cannot submit the program's response"),
-            // The service would reject the same response again, so that this epoch is given up.
+            // The service would reject the same response again, so this epoch is given up.
             Err(why) if why.status().is_some_and(|status| status < 500 && status != 429) => {
                 tell(&format!("nonce {}: the response was rejected: {}", window.nonce, why.why()));
                 Ok(())

@@ -93,7 +93,7 @@ impl LogBuffer {
         loop {
             let mut buffer = self.buffer.lock();
             self.changed.wait_while(&mut buffer, |buffer| buffer.lines.is_empty());
-            // A notification is sent only for the first line in the buffer, so that this waits for the
+            // A notification is sent only for the first line in the buffer, so this wait lasts for the
             // full time.
             self.changed.wait_for(&mut buffer, WAIT);
             drop(buffer);

@@ -36,7 +36,7 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
 /// Themes in the directory of themes.
 #[derive(Debug, Default)]
 pub(super) struct Themes {
-    /// Valid themes, in the order of their names. They are never freed, so that they are `'static`.
+    /// Valid themes, in the order of their names. They are never freed, so they are `'static`.
     pub(super) themes: Vec<&'static CustomTheme>,
     /// Files that are not valid themes.
     pub(super) faults: Vec<ThemeFault>,

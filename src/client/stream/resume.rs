@@ -88,7 +88,7 @@ struct Reader {
 
 /// State of a connection while its first rows are received.
 struct ConnectionStart {
-    /// True if the connection resumed after the last event, so that it has no replay.
+    /// True if the connection resumed after the last event, so it has no replay.
     is_resumed: bool,
     n_rows: usize,
     /// Timestamp of the previous row. The rows of the replay are in ascending order.

@@ -32,8 +32,8 @@ const PROTOCOL: &str = "/yamux/1.0.0";
 /// Maximum number of streams per connection whose protocol is being negotiated.
 pub(super) const NEGOTIATING_MAX: usize = 128;
 
-/// Size up to which the buffers of a connection are not counted. A usual message fits, so that most
-/// messages do not need the lock that all connections share. For 2 500 connections, this is 10 MiB.
+/// Size up to which the buffers of a connection are not counted. A usual message fits, so most messages
+/// do not need the lock that all connections share. For 2 500 connections, this is 10 MiB.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
 
 /// Size of the header of a frame.

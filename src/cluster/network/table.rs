@@ -36,7 +36,7 @@ pub(super) struct ProviderTable {
     dials: Bucket,
     /// With this number of connections or more, queries do not dial.
     n_enough: usize,
-    /// True if a head is connected, so that no query dials.
+    /// True if a head is connected, so no query dials.
     has_head: bool,
     /// Connection that a query has requested and that is not dialed yet.
     queried: Option<ConnectionId>,

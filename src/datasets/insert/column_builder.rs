@@ -387,7 +387,7 @@ impl ColumnBuilder {
     /// # Errors
     /// [`OperationError::Rows`] if any row was rejected.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
-        // If rows were rejected, timestamps can be missing, so that they are not aligned with rows.
+        // If rows were rejected, timestamps can be missing, so they are not aligned with rows.
         if self.refused_rows.is_empty() {
             self.check_cut_rows();
         }

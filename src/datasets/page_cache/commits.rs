@@ -10,11 +10,11 @@ use model::dataset::DatasetId;
 use tsdb::span::Span;
 
 /// Maximum number of commits of a dataset that are recorded one by one. Older commits share one record,
-/// so that some pages are read again although they are still valid.
+/// so some pages are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Maximum number of datasets with recorded commits. Beyond it, all records are removed, so that all
-/// pages are read again.
+/// Maximum number of datasets with recorded commits. Beyond it, all records are removed, so all pages
+/// are read again.
 const DATASETS_MAX: usize = 4096;
 
 /// Recent commits of datasets and the timestamps that they changed.

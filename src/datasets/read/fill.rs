@@ -1,8 +1,8 @@
 //! Fills gaps between buckets, for a page or a download.
 //!
-//! A filled range has a bucket at every step from its first to its last stored bucket, so that the
-//! position of a bucket follows from its start. A page only reads and computes its own buckets, even in
-//! a long gap.
+//! A filled range has a bucket at every step from its first to its last stored bucket, so the position
+//! of a bucket follows from its start. A page only reads and computes its own buckets, even in a long
+//! gap.
 
 use model::block::Rows;
 use model::dataset::Column;

@@ -63,9 +63,9 @@ fn modes() -> Object {
 
 /// Inserts rows into a dataset that the key owns: all of them, or none.
 ///
-/// A row at an existing timestamp replaces it, so that a batch can be sent again. With
-/// `mode=merge`, values that the row leaves out stay unchanged. When the response arrives, the rows
-/// and their buckets are durable, and followers have received them.
+/// A row replaces the stored row with the same timestamp, so a batch can be sent again. With
+/// `mode=merge`, values that the row leaves out stay unchanged. When the response arrives, the rows and
+/// their buckets are durable, and followers have received them.
 ///
 /// NDJSON has a row per line, flat or as in JSON. CSV has a header line that names `timestamp` and
 /// the columns. Parquet has the same columns. Its timestamps are in UTC unless they name a zone,

@@ -61,8 +61,8 @@ impl WorkError for sqlx::Error {
     }
 }
 
-/// Returns true if the connection was lost, so that it cannot be used again. The work can be repeated if
-/// the connection was lost while idle.
+/// Returns true if the connection was lost, so it cannot be used again. The work can be repeated if the
+/// connection was lost while idle.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {

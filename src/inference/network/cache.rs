@@ -1,7 +1,7 @@
 //! Cache of the frequently read data of each topic.
 //!
 //! The key of an entry contains the number of changes of the topic. Data that was read while the topic
-//! changed is stored under an outdated number, so that it is never returned.
+//! changed is stored under an outdated number, so it is never returned.
 //!
 //! Several services can change a shared database. Therefore a request first checks whether another
 //! service changed the topic, and the database is polled to notify streams and the runner. A file needs

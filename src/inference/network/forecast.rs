@@ -72,7 +72,7 @@ pub fn built_in(
     let average = |alpha| by_rule(expect_average(&judged, alpha));
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
     // With this weight of the latest loss, the average covers two epochs. The demo's source stays in a
-    // state for a dozen epochs, so that this average follows its changes.
+    // state for a dozen epochs, so this average follows its changes.
     let recent = average(0.9);
     let similar = by_rule(expect_similar(past, &judged));
     let wary = by_rule(expect_wary(past, &offsets, &judged));

@@ -252,8 +252,8 @@ impl Runner {
         self.in_time(READ, truth).await
     }
 
-    /// Returns true if the dataset's latest row is more than three horizons after the input of the
-    /// epoch `nonce`, so that its ground truth cannot be expected any more.
+    /// Returns true if the dataset's latest row is more than three horizons after the input of the epoch
+    /// `nonce`, so its ground truth cannot be expected any more.
     async fn is_past(&self, nonce: BlockHeight) -> bool {
         let source = &self.topic.source;
         let Ok(Some(input)) = self.inference.input(self.topic.id, nonce).await else {

@@ -1,7 +1,7 @@
 //! `POST /api/v1/topics/{topic_id}/submissions`: stores a worker's payload for an epoch.
 //!
 //! The worker of a payload is the address of the API key. A key has a different address for each
-//! `model`, so that it can submit for several workers.
+//! `model`, so it can submit for several workers.
 
 use std::collections::BTreeMap;
 

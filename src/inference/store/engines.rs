@@ -101,7 +101,7 @@ impl StoreDatabase {
         self.read(|session| session.find(sql, values![], |_| Ok(())).map(drop))
     }
 
-    /// Returns true if the database was opened read-only, so that writes are refused.
+    /// Returns true if the database was opened read-only, so writes are refused.
     pub(super) const fn is_read_only(&self) -> bool {
         self.is_read_only
     }

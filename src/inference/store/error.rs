@@ -60,7 +60,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns true if another process is using the file, so that a retry might succeed.
+    /// Returns true if another process is using the file, so a retry might succeed.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),

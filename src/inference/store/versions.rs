@@ -2,9 +2,8 @@
 //! is a number that increases whenever the topic's cached data changes. The list of topics also has a
 //! version.
 //!
-//! The row of a topic's version is also the lock of the topic, so that only one service at a time
-//! opens, closes or learns from the topic's epochs. A file has no versions, since only one service uses
-//! it.
+//! The row of a topic's version is also the lock of the topic, so only one service at a time opens,
+//! closes or learns from the topic's epochs. A file has no versions, since only one service uses it.
 
 use std::collections::BTreeMap;
 

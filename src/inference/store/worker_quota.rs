@@ -41,7 +41,7 @@ impl Store {
             epoch.take(&submission, origin, at)
         });
         match taken {
-            // The outcome is inside an error, so that the transaction was rolled back.
+            // An outcome without effect is returned inside an error, which rolls back the transaction.
             Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }

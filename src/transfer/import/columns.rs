@@ -30,7 +30,7 @@ pub(super) struct ImportPlan {
     /// Fields that together contain the timestamp.
     time: TimeFields,
     decimal: Decimal,
-    /// True if the file has no header, so that columns are named by numbers.
+    /// True if the file has no header, so columns are named by numbers.
     is_numbered: bool,
     /// Fields that become columns: the name of the field, the index of the column, and the first value.
     fields: Vec<(String, usize, Option<String>)>,

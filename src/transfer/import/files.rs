@@ -27,7 +27,7 @@ pub(super) struct ImportFile {
     pub(super) format: Format,
     /// Id or name of the dataset that gets the rows of the file.
     pub(super) dataset: String,
-    /// True if the user specified the dataset, so that `dataset` can be an id. Otherwise it is a name.
+    /// True if the user specified the dataset, so `dataset` can be an id. Otherwise it is a name.
     pub(super) is_named: bool,
     /// Values of the parts of the path that have the form `name=value`, and the value of the field by
     /// which the file is split.

@@ -207,8 +207,7 @@ pub(super) struct Repeats {
     seen: SeenTimestamps,
     others: HashMap<String, SeenTimestamps>,
     n_remembered: usize,
-    /// True if the set of timestamps became too large and was cleared, so that some repetitions are
-    /// missed.
+    /// True if the set of timestamps became too large and was cleared, so some repetitions are missed.
     has_forgotten: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct StoredRows<'a> {
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
-    /// True if not all timestamps were looked up, so that the dataset can have further rows at them.
+    /// True if some timestamps were not looked up, so the dataset can have further rows at them.
     pub(super) is_least: bool,
 }
 

@@ -457,11 +457,11 @@ impl Copy {
 enum CopyFailure {
     /// The service asks the client to repeat the request after this time.
     Later(Duration),
-    /// The service cannot send a range of this length, so that the range must be divided.
+    /// The service cannot send a range of this length, so the range must be divided.
     TooWide,
-    /// The failure is possibly temporary, so that the request is repeated.
+    /// The failure is possibly temporary, so the request is repeated.
     Transient,
-    /// The request would fail again, so that the copy is given up.
+    /// The request would fail again, so the copy is given up.
     Final,
 }
 

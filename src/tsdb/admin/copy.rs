@@ -246,7 +246,7 @@ impl Copy<'_> {
         if is_changed { Err(CopyError::CopyChanged) } else { Ok(Some(found)) }
     }
 
-    /// Returns true if `found` lacks at most rows and tags, so that the copy can be continued.
+    /// Returns true if `found` lacks at most rows and tags, so the copy can be continued.
     fn continues(&self, found: &CatalogEntry) -> bool {
         let described = |entry: &CatalogEntry| {
             let Dataset { name, description, metadata, .. } = entry.dataset.clone();

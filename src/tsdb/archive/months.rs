@@ -57,8 +57,8 @@ pub(super) struct MonthPart {
     pub(super) rows: Block,
     /// Revision of the dataset when the stored rows were read.
     revision: u64,
-    /// True if the store returned a full page, so that more stored rows can follow directly after this
-    /// part. The caller must begin a new merge after its last row.
+    /// True if the store returned a full page, so more stored rows can follow directly after this part.
+    /// The caller must begin a new merge after its last row.
     pub(super) is_cut: bool,
     /// True if no rows follow this part.
     pub(super) is_last: bool,

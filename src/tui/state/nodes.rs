@@ -116,7 +116,7 @@ pub(crate) struct HeadNodes {
     /// For each listed node, its recent activity in executions of this head and its smoothed
     /// round-trip time.
     tracks: BTreeMap<String, (Activity, Latency)>,
-    /// True if the head does not respond, so that its last list is outdated.
+    /// True if the head does not respond, so its last list is outdated.
     is_away: bool,
     /// True if the event stream of the head is open.
     pub(crate) is_live: bool,

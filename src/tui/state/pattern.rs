@@ -15,8 +15,7 @@ pub(crate) struct Pattern(Vec<Word>);
 
 #[derive(Debug, Clone)]
 struct Word {
-    /// Expression for the whole word. `None` if the word is too long to compile, so that it
-    /// matches nothing.
+    /// Expression for the whole word. `None` if the word is too long to compile, so it matches nothing.
     regex: Option<Regex>,
     /// Name of a field and expression for its value, if the word has the form `field=value`. Both
     /// the field and the whole word can match.

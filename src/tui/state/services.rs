@@ -114,7 +114,7 @@ impl Health {
         matches!(self, Self::Idle { .. } | Self::Live)
     }
 
-    /// Returns true if the service does not respond or fails, so that its values are outdated.
+    /// Returns true if the service does not respond or fails, so its values are outdated.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self, Self::Down { .. } | Self::Silent)
     }

@@ -61,8 +61,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Length of the notes in the header. Usual notes all have the same width, so that a different
-/// latency does not change the length.
+/// Length of the notes in the header. Usual notes all have the same width, so a different latency does
+/// not change the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HealthForm {
     /// Full names of the services, each with a note.

@@ -365,7 +365,7 @@ pub struct WindowStatus {
     /// True if submissions of the address are accepted: the address is on the whitelist, or the
     /// whitelist is disabled.
     pub is_whitelisted: bool,
-    /// True if the topic is active, so that epochs open.
+    /// True if the topic is active, so epochs open.
     pub is_topic_active: bool,
 }
 

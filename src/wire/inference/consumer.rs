@@ -88,7 +88,7 @@ pub struct ConsumerTopic {
     pub total_staked_allo: u64,
     /// Always 0, since there are no emissions.
     pub total_emissions_allo: u64,
-    /// True if the topic is active, so that epochs open.
+    /// True if the topic is active, so epochs open.
     pub is_active: bool,
     /// Time of the latest bundle, or the current time if there is no bundle, in RFC 3339.
     pub updated_at: String,

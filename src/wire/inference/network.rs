@@ -266,7 +266,7 @@ pub struct RetentionBody {
 pub struct ServiceHealth {
     /// Ids of failing topics. `/api/v1/topics/{topic_id}/health` returns their problems.
     pub failing_topics: Vec<u64>,
-    /// True if the service was started with `--read-only`, so that writes fail.
+    /// True if the service was started with `--read-only`, so writes fail.
     #[serde(default)]
     pub is_read_only: bool,
 }
@@ -365,7 +365,7 @@ pub struct LatestBody {
     pub weights: WeightsBody,
     /// Confidence intervals by label; empty if there are no weights, as with a single inferer.
     pub confidence_intervals: Vec<IntervalBody>,
-    /// True if the epoch has outliers, so that the outlier-resistant bundle differs from this bundle.
+    /// True if the epoch has outliers, so the outlier-resistant bundle differs from this bundle.
     pub has_outliers: bool,
     /// Time at which the epoch closed, in RFC 3339.
     pub closed_at: String,

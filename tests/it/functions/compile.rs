@@ -217,7 +217,7 @@ async fn module_with_an_unsupported_import_is_refused_before_compiling() {
     let bomb = pair.add(&pair.home.write("bomb.wasm", &module), "bomb.wasm");
     let refused = loop {
         let refused = pair.execute(&bomb).await.to_string();
-        // Other tests may occupy the processors so that not even the imports are checked in time.
+        // If other tests occupy the processors, not even the imports are checked in time.
         if !refused.contains("processors were busy") {
             break refused;
         }

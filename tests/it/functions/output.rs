@@ -44,7 +44,7 @@ async fn function_output_up_to_the_limit_arrives_complete() {
     let head = Node::head(&limit);
     let worker = Node::worker(&head, &limit);
     head.has_workers(1).await;
-    // The second letter is escaped, so that it is six times as long in the response.
+    // The second letter is escaped, so it is six times as long in the response.
     for (letter, n_mib) in [('x', 2), ('\u{1b}', 1)] {
         let reply = run(&home, &head, &writes(&home, n_mib, letter));
         let result = &reply["results"][0]["result"];

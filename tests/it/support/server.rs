@@ -197,8 +197,7 @@ fn span_seconds(target: &str) -> i64 {
     seconds("end") - seconds("start")
 }
 
-/// A proxy that loses a response, so that a client does not learn that the server has handled its
-/// request.
+/// A proxy that loses a response, so a client does not learn that the server has handled its request.
 pub(crate) struct LossyProxy {
     /// Address of the proxy, `host:port`.
     pub(crate) address: String,

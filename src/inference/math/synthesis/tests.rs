@@ -265,7 +265,7 @@ proptest! {
 
     #[test]
     fn forecasters_are_excluded_without_a_previous_loss(epoch in owned(1)) {
-        // Implied values are computed from the previous loss, so that without it there are none.
+        // Implied values are computed from the previous loss, so there are none without it.
         let without = OwnedEpoch { previous_loss: None, ..epoch.clone() };
         let synthesis = without.synthesize();
         prop_assert!(synthesis.implied.is_empty() && synthesis.one_out_forecaster.is_empty());

@@ -53,7 +53,7 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
 #[tokio::test]
 async fn horizon_within_the_submission_window_is_rejected_unless_experimental() {
     let fixture = Fixture::new().await;
-    // A block lasts 1 s. The window includes its last block, so that a window of 8 blocks lasts 9 s.
+    // A block lasts 1 s. The window includes its last block, so a window of 8 blocks lasts 9 s.
     let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
     let message = |id: u64, horizon: u64| {
         format!(

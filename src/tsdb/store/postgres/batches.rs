@@ -13,9 +13,9 @@ use crate::store::batch::{Batch, Digest, KEPT_MICROS, PER_WRITER_MAX, StoredBatc
 /// Maximum number of records that one transaction removes.
 const STEP_BATCHES: i64 = 10_000;
 
-/// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record, which
-/// counts as a write, so that the transaction waits for standbys. A server that crashed during a commit
-/// must not report a batch that its standbys may lack.
+/// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record so that
+/// the transaction counts as a write and waits for standbys. A server that crashed during a commit must
+/// not report a batch that its standbys may lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -73,7 +73,7 @@ pub(super) async fn put(
 }
 
 /// Removes some old records, and the oldest records of writers that have stored very many batches.
-/// Returns true if it removed any, so that there can be more.
+/// Returns true if it removed any, so there can be more.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(

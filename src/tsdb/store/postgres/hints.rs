@@ -88,7 +88,7 @@ impl Hints {
         let mut listener = listen(url, CHANNEL).await?;
         loop {
             let notified = listener.try_recv().await?;
-            // `None` means that the connection was interrupted, so that notifications can be missing.
+            // `None` means that the connection was interrupted, so notifications can be missing.
             if notified.is_none_or(|notified| notified.payload() != &*self.id) {
                 self.received.notify_one();
             }

@@ -132,7 +132,7 @@ impl Scene<'_> {
         format::decimals_for(actors.chain(named.flatten()))
     }
 
-    /// Returns true if the unit is percent, so that differences are in percentage points.
+    /// Returns true if the unit is percent, so differences are in percentage points.
     fn is_percent(&self) -> bool {
         self.unit == PERCENT
     }

@@ -384,7 +384,7 @@ fn topic_note(newest: &Resource<LatestBundle>, frame: Frame<'_>) -> String {
     }
 }
 
-/// Returns true if the inference service does not respond, so that the chain's height is unknown.
+/// Returns true if the inference service does not respond, so the chain's height is unknown.
 fn is_away(frame: Frame<'_>) -> bool {
     frame.state.services.health(Service::Inference).is_away()
 }

@@ -207,8 +207,8 @@ fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
 }
 
-/// Returns true if `text` has the form `NAME=VALUE` and is also valid as a selector, so that a
-/// request can select the attribute.
+/// Returns true if `text` has the form `NAME=VALUE` and is also valid as a selector, so a request can
+/// select the attribute.
 fn is_attribute(text: &str) -> bool {
     let is_same = |selector: Selector| selector.to_string() == text;
     text.contains('=') && !text.contains("!=") && text.parse().is_ok_and(is_same)

@@ -180,8 +180,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns Heikin-Ashi candles. Each opens in the middle of the previous one and closes at the
-/// mean of its prices, so that the candles of a trend have the same color.
+/// Returns Heikin-Ashi candles. Each opens in the middle of the previous one and closes at the mean of
+/// its prices, so the candles of a trend have the same color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {

@@ -58,7 +58,7 @@ pub(crate) struct LiveStream {
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Number of attempts to connect since the stream was lost.
     n_tries: u32,
-    /// True if the stream was lost after rows were last requested, so that rows can be missing.
+    /// True if the stream was lost after rows were last requested, so rows can be missing.
     pub(crate) was_lost: bool,
     /// Rows that are held back while paused. `None` if not paused.
     pub(crate) held: Option<HeldRows>,
@@ -72,7 +72,7 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// Returns true if the screen is paused, so that rows are held back.
+    /// Returns true if the screen is paused, so rows are held back.
     pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
     }

@@ -245,7 +245,7 @@ pub(crate) struct Table {
     pub(crate) rows: VecDeque<NamedRow>,
     /// Timestamp of the selected row. `None` while the selection follows the latest row.
     pub(crate) chosen: Option<Timestamp>,
-    /// True if newer rows were dropped, so that live rows cannot be added.
+    /// True if newer rows were dropped, so live rows cannot be added.
     pub(crate) has_newer: bool,
     /// Existence of rows before the oldest loaded row.
     pub(crate) older: OlderRows,
