@@ -1,10 +1,9 @@
 //! Filters the terminal's replies out of the key input.
 //!
-//! A terminal replies to the query for its background color with
-//! `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at any time. The key parser reads this as the keys
-//! `Alt-]`, letters and `Alt-\`. Keys are held back while they can belong to a reply. Keys that
-//! turn out not to belong to one are released. If a reply arrives in parts, the parser reads an
-//! escape character at the end of a part as the escape key.
+//! A terminal replies to the query for its background color with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at
+//! any time. The key parser reads this as the keys `Alt-]`, letters and `Alt-\`. Keys are held back
+//! while they can belong to a reply. Keys that turn out not to belong to a reply are released. If a
+//! reply arrives in parts, the parser reads an escape character at the end of a part as the escape key.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

@@ -36,7 +36,7 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Options for opening the screen.
 pub struct TuiOptions {
-    /// Services of which the screen shows data at the start.
+    /// Source of the addresses of the services at the start.
     pub start: Start,
     /// Local stack, which also starts further nodes.
     pub local: Box<dyn LocalStack>,
@@ -268,8 +268,8 @@ impl Loop {
         self.draw()
     }
 
-    /// Returns true if a frame would differ from the last one, apart from ages. For the
-    /// comparison, the frame is drawn with the time of the last one.
+    /// Returns true if a new frame would differ from the last frame, apart from ages. For the
+    /// comparison, the new frame is drawn with the time of the last frame.
     fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));

@@ -98,7 +98,7 @@ impl Tui {
         IS_LOST.load(Ordering::SeqCst)
     }
 
-    /// Draws a frame. All changed cells are written at a time. If no cell has changed, nothing is
+    /// Draws a frame. All changed cells are written together. If no cell has changed, nothing is
     /// written.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
         if terminal_size() != self.size() {

@@ -171,7 +171,7 @@ actions! {
     OutputRight => "scroll output right",
     /// Shows the output in the pager.
     OpenPager => "output in $PAGER",
-    /// Marks a result group, with which others are compared.
+    /// Marks a result group for comparison with another group.
     Mark => "mark the group to compare with",
     /// Compares the selected result group with the marked one.
     Diff => "compare two result groups",

@@ -57,9 +57,9 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the default bindings, changed by `overrides`. The table of an override is the name
-    /// of a layer, its name is a sequence of key presses separated by spaces, and its value is the
-    /// name of an action or `none`.
+    /// Returns the default bindings, changed by `overrides`. In an override, the table is the name of a
+    /// layer, the name is a sequence of key presses separated by spaces, and the value is the name of an
+    /// action or `none`.
     ///
     /// # Errors
     /// A [`Fault`] for every invalid override.
@@ -187,8 +187,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Returns an error text if another binding can be active together with `keys` in `layer`, and
-    /// one of the two begins with the other.
+    /// Returns an error text if the keys of a binding that can be active together with `layer` begin
+    /// with `keys`, or `keys` begins with them.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::VARIANTS.iter().map(|first| first.chain());

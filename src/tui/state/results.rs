@@ -42,7 +42,7 @@ pub(crate) struct ResultView {
     pub(crate) found: Option<usize>,
     /// True if two groups are compared.
     pub(crate) is_diff: bool,
-    /// Index of the group with which others are compared.
+    /// Index of the group with which other groups are compared.
     pub(crate) marked: Option<usize>,
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn send(state: &mut State, change: &NodeChange) {
     }
 }
 
-/// Returns the change for `action` on `workers`. The cordon action cordons all, or uncordons all
+/// Returns the change for `action` on `workers`. The cordon action cordons all nodes, or uncordons them
 /// if all are cordoned already.
 fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     let approval = |approval| NodePatch { approval: Some(approval), ..NodePatch::default() };
@@ -71,7 +71,7 @@ fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
     }
 }
 
-/// Returns true if `node` is listed by a head and differs from the state that `patch` sets.
+/// Returns true if `node` is listed by a head and is not yet in the state that `patch` sets.
 fn is_changed(node: &Node, patch: NodePatch) -> bool {
     let is_listed = node.origin != Origin::Seen;
     is_listed

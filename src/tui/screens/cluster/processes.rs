@@ -44,7 +44,8 @@ pub(crate) fn act(state: &mut State, action: Action) {
             }
             Some(process) if process.status.exited.is_some() => {
                 state.stack.forget(&process.name);
-                // A process that has exited can be waiting for its restart, which this cancels.
+                // A process that has exited can be waiting for its restart. Stopping the process cancels
+                // the restart.
                 if process.status.is_restarting {
                     state.effects.push(Effect::StopProcess(process.name));
                 }
@@ -103,8 +104,8 @@ pub(crate) fn started(state: &mut State, node: LocalNode) {
     }
 }
 
-/// Reports that a process has exited. It restarts after `restart_in`. If that is `None`, only the
-/// user can restart it.
+/// Reports that a process has exited. The process restarts after `restart_in`. If `restart_in` is
+/// `None`, only the user can restart it.
 pub(crate) fn ended(
     state: &mut State,
     name: &str,
@@ -229,7 +230,7 @@ pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     }
 }
 
-/// Returns the service in the header that a process of the local stack provides.
+/// Returns the service that a process of the local stack provides, among those in the header.
 fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
     match (process.name.as_str(), &process.node) {
         ("datasets", None) => Some(Service::Data),

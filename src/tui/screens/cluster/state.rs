@@ -72,8 +72,8 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-/// Compares two nodes by a column. The most notable node is the first: the busiest, the one that
-/// disagrees most, the slowest.
+/// Compares two nodes by a column. The most notable node is first: depending on the column, the busiest,
+/// the most dissenting or the slowest node.
 fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
     let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
     let free = |node: &Node| node.slots.map_or(usize::MAX, |(all, free)| free.unwrap_or(all));
@@ -414,8 +414,8 @@ fn starts<V: PartialEq>(
     })
 }
 
-/// Returns the name of the attribute that follows `now` in the alphabet, among all attributes of
-/// `nodes`. `None` after the last one.
+/// Returns the name that follows `now` in the alphabet among the names of all attributes of `nodes`, or
+/// `None` if `now` is the last name.
 pub(crate) fn next_attribute(nodes: &[Node], now: Option<&str>) -> Option<String> {
     let names = nodes.iter().flat_map(|node| node.attributes.keys());
     names.filter(|name| now.is_none_or(|now| name.as_str() > now)).min().cloned()

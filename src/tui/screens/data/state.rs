@@ -74,7 +74,7 @@ pub(crate) struct State {
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
     pub(crate) columns: Resource<Vec<Column>>,
-    /// Columns of each dataset, once loaded. All views choose the column to show from them.
+    /// Columns of each dataset, once loaded. Every view chooses its column among these.
     pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
     /// Names of columns that occurred in rows but not in the list of columns. For each name, the
     /// list is requested again once.

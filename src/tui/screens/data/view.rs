@@ -62,8 +62,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 }
 
 impl Places {
-    /// Divides `area`, depending on its size: among all panes, among two, or for the focused pane
-    /// only.
+    /// Divides `area` among all panes. A smaller area is divided between two panes, or belongs to the
+    /// focused pane alone.
     fn new(area: Rect, frame: Frame<'_>) -> Self {
         let state = &frame.state.data;
         let none = Self::default();

@@ -86,8 +86,8 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
     }
 }
 
-/// Selects the first head that responds for new runs. Requests its functions if it is another
-/// head.
+/// Selects the first responding head for new runs. If this is another head than before, requests its
+/// functions.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
     if head != state.nodes.run_head {

@@ -59,7 +59,7 @@ pub(crate) struct Scene<'a> {
     unit: &'a str,
 }
 
-/// Areas of the summary and the panes. A hidden pane has none.
+/// Areas of the summary and the panes. A hidden pane has no area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
@@ -176,8 +176,8 @@ impl Scene<'_> {
 }
 
 impl Places {
-    /// Divides `area`, depending on its size: among all panes, among the main panes, or for the
-    /// focused pane only.
+    /// Divides `area` among all panes. A smaller area is divided among the main panes, or belongs to the
+    /// focused pane alone.
     fn new(area: Rect, scene: Scene<'_>) -> Self {
         let pane = scene.state.pane;
         if scene.frame.state.is_zoomed {

@@ -94,7 +94,7 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     if !state.overview.is_shown {
         return;
     }
-    // While any topic has no value yet, the user waits, so it is requested more often.
+    // While any topic has no value yet, the user waits, so bundles are requested more often.
     let is_missing = |topic: &TopicId| {
         state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
     };
@@ -126,7 +126,8 @@ pub(crate) fn load_topics(state: &mut Whole) {
     }
 }
 
-/// Performs an action on the Overview screen. A row opens the same as the palette's entry for it.
+/// Performs an action on the Overview screen. Opening a row has the same effect as opening its entry in
+/// the palette.
 pub(crate) fn act(state: &mut Whole, action: Action) {
     if action == Action::Open {
         if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {

@@ -69,7 +69,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         let listings = listings.iter().filter(move |listing| !(is_any_fresh && listing.is_stale));
         listings.map(|listing| listing.body)
     };
-    // A head has no last message of itself, so an entry for a head without one is its own.
+    // A head receives no messages from itself, so an entry for a head without a last message comes from
+    // this head itself.
     let is_own =
         |body: &&NodeBody| body.role.as_deref() == Some("head") && body.last_seen.is_none();
     let Some(main) = current().find(is_own).or_else(|| current().next()) else {

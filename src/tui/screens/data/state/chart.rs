@@ -1,9 +1,9 @@
 //! The candles of one dataset at one resolution, from the service's buckets and from live rows.
 //!
-//! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
-//! a bucket already contains. The latest rows are therefore stored and folded into a second
-//! bucket. It replaces the service's bucket once it has at least as many rows. Until then, only
-//! its close and its extremes are used. Corrections replace stored rows.
+//! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows a
+//! bucket already contains. The latest rows are therefore stored and folded into a second bucket. This
+//! second bucket replaces the service's bucket once it has at least as many rows. Until then, only the
+//! close and the extremes of the second bucket are used. Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub(crate) struct Chart {
     given: BTreeMap<Timestamp, Bucket>,
     /// Latest rows, each as a candle.
     rows: BTreeMap<Timestamp, Bucket>,
-    /// Candles merged from both, oldest first.
+    /// Candles merged from the service's buckets and the latest rows, oldest first.
     candles: Vec<Bucket>,
     /// Number of candles appended since the service's buckets were last added.
     n_added: usize,
@@ -157,7 +157,7 @@ impl Chart {
                     self.candles.insert(idx, candle);
                 }
             }
-            // Many candles are dropped together, since this moves all others.
+            // Many candles are dropped together, since each drop moves all remaining candles.
             if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
                 self.candles.drain(..CANDLES_STEP);
             }

@@ -80,8 +80,8 @@ impl State {
         }
     }
 
-    /// Selects another dataset. `to` converts the index of the selected dataset to that of the
-    /// other.
+    /// Selects another dataset. `to` converts the index of the selected dataset to the index of the
+    /// other dataset.
     pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);

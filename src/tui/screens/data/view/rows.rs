@@ -260,8 +260,8 @@ pub(super) fn arrow(change: f64) -> char {
     }
 }
 
-/// Returns the names of all columns of `row` except `column`, and true for numbers. The volume is
-/// first, followed by other numbers and by the rest, each sorted by name.
+/// Returns the names of all columns of `row` except `column`, each with true if its value is a number.
+/// The volume is first, followed by other numbers and by the rest, each sorted by name.
 fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
     let values = row.into_iter().flat_map(|row| &row.values);
     let mut names: Vec<_> = values
