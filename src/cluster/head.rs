@@ -206,7 +206,7 @@ impl Head {
         head
     }
 
-    /// Executes `order` on behalf of `client` and returns the outcome, even if it failed.
+    /// Executes `order` on behalf of `client` and returns the outcome, even if the execution failed.
     ///
     /// Completes within the sum of [`Order::wait_within`], twice the time limit of a worker, and the
     /// time to compile the function. Dropping the future cancels the work orders on workers of this
@@ -427,7 +427,7 @@ impl HeadParts {
     }
 
     /// Returns true if `peer` is allowed to get `order`, even if it is not ready. Exact attributes are
-    /// not checked here, since workers compare theirs with the roll call.
+    /// not checked here, since workers compare their attributes with the roll call.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
         self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
     }

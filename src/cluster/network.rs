@@ -471,7 +471,7 @@ impl Network {
     }
 }
 
-/// Converts the id to that of libp2p. `None` for a truncated id.
+/// Converts a peer id to libp2p's type. Returns `None` for a truncated id.
 fn id(peer: &PeerId) -> Option<libp2p::PeerId> {
     peer.as_str().parse().ok()
 }

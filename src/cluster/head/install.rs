@@ -119,7 +119,7 @@ impl Head {
 
     /// Handles a worker's response to an installation.
     pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
-        // Fails if no request waits for it.
+        // Sending fails if no request waits for a message of this kind.
         drop(self.0.installs.answers.send((peer, answer)));
     }
 
@@ -238,7 +238,7 @@ impl Head {
 
     /// Handles a worker's report about evicted functions.
     pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
-        // Fails if no request waits for it.
+        // Sending fails if no request waits for a message of this kind.
         drop(self.0.installs.reports.send((peer, report)));
     }
 }

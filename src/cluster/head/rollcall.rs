@@ -259,7 +259,7 @@ pub(super) struct Calls {
     message: Vec<u8>,
     /// Time of the latest publication.
     published_at: Option<Instant>,
-    /// Number of topic joins at the time of that publication.
+    /// Number of topic joins at the time of the latest publication.
     n_joins: u64,
     /// Time until the next publication.
     again_after: Duration,

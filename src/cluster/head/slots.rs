@@ -98,7 +98,7 @@ struct SlotTable {
     queue: FairQueue<Client, Waiting, Vec<Lease>>,
     /// Usual run time of each function, over all workers.
     usual: BTreeMap<FunctionId, RunTime>,
-    /// Number of leases so far, from which each lease gets its number.
+    /// Number of leases so far, which is also the number of the latest lease.
     turn: u64,
     /// Number of waiting requests that were served so far.
     n_served: u64,

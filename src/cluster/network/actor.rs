@@ -222,7 +222,7 @@ impl Actor {
                 if !self.swarm.is_connected(&peer) {
                     self.on_dial_failure(peer, &error);
                     self.look_soon();
-                    // Dropping the senders reports the failure to those that wait.
+                    // Dropping the senders reports the failure to the callers that wait for a stream.
                     self.waiting.remove(&peer);
                 }
                 None

@@ -164,7 +164,7 @@ async fn read_one(
     let bytes = Bytes::from(read);
     if told_bytes_max.is_none() {
         let (answer, answered) = oneshot::channel();
-        // Fails only if the node is stopping, which then does not respond.
+        // Sending fails only if the node is stopping. The peer then gets no response.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
         if let Ok(answer) = timeout(RESPONSE_WITHIN, answered).await.map_err(late)? {
             write_paced(&mut stream, &answer.head, &answer.content).await?;

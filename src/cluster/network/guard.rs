@@ -299,7 +299,8 @@ impl Guard {
             state.lifted.push(lifted);
         }
         // An earlier ban of this peer might have been lifted since the last call of
-        // [`Guard::take_changes`]. It must not be reported, since this ban would be lifted, too.
+        // [`Guard::take_changes`]. That earlier change must not be reported, since it would also lift
+        // the new ban.
         state.lifted.retain(|lifted| *lifted != peer);
         state.fresh.push(peer);
         self.bell.notify_one();
@@ -324,7 +325,7 @@ impl Guard {
     }
 }
 
-/// Converts the ids to those of libp2p.
+/// Converts peer ids to libp2p's type.
 fn ids(allowed: AllowedPeers) -> Option<HashSet<PeerId>> {
     allowed.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
 }

@@ -3,8 +3,8 @@
 //! An idle socket costs its owner nothing, so a hostile host can open more of them than there are slots
 //! for handshakes. If all slots are taken, the newest handshake displaces the oldest one of the host
 //! with the most handshakes. An honest peer needs only a few round trips, and a host that opens many
-//! connections displaces only its own. libp2p's limit of pending connections rejects the newest one
-//! instead, which would lock out everyone.
+//! connections displaces only its own handshakes. libp2p's limit of pending connections rejects the
+//! newest one instead, which would lock out everyone.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -62,7 +62,7 @@ impl PendingHandshakes {
     }
 
     /// Starts a handshake of `host`, displacing another one if necessary. Returns a receiver that is
-    /// closed when it is displaced.
+    /// closed when the new handshake is displaced.
     fn begin(&mut self, host: HostNetwork) -> oneshot::Receiver<()> {
         self.open.retain(|(_, keep)| !keep.is_closed());
         let n_own = self.open.iter().filter(|(other, _)| *other == host).count();

@@ -119,7 +119,7 @@ impl Rendezvous {
         Self {
             wanted,
             // Nodes that start together do the first lookup before the others are in the table, so the
-            // second follows soon.
+            // second lookup follows soon.
             wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()

@@ -185,8 +185,8 @@ fn behaviour(
     })
 }
 
-/// Returns the id of a message as go-libp2p does, by author and sequence number, so that both
-/// understand each other's announcements.
+/// Returns the id of a message as go-libp2p does, by author and sequence number, so that nodes of both
+/// kinds understand each other's announcements.
 fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());

@@ -257,7 +257,7 @@ impl Worker {
     pub(super) fn note_compiled(&self, id: FunctionId) {
         if self.0.compilations.ready.lock().insert(id) {
             info!(function = %id, "function is compiled and ready");
-            // Offers name the compiled functions, so a new one must be sent.
+            // Offers name the compiled functions, so a new offer must be sent.
             self.0.changed.notify_one();
         }
     }

@@ -53,7 +53,8 @@ const SMALL_SHARE_MIN: f64 = 0.9;
 
 /// Maximum time until a client learns that its head was killed.
 const ERROR_WITHIN: Duration = Duration::from_secs(1);
-/// Maximum time after this error until all slots serve the other head.
+/// Maximum time until all slots serve the other head, after a client has learned that its head was
+/// killed.
 const FREE_WITHIN: Duration = Duration::from_secs(3);
 /// Number of workers with slots held by the killed head.
 const N_WORKERS_HELD: usize = 2;

@@ -98,7 +98,8 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     ))
 }
 
-/// Compares the latency of `hello` on one of 300 nodes, without a roll call, with that on one of three.
+/// Compares the latency of `hello` on one of 300 nodes, without a roll call, with its latency on one of
+/// three nodes.
 pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_FEW).await?;
     let hello = cluster.hello(1).await?;

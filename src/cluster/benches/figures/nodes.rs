@@ -1,4 +1,4 @@
-//! Heads and workers, each in a process: parts of this program, or nodes of another one.
+//! Heads and workers, each in a process: parts of this program, or nodes of another program.
 
 use std::env;
 use std::fs::{self, File};

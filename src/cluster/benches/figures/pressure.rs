@@ -31,7 +31,7 @@ const SLOW_RATIO_MIN: f64 = 0.9;
 
 /// Number of workers of the cluster in which a worker is stopped.
 const N_STOPPABLE: usize = 12;
-/// Number of workers that run each request in that cluster.
+/// Number of workers that run each request in the cluster in which a worker is stopped.
 const N_NODES: usize = 6;
 /// Time for which the worker is stopped.
 const STOPPED: Duration = Duration::from_secs(20);

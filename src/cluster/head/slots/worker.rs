@@ -193,7 +193,7 @@ impl WorkerState {
         is_cold
     }
 
-    /// Records how a result of the worker compared with the others: true if it agreed with the majority,
+    /// Records a result of the worker: `has_agreed` is true if the result agreed with the majority, and
     /// `None` if there was no majority.
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {

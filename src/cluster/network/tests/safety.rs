@@ -39,7 +39,7 @@ impl Guarded {
         Self { group, node, events, bad, good, _events: [at_bad, at_good] }
     }
 
-    /// Waits until the bad peer is banned and checks that the good one is served.
+    /// Waits until the bad peer is banned and checks that the good peer is served.
     async fn ends_with_bad_cut_off(mut self) {
         disconnected(&mut self.events, self.bad.peer_id()).await;
         self.ends_with_good_heard().await;
@@ -65,7 +65,7 @@ async fn peer_that_opens_too_many_streams_is_banned() {
 async fn peer_that_publishes_too_much_is_banned_and_its_excess_dropped() {
     let mut guarded = Guarded::start(FEW).await;
     for n in 0..200 {
-        // Fails once the peer is banned, since no connected peer listens.
+        // Publishing fails once the peer is banned, since no connected peer listens.
         drop(guarded.bad.publish("general", format!("{n}").into_bytes()).await);
     }
     let mut n_heard = 0;
@@ -97,7 +97,7 @@ async fn peer_that_repeats_malformed_messages_is_banned() {
 async fn too_long_message_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-    // Fails if the reader gives up before the whole message is sent.
+    // Sending fails if the reader gives up before the whole message is sent.
     drop(guarded.bad.tell(guarded.node.peer_id(), MESSAGES, &long).await);
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"short").await.unwrap();
     assert_eq!(receive_message(&mut guarded.events, guarded.bad.peer_id()).await, "short");
@@ -144,7 +144,7 @@ async fn peers_that_are_not_allowed_can_only_use_open_protocols() {
     }
     for (peer, _) in &peers {
         peer.publish("general", b"roll call".to_vec()).await.unwrap();
-        // Fails if the stranger notices that its stream was closed.
+        // Sending fails if the stranger notices that its stream was closed.
         drop(peer.tell(worker.peer_id(), MESSAGES, b"order").await);
     }
     let (mut has_gossip, mut has_told) = (false, false);

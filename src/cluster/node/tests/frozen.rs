@@ -24,7 +24,7 @@ struct Forwarder {
 struct Traffic {
     /// Bytes from the dialing side.
     n_sent: AtomicUsize,
-    /// Number of these bytes after which no data is forwarded in the other direction.
+    /// Number of bytes from the dialing side after which no data is forwarded in the other direction.
     n_answered: AtomicUsize,
 }
 

@@ -256,7 +256,7 @@ async fn too_long_response_of_a_b7s_worker_is_an_error_immediately() {
                 }
                 _ => continue,
             };
-            // Fails, since the head does not read the rest of the message.
+            // Sending fails, since the head does not read the rest of the message.
             drop(network.tell(&head, WORK_PROTOCOL, &message(&answer)).await);
         }
     });

@@ -339,8 +339,8 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
         return;
     }
     let theme = frame.theme;
-    // A pinned dataset shows that its stream reconnects. The failure of the service is only shown
-    // if the service does not respond, and for other datasets.
+    // The card of a pinned dataset shows that its stream reconnects, so it shows a failure of the
+    // service only if the service does not respond at all. Other cards show every failure.
     let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
     let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
     let is_up = one.pin.map(|pin| pin.live.is_up());
