@@ -105,7 +105,7 @@ pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
 /// If a file cannot be created in the directory, or logging is already set up.
 pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
     // The directory is created first, since the appender lists old files before it creates the
-    // directory, and would print an error on the screen if that is missing.
+    // directory, and would print an error on the screen if the directory is missing.
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = rolling::Builder::new()
         .rotation(rolling::Rotation::DAILY)

@@ -224,7 +224,7 @@ async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::
     let ids = choose(&head, chosen.nodes, chosen.selector).await?;
     let deadline = Instant::now() + within;
     // All nodes are cordoned before the first wait, so that work that one of them no longer gets is not
-    // given to another.
+    // given to another of them.
     let cordoned = change(&head, &ids, CORDON).await?;
     let waiting = match ids.as_slice() {
         [_] => "waiting for the executions of the node".to_owned(),

@@ -34,7 +34,7 @@ pub(crate) struct KeyFlag {
 /// Services that a command uses, with their API key.
 #[derive(Debug)]
 pub(crate) struct Services {
-    /// Addresses of the services. A service that is not named has none.
+    /// Addresses of the services. A service that is not named has no address.
     pub(crate) profile: Profile,
     pub(crate) key: Option<ApiKey>,
 }

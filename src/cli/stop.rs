@@ -136,8 +136,8 @@ async fn wait_for_parent_exit(events: StopEvents) {
         return std::future::pending().await;
     }
     let (exited, has_exited) = oneshot::channel::<()>();
-    // A read of standard input cannot be canceled. A separate thread reads, which ends with the
-    // process, so that the read does not delay the shutdown of the runtime.
+    // A read of standard input cannot be canceled. A separate thread, which ends with the process, reads
+    // so that the shutdown of the runtime is not delayed.
     std::thread::spawn(move || {
         let mut bytes = [0_u8; 256];
         while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {

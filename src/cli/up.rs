@@ -210,7 +210,7 @@ async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
 }
 
 /// Adds the name of the process to a log line, as its first member. A line that is not a JSON object
-/// becomes the message of one.
+/// becomes the message of a new object.
 fn named(line: &Line) -> String {
     let process = json!(&*line.process);
     match line.text.strip_prefix('{') {

@@ -163,7 +163,7 @@ impl CopyDrawing {
     }
 
     fn begin(&mut self, doing: &str, n_rows: u64) {
-        // Dropping the progress of the previous dataset clears its line, before the next one is drawn.
+        // Dropping the progress of the previous dataset clears its line before the next line is drawn.
         self.work = None;
         self.work =
             Some(ProgressReporter::single().begin(format!("{doing} {}", self.name), n_rows));

@@ -48,8 +48,8 @@ pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     findings
 }
 
-/// Checks the local stack, if it is running. If `is_only`, no other services are configured. The
-/// finding then says so if the stack is not running, either.
+/// Checks the local stack, if it is running. `is_only` is true if no other services are configured. In
+/// this case, a stack that is not running is reported, since there is nothing else to check.
 async fn check_local_stack(is_only: bool) -> Vec<Finding> {
     match find_running() {
         None if is_only => {

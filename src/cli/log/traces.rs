@@ -26,7 +26,7 @@ use tracing::{info, warn};
 /// Path at which a collector receives spans.
 const PATH: &str = "v1/traces";
 
-/// Maximum time of a request to the collector. A request contains the spans of five seconds, so that a
+/// Maximum time of a request to the collector. A request contains the spans of five seconds, so a
 /// collector that takes longer could never catch up.
 const SENT_WITHIN: Duration = Duration::from_secs(5);
 
