@@ -126,7 +126,7 @@ pub(crate) struct Download {
     pub(crate) file_name: String,
     /// Entity tag and number of rows. `None` if the range changed before it was read.
     pub(crate) facts: Option<RangeFacts>,
-    /// Latest revision of the dataset of which the download has all rows.
+    /// Revision of the dataset up to which the download has all rows.
     pub(crate) revision: u64,
     pub(crate) body: Body,
 }
@@ -392,7 +392,7 @@ impl DownloadWriter {
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
         let is_current = self.range.sight(store).is_ok_and(|now| now.revision == self.revision);
-        // Fails only if the caller was cancelled, in which case nobody reads the body either.
+        // Sending fails only if the caller was cancelled, in which case nobody reads the body either.
         drop(started.send(Ok(is_current)));
     }
 

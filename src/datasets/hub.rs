@@ -171,7 +171,7 @@ impl Hub {
     /// Notifies the readers of a dataset that they can have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // Fails only if the last reader has just left.
+            // Sending fails only if the last reader has just left.
             drop(followed.sender.send(HubEvent::Access(None)));
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) rows: Rows,
     /// Start of the next page, if there is one.
     pub(crate) next: Option<Position>,
-    /// Latest revision of the dataset of which the page has all rows.
+    /// Revision of the dataset up to which the page has all rows.
     pub(crate) revision: u64,
     /// Start of the current, incomplete bucket. Used only if the page shows which buckets are complete.
     pub(crate) current: Timestamp,
@@ -82,7 +82,7 @@ pub(crate) struct PageRequest {
 /// Response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageResponse {
-    /// Latest revision of the dataset of which the response has all rows.
+    /// Revision of the dataset up to which the response has all rows.
     pub(crate) revision: u64,
     pub(crate) body: PageResponseBody,
 }

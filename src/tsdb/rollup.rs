@@ -56,8 +56,8 @@ impl Fold {
         Self { prices: [value; 4], volume }
     }
 
-    /// Returns true if this fold and `old` give the same buckets for existing rows. These have no values
-    /// in a column that was added later.
+    /// Returns true if this fold and `old` give the same buckets for existing rows. Existing rows have
+    /// no values in a column that was added later.
     pub(crate) fn continues(self, old: Self) -> bool {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
@@ -209,7 +209,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Converts row `row_idx` to a bucket that starts at `start`. Returns `None` if the row has no
-    /// price. Other prices of the row replace a missing one.
+    /// price. A missing price is replaced by another price of the row.
     #[inline]
     fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;

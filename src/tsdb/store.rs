@@ -351,8 +351,8 @@ impl StoreError {
     }
 }
 
-/// Operations on the datasets and access rights of a store, and all others that do not depend on
-/// archived rows.
+/// Operations on the datasets and access rights of a store, and all other operations that do not depend
+/// on archived rows.
 ///
 /// Every operation fails with [`StoreError`] if the engine does. The docs of an operation name further
 /// errors.
@@ -374,8 +374,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>>;
 
-    /// Attaches a tag to a dataset, gives it to a key, or undoes one of these. Returns false if nothing
-    /// changed.
+    /// Attaches a tag to a dataset or detaches it, gives it to a key, or revokes it. Returns false if
+    /// nothing changed.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
     /// Returns the batch that `writer` named `key`, or `None` if no such batch is recorded. Reads the

@@ -43,7 +43,7 @@ pub(crate) struct SpooledFile {
     pub(crate) file_name: String,
     /// Entity tag and number of rows. `None` if the rows changed before they were read.
     pub(crate) facts: Option<RangeFacts>,
-    /// Latest revision of the dataset of which the file has all rows.
+    /// Revision of the dataset up to which the file has all rows.
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,

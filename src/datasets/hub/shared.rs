@@ -81,7 +81,7 @@ impl Hub {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
         match head {
-            // Fails only if the last reader has just left.
+            // Sending fails only if the last reader has just left.
             None => drop(followed.sender.send(HubEvent::Access(None))),
             Some(head) if before.published.is_some_and(|published| head < published) => {
                 followed.lose();

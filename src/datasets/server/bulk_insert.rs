@@ -39,8 +39,8 @@ const UNCHECKED_BYTES_MAX: u64 = 64 * 1024;
 /// Text is rarely compressed better.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same multiple for a Parquet file. It is lower, since values are encoded before pages are
-/// compressed.
+/// Like [`UNPACKED_TIMES`], for a Parquet file. The multiple is lower, since values are encoded before
+/// pages are compressed.
 const PAGES_TIMES: usize = 4;
 
 /// Minimum memory that is reserved for a Parquet file, since a dictionary can encode many texts in a few

@@ -149,7 +149,7 @@ impl<S: Sync> FromRequestParts<S> for Seen {
     }
 }
 
-/// Sets the header with the latest revision of the dataset of which the response has all rows.
+/// Sets the header with the revision of the dataset up to which the response has all rows.
 pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
     response.headers_mut().insert(REVISION, HeaderValue::from(revision));
     response

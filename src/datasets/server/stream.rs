@@ -33,7 +33,7 @@ pub(super) const KEY_PARAM: &str = "api_key";
 /// Header with the cursor of a reader that resumes a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Parameter with the cursor, for readers that cannot send this header.
+/// Parameter with the cursor, for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
 /// Event that sets the delay after which a disconnected reader reconnects.

@@ -43,7 +43,7 @@ fn envelope(tags: Vec<Tag>) -> Envelope<TagBody> {
     single_page(tags.into_iter().map(body).collect())
 }
 
-/// Lists the tags of a dataset. The owner sees all of them, others those they know.
+/// Lists the tags of a dataset. The owner sees all of them, other keys only the tags that they know.
 #[utoipa::path(get, path = paths::DATASET_TAGS, operation_id = "list_dataset_tags", tag = "datasets",
     params(DatasetNumber),
     responses((status = 200, description = "The tags", body = Envelope<TagBody>)))]
@@ -57,8 +57,8 @@ pub(super) async fn list_of_dataset(
 
 /// Lets the holders of a tag read a dataset that the key owns.
 ///
-/// A name other than `public` refers to a private tag of the key itself, even if others use the
-/// same name.
+/// A name other than `public` refers to a private tag of the key itself, even if other keys use the same
+/// name.
 #[utoipa::path(post, path = paths::DATASET_TAGS, operation_id = "add_dataset_tag", tag = "producing",
     params(DatasetNumber), request_body = TagName,
     responses((status = 201, description = "The tag was added", body = MessageBody),

@@ -136,7 +136,7 @@ impl LossRule {
     /// ten of them that differ, it is 1, the default of the SDK's functions.
     #[must_use]
     pub fn scaled_by(mut self, truths: &[f64]) -> Self {
-        // The chain's reputer uses that of the population, too.
+        // The chain's reputer also uses the standard deviation of the population.
         let std = population_deviation(truths);
         let is_known = truths.len() >= TRUTHS_MIN && SCALE.contains(&std);
         self.parameters.std = Some(if is_known { std } else { 1.0 });
@@ -249,8 +249,8 @@ impl LossParameters {
 }
 
 /// Returns the binary cross entropy, which is not a number for a ground truth that is not a probability.
-/// The SDK's is infinite if the opposite was certain. Here the minimum probability applies there, too,
-/// since the epoch could not be learned from otherwise.
+/// The SDK's loss is infinite if the opposite was certain. Here the minimum probability applies in this
+/// case, too, since the network could not learn from the epoch otherwise.
 fn binary_cross_entropy(value: f64, truth: f64, epsilon: f64) -> f64 {
     if !SHARE.contains(&truth) {
         return f64::NAN;
@@ -443,7 +443,7 @@ mod tests {
             check_with(LossMethod::Czar, hard, &[sign], &[2.0 * sign], 0.321_750_554_396_642_2);
             check_with(LossMethod::Czar, hard, &[3.0 * sign], &[sign], 1.0);
         }
-        // With the truth 0, the loss grows by that of atan 1, which is π / 4.
+        // With the truth 0, the loss grows by atan 1, which is π / 4.
         let soft = LossParameters { epsilon: None, ..hard };
         check_with(LossMethod::Czar, soft, &[0.0], &[0.0], FRAC_PI_2 / 2.0);
     }
@@ -475,7 +475,7 @@ mod tests {
     fn deviation_of_past_truths_scales_losses() {
         let rule = rule(LossMethod::Ztae);
         assert!(rule.is_scaled());
-        // Of the population: five times 1 and five times 5 are 2 from their mean 3.
+        // Standard deviation of the population: five times 1 and five times 5 are 2 from their mean 3.
         let truths = [1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0];
         assert_eq!(rule.scaled_by(&truths).parameters.std, Some(2.0));
         assert_eq!(rule.scaled_by(&truths[1..]).parameters.std, Some(1.0));

@@ -148,8 +148,8 @@ impl PairValues {
         self.numbers.get_mut(range)
     }
 
-    /// Adds the missing ones of `rows` and `columns`, so that all are sorted. Their pairs are missing.
-    /// The width must be 1.
+    /// Adds those of `rows` and `columns` that are missing. Rows and columns stay sorted, and the new
+    /// pairs are missing. The width must be 1.
     pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
         let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
             let all = names.iter().chain(more.iter().copied());

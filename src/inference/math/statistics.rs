@@ -56,8 +56,8 @@ pub fn robust_deviation(values: &[f64]) -> f64 {
     1.4826 * median(&distances).unwrap_or_default()
 }
 
-/// Returns the moving average of `previous` and `newest`, which has the weight `alpha`. Returns
-/// `newest` if there is no previous average.
+/// Returns the moving average of `previous` and `newest`, in which `newest` has the weight `alpha`.
+/// Returns `newest` if there is no previous average.
 pub fn moving_average(previous: Option<f64>, newest: f64, alpha: f64) -> f64 {
     previous.map_or(newest, |previous| alpha * newest + (1.0 - alpha) * previous)
 }

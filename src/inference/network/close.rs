@@ -120,9 +120,9 @@ pub fn close(
     let made = BundleMaker { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
-    // As on the chain, the baseline is updated with the values of this epoch before they are compared
-    // with it. A comparison with the previous median would exclude all workers that follow a moving
-    // market.
+    // As on the chain, the baseline is updated with the values of this epoch before these values are
+    // compared with the baseline. A comparison with the previous median would exclude all workers that
+    // follow a moving market.
     let baseline = if resists { Baseline::after(baseline, &firsts) } else { baseline };
     let reference = baseline.filter(|_| resists);
     let resynthesize = |kept: &BTreeMap<Address, Values>| {

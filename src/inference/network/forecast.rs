@@ -108,9 +108,9 @@ struct Unlikeness {
     n_inferers: usize,
 }
 
-/// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs that are most similar
-/// to the current one. The distance of two epochs is that of their inferers' offsets, normalized by
-/// each inferer's spread. The mean is shrunk toward the mean of all losses of the inferer.
+/// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs that are most similar to
+/// the current one. The distance between two epochs is the distance between their inferers' offsets,
+/// normalized by each inferer's spread. The mean is shrunk toward the mean of all losses of the inferer.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {

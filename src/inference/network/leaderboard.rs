@@ -43,9 +43,9 @@ pub const EPOCHS_DEFAULT: u32 = 100;
 /// Maximum number of epochs to average.
 pub const EPOCHS_MAX: u32 = 500;
 
-/// Minimum number of epochs of a ranked actor, since a mean of fewer could be luck. They must be among
-/// the latest `2 * RANKED_EPOCHS_MIN`, so that an actor that left is not ranked and does not restrict
-/// the epochs in common.
+/// Minimum number of epochs of a ranked actor, since a mean of fewer could be luck. These epochs must be
+/// among the latest `2 * RANKED_EPOCHS_MIN`, so that an actor that left is not ranked and does not
+/// restrict the epochs in common.
 const RANKED_EPOCHS_MIN: u32 = 10;
 
 /// Maximum total size of the stored epochs that are read for a ranking, in bytes.
@@ -123,8 +123,8 @@ fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
 }
 
 /// Ranks the actors by `losses`, which are sorted from latest to oldest. `history` contains the ground
-/// truths, oldest first. `n_epochs` is the number of epochs in the period, which can be more than have
-/// losses.
+/// truths, oldest first. `n_epochs` is the number of epochs in the period, which can exceed the number
+/// of epochs with losses.
 pub(super) fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],

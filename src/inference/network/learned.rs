@@ -35,7 +35,8 @@ pub struct Experience {
     /// Number of epochs in which the actor was active and from which the network learned, or 0 if the
     /// actor has only rested.
     pub n_epochs: u32,
-    /// Latest of these epochs. If there is none, the latest epoch in which the actor rested.
+    /// Latest epoch that `n_epochs` counts. If there is none, the latest epoch in which the actor
+    /// rested.
     pub last_nonce: BlockHeight,
 }
 

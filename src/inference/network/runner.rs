@@ -35,7 +35,7 @@ const STDOUT_BYTES_MAX: usize = 64 * 1024;
 /// Timeout of a request to the dataset service. A request for a few rows normally takes milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Name of the task of reading rows in errors. The name of the dataset follows.
+/// Name of the failed task in errors of reading rows. The name of the dataset follows.
 const READ: &str = "reading rows of";
 
 /// Minimum pause between two ticks, so that the task does not spin if the chain's clock has stopped.

@@ -101,8 +101,8 @@ impl FromStr for Signer {
         let digits = text.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Key)?;
-        // Requires all 64 digits, since otherwise a truncated key would be accepted as one with leading
-        // zeros.
+        // Requires all 64 digits, since otherwise a truncated key would be accepted as a key with
+        // leading zeros.
         let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| SignerError::Key)?;
         Self::from_bytes(&bytes).ok_or(SignerError::Key)
     }

@@ -174,7 +174,7 @@ pub struct Topic {
     /// Maximum share of newcomers among an epoch's active actors. The same number is the quantile of
     /// the active actors' scores toward which the scores of resting actors move.
     pub active_quantiles: ByRole<f64>,
-    /// The same setting for reputers. It has no effect, since a topic has only one reputer.
+    /// Like `active_quantiles`, for reputers. It has no effect, since a topic has only one reputer.
     pub active_reputer_quantile: f64,
     /// Maximum number of active inferers and forecasters per epoch.
     pub active_max: ByRole<u32>,

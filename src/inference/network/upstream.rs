@@ -112,7 +112,7 @@ pub enum OutcomeError {
 
 /// Returns the result of an epoch of `topic` with this `input`, once there is a row at least a horizon
 /// later. Returns `None` if there is no such row yet, or if the first is later than two horizons. A
-/// volatility follows from the rows within the horizon, all others from the first row after it.
+/// volatility follows from the rows within the horizon, every other result from the first row after it.
 ///
 /// # Errors
 /// [`OutcomeError`] if the result is not defined. Otherwise as [`Rows::rows_between`].

@@ -34,9 +34,9 @@ INSERT INTO versions (topic_id, version) VALUES (0, 0);
 /// - `labels`: labels of an epoch with ids in order of arrival, for topics with several labels.
 /// - `counters`: counters of an epoch by name (see `worker_quota`).
 /// - `bundles`: combined values, weights and confidence intervals. `resistant` contains the values
-///   without outliers, or is null if the epoch has none. `pairs` contains the values of pairs of
-///   actors. `signed` is the value to sign and `signed_intervals` its intervals. Both are null if they
-///   are those of the bundle.
+///   without outliers, or is null if the epoch has none. `pairs` contains the values of pairs of actors.
+///   `signed` is the value to sign and `signed_intervals` its intervals. Both are null if the bundle's
+///   own value and intervals are signed.
 /// - `losses`: losses of an epoch.
 /// - `baselines`: median and spread of a topic's values.
 /// - `learned`: learned state of a topic. `regrets` are the pairwise regrets. `past` contains the past

@@ -3,8 +3,9 @@
 use super::*;
 use crate::network::topic::truth::Truth;
 
-/// Returns the ground truth of the first epoch of a topic with this definition of it, and the reason why
-/// that fails. The epoch opens with the latest value, or with `input`.
+/// Returns the ground truth of the first epoch of a topic that defines ground truths by `truth`, and the
+/// reason of the topic's problem, if it has one. The epoch opens with the value `input`, or with the
+/// latest value.
 async fn first_truth(truth: Truth, input: Option<f64>) -> (Vec<f64>, Option<String>) {
     let mut topic = test_topics().remove(0);
     topic.truth = truth;

@@ -194,8 +194,8 @@ fn archived_rows_are_read_like_rows_of_a_store_without_archive() {
     check_equal(&open_file, 24);
 }
 
-/// Makes the same random writes to a dataset with an archive and to one without, and compares their
-/// reads.
+/// Makes the same random writes to a dataset with an archive and to a dataset without an archive, and
+/// compares the reads.
 pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     let reads = (0..2_500_u64, 1..700_usize, -99..2_400_i64, 0..2_000_i64);
     let strategy = (prop::collection::vec(operation(), 1..10), prop::collection::vec(reads, 3));

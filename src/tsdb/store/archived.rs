@@ -94,7 +94,7 @@ pub struct Beneath {
     pub span: Span,
     /// Stamps of the files in effect of all months that overlap the span, sorted by month. The write
     /// fails with [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these stamps have
-    /// changed by then.
+    /// changed before the commit.
     pub stamps: Vec<i64>,
     /// Archived rows of the buckets that the write computes again. Stored rows take precedence.
     pub rows: Block,

@@ -26,7 +26,7 @@ const DATASETS_DEFAULT: usize = 1_000_000;
 /// Number of datasets that a request creates, the maximum of the service.
 const BATCH: usize = 1000;
 
-/// Number of datasets of which one has the private tag.
+/// One in this number of datasets has the private tag.
 const RARE: usize = 2000;
 
 /// Number of measured requests for each line of the table.
@@ -75,7 +75,7 @@ struct Keys {
     owner: String,
     /// Key to which all datasets are visible.
     holder: String,
-    /// Key to which one of [`RARE`] datasets is visible.
+    /// Key to which one in [`RARE`] datasets is visible.
     member: String,
 }
 

@@ -68,7 +68,7 @@ struct Load {
     pages: Pages,
     key: String,
     loaded: Loaded,
-    /// Number of pages read so far of those that are read once.
+    /// Number of pages read so far by [`Pages::Anywhere`].
     n_once: usize,
 }
 
@@ -188,8 +188,7 @@ impl Taken {
         per_second(self.n_pages, self.elapsed)
     }
 
-    /// Returns the pages per second of processor time, which is that of the services and the server
-    /// together.
+    /// Returns the pages per second of processor time that the services and the server use together.
     fn pages_per_core(&self) -> f64 {
         per_second(self.n_pages, self.of_services + self.of_server)
     }

@@ -8,8 +8,8 @@ struct Walk {
     method: &'static str,
     path: &'static str,
     body: Value,
-    /// Expected statuses for the owner, a holder, and a key without access. If the latter is 404, the
-    /// response must be the same as for a missing dataset.
+    /// Expected statuses for the owner, a holder, and a key without access. If the last status is 404,
+    /// the response must be the same as for a missing dataset.
     want: [u16; 3],
 }
 
@@ -82,7 +82,8 @@ async fn every_path_enforces_the_role_of_the_key() {
         for key in ["", "nonsense", "UP-0123456789abcdef01234567", revoked.reveal()] {
             assert_eq!(status(&service, key, &walk).await, 401, "{what} with {key:?}");
         }
-        // The owner comes last, since its requests succeed and can delete what the others request.
+        // The owner comes last, since its requests succeed and can delete things that the other keys
+        // request.
         let [owner, holder, other] = walk.want;
         if other == 404 {
             let response =

@@ -216,8 +216,8 @@ pub fn walk<'n, 'm, T>(
     let mut known = map.iter().peekable();
     names.map(move |name| {
         loop {
-            // Tests for equality first: usually this is the next address, and shared addresses are
-            // equal by pointer.
+            // Tests for equality first: the next address is usually the wanted one, and shared addresses
+            // are equal by pointer.
             if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
                 return Some(value);
             }

@@ -21,8 +21,8 @@ pub enum Truth {
     },
     /// The logarithm of the value at the horizon divided by the latest value at the opening.
     LogReturn,
-    /// The standard deviation of the log returns from row to row until the horizon, times the square root
-    /// of their number: that of the return over the whole horizon.
+    /// The standard deviation of the log returns from row to row until the horizon, times the square
+    /// root of their number. This is the standard deviation of the return over the whole horizon.
     Volatility,
 }
 

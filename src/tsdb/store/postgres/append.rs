@@ -63,8 +63,8 @@ fn check_storable(rows: &Block) -> Result<()> {
     Ok(())
 }
 
-/// Stores rows and updates buckets. `beneath` has the archived rows in the same buckets. The stored rows
-/// take precedence over these.
+/// Stores rows and updates buckets. `beneath` has the archived rows in the same buckets. Stored rows
+/// take precedence over archived rows.
 async fn store(
     c: &mut PgConnection,
     head: &mut Head,

@@ -76,8 +76,8 @@ impl Names {
         Self::new(inferers.iter().chain(&forecasters))
     }
 
-    /// Parses the previous regrets. Drops those of actors in roles that they do not have, since the
-    /// epoch does not change them.
+    /// Parses the previous regrets. Drops the regret of an actor in a role that the actor does not have,
+    /// since the epoch does not change this regret.
     fn regrets_by_role(&self, case: &RegretCase) -> Result<Regrets, CaseError> {
         let (inferers, forecasters) = by_role(case);
         let mut regrets = self.regrets(&case.previous)?;
