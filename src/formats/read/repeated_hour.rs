@@ -18,7 +18,7 @@ const ROWS_MAX: usize = 500_000;
 /// A row that was read.
 pub(super) struct ReadRow {
     pub(super) placed: PlacedRow,
-    /// Later possible timestamp, if the clock shows the time twice. The row has the earlier one.
+    /// Later possible timestamp, if the clock shows the time twice. The row has the earlier timestamp.
     pub(super) later: Option<Timestamp>,
 }
 

@@ -354,7 +354,7 @@ impl Seen {
             dtype,
             example: self.example.clone(),
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            // A field is a column if at least one of its values can be stored. The others are reported
+            // A field is a column if at least one of its values can be stored. Other values are reported
             // when the file is read.
             unfit: self.unfit.clone().filter(|_| self.n_values == 0),
             seen: self,

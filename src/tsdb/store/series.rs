@@ -7,8 +7,8 @@ use model::timestamp::Timestamp;
 use crate::codec::Packing;
 use crate::span::{Order, Span, just_after};
 
-/// Resolutions that are stored in SQLite, from the shortest to the longest. The buckets of each are
-/// computed from those of the previous resolution.
+/// Resolutions that are stored in SQLite, from the shortest to the longest. The buckets of each
+/// resolution are computed from the buckets of the previous one.
 pub(super) const KEPT: [Resolution; 3] =
     [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 

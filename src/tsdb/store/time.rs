@@ -27,7 +27,7 @@ const OIDS: [u32; 2] = [1184, 1185];
 pub(in crate::store) struct Time(pub(in crate::store) Timestamp);
 
 impl Time {
-    /// Returns the microseconds since 2000. Replaces a timestamp before [`EARLIEST`] with it.
+    /// Returns the microseconds since 2000. A timestamp before [`EARLIEST`] is replaced by [`EARLIEST`].
     pub(in crate::store) fn to_database(self) -> i64 {
         self.0.max(EARLIEST).micros() - EPOCH_MICROS
     }

@@ -293,7 +293,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns true if the difference to the other field is the same in every record. If both fields
-    /// have no names, the first one is then the beginning of an interval and the other one its end.
+    /// have no names, the first field is then the beginning of an interval and the other field its end.
     fn begins(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let apart: Vec<i64> =
@@ -467,7 +467,8 @@ impl SniffedFields {
 
     /// Returns the fields that have the timestamp together. The date is a field with only dates, or a
     /// year, a month and a day. The time of day is a field with a usual name, the field just after the
-    /// date, or a field with hours and possibly one with minutes. A field with dates needs one of these.
+    /// date, or a field with hours and possibly one with minutes. A field with dates forms a group only
+    /// with a time of day.
     fn time_group(&self) -> Option<TimeGroup<'_>> {
         let find = |part| self.fields.iter().find(|field| field.is_part(part));
         let dated = self.fields.iter().find(|field| field.is_date());

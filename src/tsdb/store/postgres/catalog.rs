@@ -200,8 +200,8 @@ async fn insert(
     id: Option<DatasetId>,
     now: Timestamp,
 ) -> Result<Dataset> {
-    // The id of a deleted dataset is in use until its rows are removed. They would otherwise become rows
-    // of the new dataset.
+    // The id of a deleted dataset is in use until its rows are removed. Otherwise these rows would
+    // become rows of the new dataset.
     let inserted: Option<i64> = sqlx::query_scalar(
         "INSERT INTO datasets.datasets
              (id, name, folded, description, searched, metadata, owner, created_at, updated_at)

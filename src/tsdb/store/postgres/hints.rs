@@ -33,7 +33,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Signals of commits, within this service and from other services.
 #[derive(Debug)]
 pub(super) struct Hints {
-    /// Random id in the notifications of this service, by which it ignores its own.
+    /// Random id in the notifications of this service, by which the service ignores its own
+    /// notifications.
     id: Arc<str>,
     /// Signaled after a commit of this service.
     committed: Notify,

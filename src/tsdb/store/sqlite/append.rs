@@ -95,8 +95,8 @@ pub(super) fn append(
     Ok(progress.state.appended(n))
 }
 
-/// Stores rows in the tail or in chunks. `held` has those of their timestamps for which chunks already
-/// have rows, if this is known.
+/// Stores rows in the tail or in chunks. `held` has the timestamps of `rows` at which chunks already
+/// have rows, if they are known.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
@@ -179,8 +179,8 @@ pub(super) fn prune(
 }
 
 /// Stores many rows. Rows that come after the last chunk, including those of the tail, become new
-/// chunks. Late rows are merged into their chunks if these receive many of them, otherwise they are
-/// written to the tail.
+/// chunks. If there are many late rows per affected chunk, they are merged into these chunks, otherwise
+/// they are written to the tail.
 fn put_many(
     connection: &Connection,
     dataset: DatasetId,

@@ -246,8 +246,7 @@ pub(super) fn single(
     single_within(connection, series, span, limit, |_| true)
 }
 
-/// Reads the first single buckets of a span, at most `limit`, and returns those of them with wanted
-/// timestamps.
+/// Reads the first single buckets of a span, at most `limit`, and returns those with wanted timestamps.
 fn single_within(
     connection: &Connection,
     series: SeriesId,

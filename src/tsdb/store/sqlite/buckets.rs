@@ -44,8 +44,8 @@ const LONGER_GAP_MAX: i64 = 4;
 /// Reading another chunk takes as long as skipping this many.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Number of longer buckets that a thread computes at a time. It also reads the buckets between them.
-/// Chunks at both ends can be read by two threads.
+/// Number of longer buckets that a thread computes at a time. The thread also reads the stored buckets
+/// between them. Chunks at both ends can be read by two threads.
 const COARSER_PART: usize = 128;
 
 /// Number of single buckets with precedence over buckets of chunks at which the store begins to merge
@@ -117,8 +117,8 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
         let before =
             Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
         let mut run = bucket_reader::single(connection, series, before, CHUNK_ROWS)?;
-        // `settle` handles longer runs. If the first new bucket replaces a bucket of a chunk, all of
-        // them are stored as single records.
+        // `settle` handles longer runs. If the first new bucket replaces a bucket of a chunk, all new
+        // buckets are stored as single records.
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
             take(connection, series, &run)?;

@@ -107,8 +107,7 @@ pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Roar
         let mut rows = statement.query([posting(term, 0), posting(term + 1, 0)])?;
         while let Some(row) = rows.next()? {
             let block = row.get::<_, i64>(0)? & ((1 << TERM_SHIFT) - 1);
-            // Fails if the ids of the block exceed 32 bits. Truncated, they would be those of another
-            // block.
+            // Fails if the ids of the block exceed 32 bits. Truncated ids would belong to another block.
             let block = to_u32(block << BLOCK_BITS)? >> BLOCK_BITS;
             found |= decode(block, row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
         }

@@ -38,7 +38,7 @@ pub(super) fn batches(
     walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Sorted timestamps to look up, and the output for those of them that chunks contain.
+/// Sorted timestamps to look up, and the output for those that chunks contain.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
 /// Parts of each row that a scan reads.

@@ -63,8 +63,8 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has those of their timestamps for which chunks already have rows. If `held` is `None`, they are
-/// looked up.
+/// has the timestamps of these rows at which chunks already have rows. If `held` is `None`, these
+/// timestamps are looked up.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
