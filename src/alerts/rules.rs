@@ -37,8 +37,7 @@ pub struct Rule {
 /// The condition of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
-    /// The latest value of a column is outside of its limits: `dataset`, `column`, `above`,
-    /// `below`.
+    /// The latest value of a column is outside of the limits: `dataset`, `column`, `above`, `below`.
     Level {
         /// Name or id of the dataset.
         dataset: String,

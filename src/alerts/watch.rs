@@ -29,7 +29,7 @@ use crate::state::{Actor, Alert, Fact, Point, Watcher};
 /// Interval at which durations are checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Interval of health checks, and timeout of each.
+/// Interval of health checks, and timeout of each check.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);
 
 /// Maximum number of facts that wait to be judged. If there are more, reading from the services
@@ -163,8 +163,8 @@ fn sources<'a>(
         for (topic, needs_ranks) in topics {
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
-                // The call returns if the service does not provide the stream, such as while a
-                // proxy is set up. It is then repeated.
+                // The call returns if the service does not provide the stream, such as while a proxy is
+                // set up. The call is then repeated.
                 loop {
                     source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;

@@ -136,7 +136,7 @@ impl Inference {
     }
 
     /// Creates several topics that this key owns, or none of them if one is refused. If the future is
-    /// dropped, they might still be created.
+    /// dropped, the topics might still be created.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the settings of a topic are invalid.

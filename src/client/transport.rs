@@ -23,8 +23,8 @@ use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
 use crate::datasets::seen_revisions::SeenRevisions;
 use crate::error::ClientError;
 
-/// Time after which an unused connection is closed. The services close theirs after 30 s, and a request
-/// that is sent at that moment gets no response.
+/// Time after which an unused connection is closed. The services close unused connections after 30 s,
+/// and a request that is sent at that moment gets no response.
 const IDLE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Time limit for connecting. It is enough to retransmit a lost packet.
@@ -327,7 +327,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Parses `body` as JSON. `what` names it in errors.
+/// Parses `body` as JSON. `what` names the body in errors.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],
     what: &'static str,

@@ -10,8 +10,8 @@ use super::dag::FILES_MAX;
 use super::error::{ContentError, shorten};
 use super::pack::Entry;
 
-/// Maximum size of an unpacked archive. It is enough for the largest function and 4 KiB of headers for
-/// each of its files.
+/// Maximum size of an unpacked archive. This is enough for the largest function with 4 KiB of headers
+/// per file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
 /// Unpacks an archive. Rejects entries other than files and directories, and absolute paths.

@@ -1,7 +1,7 @@
 //! The files of a function.
 //!
 //! A directory without a module at its top but with a manifest is a package, as b7s nodes install it:
-//! the files of its archive are added to those of the directory. The archive is either a file of the
+//! the files of its archive are added to the files of the directory. The archive is either a file of the
 //! directory, or a separate block identified by the checksum in the manifest.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use super::pack::Entry;
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     files: ContentFiles,
-    /// Function name in the manifest; `None` if there is no manifest or it has no name.
+    /// Function name in the manifest; `None` without a manifest or without a name in it.
     pub(super) name: Option<String>,
     /// Block of the archive, if it is not part of the tree.
     pub(super) archive: Option<ContentId>,

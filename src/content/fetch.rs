@@ -34,8 +34,8 @@ pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 const PEERS_MAX: usize = 8;
 
 /// Limits of concurrent transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in
-/// memory. Six hostile peers can occupy all turns of unnamed peers, but not the four reserved for named
-/// peers.
+/// memory. Six hostile peers can occupy all turns of unnamed peers, but not the four turns reserved for
+/// named peers.
 const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
 /// Limits of concurrent transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the
@@ -142,8 +142,8 @@ pub(super) struct LargeTurn<'a> {
 }
 
 impl LargeTurn<'_> {
-    /// Waits for the turn if `n_bytes` exceeds [`SMALL_BYTES_MAX`]. Returns immediately if the turn is
-    /// already held. Cancel-safe.
+    /// Waits for the turn in [`LARGE`] if `n_bytes` exceeds [`SMALL_BYTES_MAX`]. Returns immediately if
+    /// the turn is already held. Cancel-safe.
     ///
     /// # Errors
     /// [`Elapsed`] if no turn became free before the end of the search.
@@ -198,7 +198,7 @@ impl Drop for Flight<'_> {
 
 impl Functions {
     /// Returns function `id` from the store, or fetches it first from `peers`, one after the other, then
-    /// from gateways. Content that does not match the id is rejected and the next source is tried.
+    /// from gateways. Content that does not match the id is rejected, and the next source is asked.
     /// Concurrent calls for a function share one fetch and its time limit. Cancel-safe.
     ///
     /// A fetched function is stored on behalf of `requester`.

@@ -132,7 +132,7 @@ impl Functions {
         }
     }
 
-    /// Downloads the archive at an address. Returns it if it matches the id of its block.
+    /// Downloads the archive at an address. Returns the archive if it matches the id of its block.
     pub(super) async fn fetch_archive(
         &self,
         address: &str,

@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use super::fetch::LargeTurn;
 use super::turns::duration_at_min_rate;
 
-/// Time limit for connecting. One lost packet can be retransmitted within it.
+/// Time limit for connecting. One lost packet can be retransmitted within this time.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
 /// Time limit for the first bytes of a response. Slower hosts would occupy turns that other fetches

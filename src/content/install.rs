@@ -44,12 +44,12 @@ pub enum InstallError {
         /// The id in the request.
         id: FunctionId,
     },
-    /// The id was installed from another address.
+    /// The function was installed from another address.
     #[error("{id} is already installed from {address}: remove the function first")]
     Taken {
         /// The id in the request.
         id: FunctionId,
-        /// The address from which it was installed.
+        /// Address from which the function was installed.
         address: String,
     },
     /// The id is not a CID, which this node requires.
@@ -73,8 +73,8 @@ impl Functions {
     /// Installs function `id`, whose manifest is at `address`, unless it is already in the store.
     ///
     /// If the id is a CID, the content comes from the manifest, a peer or a gateway, and is verified
-    /// against the CID. With any other id, it comes from the manifest. The function is stored on behalf
-    /// of `requester`.
+    /// against the CID. With any other id, the content comes from the manifest. The function is stored
+    /// on behalf of `requester`.
     ///
     /// # Errors
     /// [`InstallError`] if no source has the function or its content is invalid.
@@ -110,8 +110,8 @@ impl Functions {
         if !id.is_cid() {
             return self.install_from(id, address, requester).await;
         }
-        // Heads send the usual address if a request contains no address. It is ignored, since there is
-        // rarely a manifest at this address.
+        // Heads send the usual address if a request contains no address. The usual address is ignored,
+        // since there is rarely a manifest at this address.
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
@@ -119,8 +119,8 @@ impl Functions {
         }
         match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
-            // The files of the archive might have been split into other blocks than those under the
-            // CID. A peer or a gateway can have the expected blocks.
+            // The files of the archive might have been split into blocks that differ from the blocks
+            // under the CID. A peer or a gateway can have the expected blocks.
             Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }

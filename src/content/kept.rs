@@ -25,12 +25,13 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// Number of parts into which the store is divided for unnamed peers. Each of them can use at most one
-/// part, and all of them together can take one part from named peers. A part is small enough that a few
-/// honest strangers can work next to a hostile one.
+/// Number of parts into which the store is divided for unnamed peers. Each unnamed peer can use at most
+/// one part, and all unnamed peers together can take one part from named peers. A part is small enough
+/// that a few honest strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
-/// Maximum number of addresses of a function. Each is stored in a file, and anyone can invent addresses.
+/// Maximum number of addresses of a function. Each address is stored in a file, and anyone can invent
+/// addresses.
 const ADDRESSES_MAX: usize = 8;
 
 /// Interval at which the last use of a function is saved, so that the order of eviction survives a
@@ -259,8 +260,8 @@ impl Index {
     /// Removes functions until `function` fits. Returns the removed functions.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if it does not fit even after all functions that `requester` can evict
-    /// are removed. In this case no function is removed.
+    /// [`FunctionsError::Full`] if `function` does not fit even after all functions that `requester` can
+    /// evict are removed. In this case no function is removed.
     pub(super) fn make_room(
         &mut self,
         function: &Function,
@@ -282,8 +283,8 @@ impl Index {
         self.remove_each(|index| index.unpinned().filter(|_| !index.total().fits(index.limits)))
     }
 
-    /// Adds a function, for which there must be space. If it exists, it gets the new description and the
-    /// higher of the two claims.
+    /// Adds a function, for which there must be space. A function that exists gets the new description
+    /// and the higher of the two claims.
     pub(super) fn insert(
         &mut self,
         function: Function,
@@ -366,7 +367,7 @@ impl Index {
         self.remove_each(Self::unpinned)
     }
 
-    /// Removes functions one after the other, as long as `next` returns one.
+    /// Removes functions one after the other, as long as `next` returns a function.
     fn remove_each(&mut self, next: impl Fn(&Self) -> Option<FunctionId>) -> Vec<Removed> {
         std::iter::from_fn(|| next(self).and_then(|victim| self.remove(victim))).collect()
     }

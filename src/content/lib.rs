@@ -2,15 +2,15 @@
 //!
 //! A function is one module, or a directory of files with modules at its top. Its id is the CID that
 //! `ipfs add --cid-version=1 --raw-leaves` prints: of a raw block for a module of at most 256 KiB, of a
-//! tree of blocks for anything else. A module of any size can also be identified by the id that it
-//! would have as one raw block. A module that was added is found by both ids. For the ids that b7s
-//! derives from addresses, see `install.rs`.
+//! tree of blocks for anything else. A module of any size can also be identified by the id that it would
+//! have as one raw block. A module that was added is found by either id. For the ids that b7s derives
+//! from addresses, see `install.rs`.
 //!
 //! `<folder>/<id>/<method>` contains a module that is one block, `<folder>/<id>/content.car` the blocks
 //! of anything else, and `<folder>/<id>.json` the record, which is written last. All are written by
 //! rename, so that a function is complete or absent after a crash. Content is verified whenever it is
-//! read from disk or received. Content that does not match is removed or rejected, and fetched when it
-//! is next needed (see `fetch.rs`).
+//! read from disk or received. Content that does not match its id is removed or rejected, and fetched
+//! when it is next needed (see `fetch.rs`).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,8 +82,8 @@ pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// the nodes above them.
 pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
-/// Default maximum number of stored functions. Each needs a record in memory. If there are more,
-/// functions are evicted.
+/// Default maximum number of stored functions. Each function needs a record in memory. If there are more
+/// functions, some are evicted.
 pub const FUNCTIONS_MAX: usize = 10_000;
 
 /// Default maximum size of all stored functions in bytes. If the size is exceeded, functions are
@@ -147,8 +147,8 @@ struct Inner {
     /// Locked while files and index are changed, so that they agree.
     changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
-    /// Locks of functions that are being fetched, so that each is fetched once. Unnamed peers have their
-    /// own locks, so that other fetches do not wait for a source that such a peer chose.
+    /// Locks of functions that are being fetched, so that each function is fetched once. Unnamed peers
+    /// have their own locks, so that other fetches do not wait for a source that such a peer chose.
     flights: Mutex<HashMap<FlightKey, Arc<tokio::sync::Mutex<()>>>>,
     turns: FetchTurns,
     gateways: Vec<Gateway>,
@@ -286,7 +286,7 @@ impl Functions {
         .await
     }
 
-    /// Removes a function and its content. Returns true if it was stored.
+    /// Removes a function and its content. Returns true if the function was stored.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
@@ -372,8 +372,8 @@ impl Functions {
         self.0.changed.notified().await;
     }
 
-    /// Returns function `id`, if it is stored. The returned function has another id if `id` is that of
-    /// its module as one raw block, or of an install from an address.
+    /// Returns function `id`, if it is stored. The returned function has another id if `id` identifies
+    /// its module as one raw block, or an install from an address.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
         self.0.kept.read().get(id).cloned()
@@ -479,7 +479,7 @@ impl Functions {
         Ok(read)
     }
 
-    /// Stores a function on behalf of `requester`, evicting others if necessary.
+    /// Stores a function on behalf of `requester`, evicting other functions if necessary.
     async fn keep(
         &self,
         checked: VerifiedFunction,
@@ -504,8 +504,8 @@ impl Functions {
         .await
     }
 
-    /// Records that `requester` uses a stored function other than by a run. The operator or a named
-    /// peer becomes the function's requester if its claim ranks above that of the current requester.
+    /// Records that `requester` uses a stored function other than by a run. The operator or a named peer
+    /// becomes the function's requester if its claim ranks above the claim of the current requester.
     async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
         match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,

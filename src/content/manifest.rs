@@ -61,7 +61,8 @@ impl Manifest {
         })
     }
 
-    /// Returns the archive's address. An address without a host is relative to that of the manifest.
+    /// Returns the archive's address. An address without a host is relative to the address of the
+    /// manifest.
     pub(super) fn archive_url(&self, manifest: &Url) -> Result<Url, ContentError> {
         let wrong = |_| ContentError::Path { path: shorten(&self.archive) };
         match self.archive.parse::<Url>() {

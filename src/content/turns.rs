@@ -1,9 +1,9 @@
 //! Limits the number of concurrent fetches and decides their order.
 //!
 //! If permits were granted first come, first served, a peer with a server that sends single bytes could
-//! hold them for a long time. Therefore each unnamed peer has few turns at a time, and all unnamed
-//! peers together leave some turns to named peers. Installs leave some turns to roll calls and work
-//! orders, which are served first.
+//! hold many permits for a long time. Therefore each unnamed peer has few turns at a time, and all
+//! unnamed peers together leave some turns to named peers. Installs leave some turns to roll calls and
+//! work orders, which are served first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::kept::Requester;
 
-/// Minimum average rate of a transfer: half a megabit per second. Without it, a peer or server that
-/// sends single bytes could hold its turn forever.
+/// Minimum average rate of a transfer: half a megabit per second. Without this minimum, a peer or server
+/// that sends single bytes could hold its turn forever.
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// Returns the time that `n_bytes` take at the minimum rate.
@@ -57,7 +57,7 @@ pub(super) struct Claim {
 #[derive(Debug, Clone)]
 pub(super) struct Turns(Arc<Inner>);
 
-/// A turn. It becomes free when this is dropped.
+/// A turn. The turn becomes free when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Turns,

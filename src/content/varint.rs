@@ -1,12 +1,12 @@
 //! Variable-length integers: seven bits per byte, lowest first.
 
-/// Parses a number and returns it with the remaining bytes. Returns `None` unless it is a 64-bit number
-/// in its shortest form.
+/// Parses a number and returns it with the remaining bytes. Returns `None` unless the number has at most
+/// 64 bits and its shortest form.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     unsigned_varint::decode::u64(bytes).ok()
 }
 
-/// Parses a length and as many bytes. Returns these and the remaining bytes.
+/// Parses a length and takes as many bytes. Returns the taken and the remaining bytes.
 pub(super) fn read_prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = read(bytes)?;
     rest.split_at_checked(usize::try_from(length).ok()?)

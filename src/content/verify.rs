@@ -15,7 +15,7 @@ use super::error::{ContentError, shorten};
 use super::pack::{self, CUT, Entry};
 use super::{CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car, read_path};
 
-/// Maximum length of a function's name in characters, like that of file names.
+/// Maximum length of a function's name in characters, the same as for file names.
 pub(super) const NAME_CHARS_MAX: usize = 255;
 
 /// Maximum number of modules at the top of a function. Their names are held in memory.
@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 impl Function {
-    /// Returns the public description. It does not include the ids from manifests.
+    /// Returns the public description. The description does not include the ids from manifests.
     #[must_use]
     pub fn body(&self) -> FunctionBody {
         FunctionBody {

@@ -83,7 +83,8 @@ pub enum CopyError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The destination already has rows, which differ from the rows of the source. It remains unchanged.
+    /// The destination already has rows, which differ from the rows of the source. The destination
+    /// remains unchanged.
     #[error(
         "destination is not empty, and its table {table} differs from the source; copy to an empty store"
     )]

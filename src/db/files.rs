@@ -24,7 +24,7 @@ const LOG_ASIDE: &str = "-wal.replaced";
 #[derive(Debug)]
 pub struct DatabaseFiles {
     main: OpenFile,
-    /// The write-ahead log; `None` if the database has none.
+    /// The write-ahead log; `None` if the database has no log.
     log: Option<OpenFile>,
     is_replaced: AtomicBool,
 }
@@ -59,9 +59,9 @@ impl DatabaseFiles {
 
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// The first time that they are not, logs an error. From then on, the result is false, and the
-    /// service must be restarted. If a new main file is next to the old log, renames the log, so that
-    /// SQLite does not apply the log to the new file.
+    /// When they are not in place for the first time, logs an error. From then on, the result is false,
+    /// and the service must be restarted. If a new main file is next to the old log, renames the log, so
+    /// that SQLite does not apply the log to the new file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;
@@ -104,7 +104,7 @@ impl OpenFile {
     fn is_in_place(&self) -> bool {
         match fs::metadata(&self.path) {
             Ok(metadata) => identity(&metadata) == self.identity,
-            // Other errors, such as those of a network file system, do not prove that the file was
+            // Other errors, such as errors of a network file system, do not prove that the file was
             // replaced.
             Err(error) => {
                 !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)

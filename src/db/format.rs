@@ -3,8 +3,8 @@
 //!
 //! A store of an older format is upgraded in one transaction when it is opened for writing. Services
 //! that already have the store open check the format in each writing transaction, so that their writes
-//! fail after an upgrade. A store with a newer format than the program's, or an older one than the first
-//! upgrade accepts, is rejected.
+//! fail after an upgrade. A store is rejected if its format is newer than the format of the program, or
+//! older than the first upgrade accepts.
 
 /// Returns the steps that upgrade from format `found` to format `known`, the result of the last step.
 /// Returns `None` if there are no such steps.

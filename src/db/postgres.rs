@@ -47,14 +47,15 @@ impl DatabaseUrl {
     }
 
     /// Returns the options of a new connection, with the current content of the password file. Leaves
-    /// the number of float digits at its default, which is exact, since poolers reject an option for it.
+    /// the number of float digits at its default, which is exact, since poolers reject an option for
+    /// this number.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
         options.application_name("triptych").extra_float_digits(None)
     }
 }
 
-/// Error for a text that is not the address of a database. It does not contain the text, since it can
+/// Error for a text that is not the address of a database. Does not contain the text, since the text can
 /// include a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("address of a database must have the form postgres://user@host:5432/name")]

@@ -70,7 +70,7 @@ pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static
     fn is_full(&self) -> bool;
 }
 
-/// A job, which runs in the open transaction. If no transaction could be opened, it only passes the
+/// A job, which runs in the open transaction. If no transaction could be opened, the job only passes the
 /// error to its caller.
 type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
 

@@ -4,8 +4,8 @@
 //! be interrupted. So each program is compiled by a child process: this executable, called with
 //! [`child::COMMAND`], which sets its own limits before it reads the program (see `child.rs`). The child
 //! is killed at its time limit, or once no caller waits for it. Few children run concurrently: large
-//! programs leave one permit to small programs, and each client leaves one to other clients. A program
-//! that exceeded a limit is refused immediately for some minutes.
+//! programs leave one permit to small programs, and each client leaves one permit to other clients. A
+//! program that exceeded a limit is refused immediately for some minutes.
 
 pub mod child;
 mod imports;

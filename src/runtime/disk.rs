@@ -121,7 +121,7 @@ impl Disk {
 
     /// Returns the code of `program` if [`Self::find`] does. If another process compiles `program`,
     /// first waits for it as long as `is_wanted` returns true. If there is still no code, returns a lock
-    /// that makes other processes wait while this one compiles, or `None` if the lock cannot be
+    /// that makes other processes wait while this process compiles, or `None` if the lock cannot be
     /// acquired. Blocks.
     ///
     /// The system releases the lock of a process that exits, and each compilation has a time limit.
@@ -151,7 +151,7 @@ impl Disk {
                 return Ok(code);
             }
         }
-        // Another process might have compiled it before the lock was acquired.
+        // Another process might have compiled the program before the lock was acquired.
         self.find(engine, program).ok_or(Some(turn))
     }
 
@@ -210,7 +210,7 @@ fn discard(path: &Path) {
     }
 }
 
-/// Removes the least recently used entries until the others have at most `bytes_max`.
+/// Removes the least recently used entries until the remaining entries have at most `bytes_max`.
 fn shrink(code: &Path, bytes_max: u64) -> io::Result<()> {
     let mut entries = Vec::new();
     let mut bytes = 0_u64;

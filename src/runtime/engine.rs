@@ -51,8 +51,8 @@ pub struct Preparation {
     pub client: Arc<str>,
     /// True if the runs have a fuel limit, which needs different code.
     pub has_fuel: bool,
-    /// True if the caller waits until all earlier compilations are done and then for its own. Otherwise
-    /// it waits only for the time limit of a single compilation.
+    /// True if the caller waits until all earlier compilations are done and then for the compilation of
+    /// this program. Otherwise the caller waits only for the time limit of a single compilation.
     pub is_patient: bool,
 }
 

@@ -26,8 +26,8 @@ impl Program {
         Self { key: Sha256::digest(&bytes).into(), bytes }
     }
 
-    /// Returns true if the header is that of a component: its layer after the magic and the version is
-    /// 1, that of a module is 0.
+    /// Returns true if the header is the header of a component. The layer, which follows the magic and
+    /// the version, is 1 for a component and 0 for a module.
     pub(crate) fn is_component(&self) -> bool {
         self.bytes.get(6..8) == Some(&[1, 0])
     }

@@ -1,7 +1,7 @@
 //! Quota of a guest's files.
 //!
 //! Each call is charged the maximum that it could have added. When the charges since the last count
-//! could exceed a limit, all files are counted again: those in the directory, and unlinked ones that are
+//! could exceed a limit, all files are counted again, both in the directory and unlinked files that are
 //! still open. So a guest exceeds its limit by at most one write of [`WRITE_BYTES_MAX`], and files are
 //! rarely counted while their size is far below the limit.
 
@@ -53,7 +53,7 @@ struct QuotaState {
 pub(crate) struct Usage {
     /// Number of files, directories and links.
     n_files: usize,
-    /// Their size on the disk.
+    /// Size of the files on the disk.
     bytes: u64,
 }
 

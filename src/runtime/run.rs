@@ -80,8 +80,8 @@ impl RequestedLimits {
 }
 
 impl Limits {
-    /// Returns these limits, each lowered to the requested one if that is lower. A request never raises
-    /// a limit.
+    /// Returns these limits, each lowered to the requested limit if that is lower. A request never
+    /// raises a limit.
     #[must_use]
     pub fn lowered(self, asked: RequestedLimits) -> Self {
         Self {
@@ -165,8 +165,8 @@ impl RunEnd {
 
     /// Returns the exit code of a guest that the runtime stopped, as in the upstream runtime: 1 fuel, 2
     /// stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type, 8 overflow, 9
-    /// division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory limit, 255 all others
-    /// (including the limits of output and files). Returns 0 for a guest that exited.
+    /// division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory limit, 255 every other
+    /// reason (including the limits of output and files). Returns 0 for a guest that exited.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
         match self {

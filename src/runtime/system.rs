@@ -13,8 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// Unit in which the system reports the blocks of a file, independent of the disk's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Returns the memory available to this process in bytes: that of the machine or of its control group,
-/// whichever is less. `u64::MAX` if unknown.
+/// Returns the memory available to this process in bytes: the memory of the machine or the limit of the
+/// control group, whichever is less. `u64::MAX` if unknown.
 pub(crate) fn memory_bytes() -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();

@@ -1,8 +1,8 @@
 //! Checkpoints: small JSON files from which a stopped transfer resumes.
 //!
 //! A checkpoint is written after its rows are stored, never before. If the last checkpoint is missing,
-//! the transfer resumes at an earlier one and sends some rows again. A row that is sent twice is stored
-//! once.
+//! the transfer resumes at an earlier checkpoint and sends some rows again. A row that is sent twice is
+//! stored once.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::Path;

@@ -8,7 +8,7 @@ pub trait Reporter: Debug + Send + Sync {
     fn note(&self, text: &str);
 
     /// Begins to show the progress of work such as `importing a.csv`. `n_rows` rows were already stored
-    /// by an earlier run. They are part of the total, but not of the rate.
+    /// by an earlier run. The total includes these rows, but the rate does not.
     fn begin(&self, work: String, n_rows: u64) -> Box<dyn Work>;
 }
 

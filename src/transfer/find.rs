@@ -51,7 +51,7 @@ pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Data
     }
 }
 
-/// Finds the dataset with this name or id. Returns `None` if it is not visible to the key.
+/// Finds the dataset with this name or id. Returns `None` if the dataset is not visible to the key.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.

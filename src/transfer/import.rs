@@ -173,7 +173,7 @@ impl<'a> Import<'a> {
             } else {
                 self.import(&file).await
             };
-            // Skips an empty file, unless it is the only one.
+            // Skips an empty file, unless it is the only file.
             if self.n_files > 1 && one.as_ref().is_err_and(is_empty) {
                 let name = file.display_name();
                 self.reporter.note(&format!("{name} has no rows, and is skipped"));

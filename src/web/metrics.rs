@@ -111,9 +111,9 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to a metric with certain label values. Code that counts often should hold one, since counting
-/// through it needs neither a lock nor formatting of labels. Cheap to clone: all clones share the
-/// value.
+/// Handle to a metric with certain label values. Code that counts often should hold a handle, since
+/// counting through it needs neither a lock nor formatting of labels. Cheap to clone: all clones share
+/// the value.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: MetricKind,

@@ -70,7 +70,7 @@ impl Next {
 /// Adds `middleware` to every path of `router`, including its fallback.
 ///
 /// A middleware that axum's `from_fn` creates would clone its inner service, including the state of a
-/// handler, several times per request. This one shares the inner service.
+/// handler, several times per request. A middleware that is added here shares the inner service.
 pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,

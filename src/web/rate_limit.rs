@@ -104,7 +104,7 @@ pub struct LogLimit {
 
 impl LogLimit {
     /// Returns true if an event at `now` should be logged, given a maximum of `n_max` per period. At the
-    /// start of a period, also returns the number of events that were not logged in the previous one.
+    /// start of a period, also returns the number of events that were not logged in the previous period.
     pub fn admit(&mut self, now: Instant, n_max: u64) -> (bool, u64) {
         let mut n_left_out = 0;
         if self.began.is_none_or(|began| now - began >= LOGGED_EVERY) {

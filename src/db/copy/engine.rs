@@ -50,8 +50,8 @@ impl End {
             }
             (CopyPlace::Database(url), _) => {
                 let schema = tables.database;
-                // Allows a second connection, since one that is replaced because of a pooler can still
-                // be open.
+                // Allows a second connection, since a connection that is replaced because of a pooler
+                // can still be open.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options, Handle::current());
                 connections.open_tables(schema).await?;
@@ -176,7 +176,8 @@ impl End {
     }
 }
 
-/// Returns the name of the sequence that generates the keys of a table, or `None` if there is none.
+/// Returns the name of the sequence that generates the keys of a table, or `None` if its keys are not
+/// generated.
 async fn sequence(c: &mut PgConnection, table: &Table) -> Result<Option<String>, sqlx::Error> {
     let Some((key, _)) = table.columns.first().filter(|_| table.has_counter) else {
         return Ok(None);

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
 
-/// Values of a row: first those of its key, then those of the other columns.
+/// Values of a row: first the columns of the key, then the other columns.
 pub(super) type Row = Vec<Value>;
 
 /// Type of a column, as declared in the tables of a file.

@@ -29,8 +29,8 @@ use super::fault::{
 };
 use super::schema::{Schema, SchemaError};
 
-/// Maximum time to wait for a connection, longer than a busy service needs and shorter than clients wait
-/// for a response.
+/// Maximum time to wait for a connection: longer than the wait in a busy service, and shorter than
+/// clients wait for a response.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a whole transaction. It is shorter than clients wait for a response, so that they learn
@@ -45,7 +45,8 @@ const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit of a separate attempt to connect, made to find out why the pool cannot connect.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Time after which idle connections are closed, so that idle services leave connections for others.
+/// Time after which idle connections are closed, so that idle services leave connections to other
+/// services.
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
 /// Settings of a connection, with times in milliseconds. They limit a statement, the wait for a lock,
@@ -121,8 +122,8 @@ pub struct ConnectionsOptions {
     /// Maximum number of connections. By default, a server accepts a hundred, which several services
     /// share.
     pub n_max: u32,
-    /// Maximum number of connections that write. Writers block if no standby confirms commits. Reads
-    /// then still have the other connections.
+    /// Maximum number of connections that write. Writers block if no standby confirms commits. Reads can
+    /// then still use the remaining connections.
     pub n_writers: usize,
 }
 
@@ -209,7 +210,7 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
-            // Keeps the pool from logging long waits, which are counted here, as are timeouts.
+            // Keeps the pool from logging long waits. Waits and timeouts are counted here.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
             // Saves a round trip, since the first statement on a lost connection fails anyway and is
@@ -231,9 +232,9 @@ impl Connections {
         Self { pool, shared }
     }
 
-    /// Returns true once a pooler was found, which sends each transaction over another connection to the
-    /// server. `LISTEN` must not be used then, since the notifications would reach other clients of the
-    /// pooler.
+    /// Returns true once a pooler was found, which can send each transaction over another connection to
+    /// the server. `LISTEN` must then not be used, since the notifications would reach other clients of
+    /// the pooler.
     #[must_use]
     pub fn is_pooled(&self) -> bool {
         self.shared.is_pooled()
@@ -526,8 +527,8 @@ impl Transaction {
     /// The error of `result` or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
-            // `COMMIT` is only sent after a write, since a lost response to it means that the outcome is
-            // unknown.
+            // `COMMIT` is only sent after a write, since the outcome is unknown if the response to
+            // `COMMIT` is lost.
             Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
             // Closes the connection, even if the server merely stopped accepting writes: the next

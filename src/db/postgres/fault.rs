@@ -119,8 +119,8 @@ fn describe(error: &sqlx::Error) -> String {
 #[error("cannot connect: {}; run `triptych doctor --store` for details", describe(.0))]
 struct NoConnection(sqlx::Error);
 
-/// Returns the error of a pool that could not connect because of `cause`. It does not count as the error
-/// of a lost connection, after which work is repeated.
+/// Returns the error of a pool that could not connect because of `cause`. The returned error does not
+/// count as the loss of a connection, after which work is repeated.
 pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }

@@ -107,7 +107,7 @@ impl Schema {
         }
         // Takes the lock only if the tables are missing. Otherwise the service would wait for another
         // service that is opening its tables, which can be paused. A transaction creates tables and
-        // format together, so either both exist or none.
+        // format together, so either both exist or neither exists.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }

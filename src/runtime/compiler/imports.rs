@@ -133,8 +133,8 @@ fn add_section<T>(
 }
 
 fn check_component(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
-    // Sections of nested modules and components have the same kinds, so only exports at depth 1 are
-    // those of the program.
+    // Sections of nested modules and components have the same kinds, so only exports at depth 1 belong
+    // to the program.
     let mut depth = 0_usize;
     let mut has_run = false;
     for payload in Parser::new(0).parse_all(program) {

@@ -34,7 +34,7 @@ pub(super) enum CompileSize {
 /// A compilation that needs a permit.
 #[derive(Debug, Clone)]
 pub(super) struct Compilation {
-    /// Client that requested it.
+    /// Client that requested the compilation.
     pub(super) client: Arc<str>,
     pub(super) size: CompileSize,
     /// Expected memory, in bytes.
@@ -119,7 +119,7 @@ impl CompilePermits {
 
 impl PermitTable {
     /// Returns true if a permit is free. While large programs wait for a permit, small programs may only
-    /// use the reserved one.
+    /// use the reserved permit.
     fn has_free(&self, size: CompileSize) -> bool {
         self.running.len() < CHILDREN_MAX
             && match size {
@@ -131,8 +131,8 @@ impl PermitTable {
             }
     }
 
-    /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` with the
-    /// running large ones.
+    /// Returns true if `compilation` is small, or its expected memory fits in `bytes_max` together with
+    /// the running compilations of large programs.
     fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
         let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
         let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
@@ -144,8 +144,9 @@ impl PermitTable {
         self.running.iter().filter(|running| running.size == size).count()
     }
 
-    /// Returns the ticket to be served next: that of the client with the fewest running compilations, or
-    /// of the least recently served one among several. `None` if no client can have another permit.
+    /// Returns the ticket to be served next. It belongs to the client with the fewest running
+    /// compilations; among several such clients, to the least recently served. `None` if no client can
+    /// have another permit.
     fn next(&self, size: CompileSize) -> Option<u64> {
         let of_size = self.waiting.iter().filter(|(_, waiting)| waiting.size == size);
         let eligible = of_size.filter(|(_, waiting)| self.may_have_more(waiting));

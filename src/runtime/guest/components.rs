@@ -1,5 +1,5 @@
-//! WASI preview 2 for components. Calls that add to a guest's files are charged to its quota. All others
-//! are forwarded to the library.
+//! WASI preview 2 for components. Calls that add to a guest's files are charged to its quota. All other
+//! calls are forwarded to the library.
 
 use bytes::Bytes;
 use wasmtime::component::{HasData, Linker, Resource};

@@ -235,7 +235,7 @@ impl ImportPlan {
         self.exists.as_ref().map(|(dataset, _)| dataset.id)
     }
 
-    /// Returns the name of the existing dataset, or the name for a new one.
+    /// Returns the name of the existing dataset, or the name for a new dataset.
     pub(super) fn dataset_name(&self, file: &ImportFile) -> String {
         let existing = self.exists.as_ref().map(|(dataset, _)| &dataset.name);
         existing.unwrap_or(&file.dataset).clone()

@@ -15,7 +15,7 @@ use super::stored::FoundRows;
 /// Maximum number of examples of each kind, enough to recognize a pattern.
 const EXAMPLES_MAX: usize = 3;
 
-/// Maximum number of timestamps that are stored to detect repetitions. They occupy 128 MiB.
+/// Maximum number of timestamps that are stored to detect repetitions. The timestamps occupy 128 MiB.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
 /// Counts and examples of the rows of a file.
@@ -42,7 +42,7 @@ pub struct ImportReport {
     cut: Examples,
 }
 
-/// Number of rows of one kind, such as skipped rows, and the first of them as examples.
+/// Number of rows of one kind, such as skipped rows, and the first of these rows as examples.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
@@ -109,7 +109,7 @@ impl ImportReport {
         self.skipped.add(line, &reason);
     }
 
-    /// Returns the number of accepted rows, including those of an earlier import that was stopped.
+    /// Returns the number of accepted rows, including the rows of an earlier import that was stopped.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }

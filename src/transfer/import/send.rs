@@ -32,7 +32,7 @@ use crate::retry::retry_transient;
 /// Number of batches that are read ahead.
 const BATCHES_AHEAD: usize = 4;
 
-/// Maximum number of values of a batch. It limits the number of rows if there are many columns.
+/// Maximum number of values of a batch. This limits the number of rows if there are many columns.
 const BATCH_VALUES_MAX: usize = 500_000;
 
 /// Maximum number of skipped rows for which a message is shown.
@@ -45,7 +45,7 @@ const SKIP_HINT: &str = "\nhint: correct the row, describe its values with --typ
 /// file, rows of a later part that precede rows of an earlier part are stored as late rows.
 const SORT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Number of rows that are sorted while the next ones are read.
+/// Number of rows that are sorted while the next rows are read.
 const RUN_ROWS: usize = 32 * 1024;
 
 /// Consecutive rows of a file, or of the sorted rows.
@@ -138,7 +138,7 @@ pub(super) async fn send(
             reader.run()
         };
         if let Err(error) = read() {
-            // The receiver is gone if the import was stopped.
+            // Sending fails if the import was stopped.
             drop(ended.blocking_send(Err(error)));
         }
     });
@@ -290,7 +290,8 @@ struct SortedPart {
     is_last: bool,
 }
 
-/// Rows of several sorted runs in ascending order. Of equal timestamps, those of an earlier run are first.
+/// Rows of several sorted runs in ascending order. Among rows with equal timestamps, the rows of an
+/// earlier run are first.
 struct MergedRuns {
     runs: Vec<vec::IntoIter<PendingRow>>,
     /// Next timestamp of each run that has rows left, with the index of the run.
@@ -404,8 +405,8 @@ impl Reader {
     /// Sends the remaining rows, beginning with `first`, in parts of up to [`SORT_BYTES`], each of which
     /// is sorted. Omits rows that an earlier, stopped import has stored.
     fn send_sorted(mut self, first: Option<PlacedRow>) -> anyhow::Result<()> {
-        // The pending rows are sorted, too. If they were stored first, the latest of them could make all
-        // other rows late.
+        // The pending rows are sorted, too. If the pending rows were stored first, the latest of these
+        // could make all other rows late.
         let Pending { rows, origins, .. } = &mut self.pending;
         let mut run: Vec<PendingRow> =
             mem::take(rows).into_iter().zip(mem::take(origins)).collect();
@@ -442,8 +443,8 @@ impl Reader {
         }
     }
 
-    /// Reads and sorts rows of up to [`SORT_BYTES`] that follow the rows of `run`, including these.
-    /// Another thread sorts runs of rows while this one reads the next. Returns `None` if the import was
+    /// Reads and sorts rows of up to [`SORT_BYTES`] that begin with the rows of `run`. Another thread
+    /// sorts runs of rows while this thread reads the next run. Returns `None` if the import was
     /// stopped.
     fn read_sorted(&mut self, mut run: Vec<PendingRow>) -> anyhow::Result<Option<SortedPart>> {
         let (to_sorter, runs) = std_mpsc::channel::<Vec<PendingRow>>();

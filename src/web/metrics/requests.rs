@@ -161,8 +161,8 @@ fn method_name(method: &Method) -> &'static str {
 }
 
 /// Calls `count` with the number of bytes in `body`: immediately if the length is known, otherwise with
-/// the length of each part when it is sent. The returned body has a known length if `body` has. `count`
-/// is dropped with the returned body at the latest.
+/// the length of each part when it is sent. The returned body has a known length if `body` has a known
+/// length. `count` is dropped with the returned body at the latest.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         count(n_bytes);

@@ -190,7 +190,7 @@ impl NetworkLimit {
     }
 
     /// Creates a limit for the concurrent requests that a proxy forwards. It applies to all networks,
-    /// since the address in the proxy's header is that of the caller.
+    /// since the proxy's header contains the address of the caller.
     pub(super) fn of_forwarded(n_max: usize) -> Self {
         Self::new(n_max, |_| false)
     }

@@ -48,7 +48,7 @@ async fn endless_loop_is_stopped_at_the_deadline() {
     assert!(finished.wall >= TIGHT.wall);
 }
 
-/// The clock of the caller is paused, that of the guest is not.
+/// The clock of the caller is paused, but the clock of the guest is not.
 #[tokio::test(start_paused = true)]
 async fn long_sleep_is_stopped_at_the_deadline() {
     // A subscription of 48 bytes: its tag at 8 (0, a clock), the clock at 16 (1, monotonic), nanoseconds
