@@ -19,8 +19,8 @@ const NAME_CHARS_MAX: usize = 100;
 /// Minimum length of a password, in characters, as recommended by NIST (SP 800-63B).
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// Maximum length of a password, in characters. It can be generous, since hashing takes the same time
-/// for any length.
+/// Maximum length of a password, in characters. The maximum can be generous, since hashing takes the
+/// same time for any length.
 const PASSWORD_CHARS_MAX: usize = 256;
 
 /// Time after which a session expires.
@@ -40,7 +40,7 @@ pub struct AccountName(String);
 /// Minimum length of a token that an operator chooses, in characters.
 pub(crate) const TOKEN_CHARS_MIN: usize = 16;
 
-/// Reason why an input is invalid. It never contains the input, which might be a secret.
+/// Reason why an input is invalid. Never contains the input, which might be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {

@@ -10,11 +10,12 @@ use tokio::time::Instant;
 
 use crate::key::{KeyHash, Verified};
 
-/// Maximum number of cached keys. Each needs about 150 bytes.
+/// Maximum number of cached keys. Each key needs about 150 bytes.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Time after which cached keys are checked against the store again. It is so short that revoking a key
-/// seems immediate, but so long that a busy service queries its store at most ten times per second.
+/// Time after which cached keys are checked against the store again. This time is so short that revoking
+/// a key seems immediate, but so long that a busy service queries its store at most ten times per
+/// second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Valid keys, keyed by their hashes.
@@ -55,7 +56,7 @@ impl Default for Cache {
 
 impl Cache {
     /// Returns the cached key for a request that arrived at `arrived`, unless the latest query of the
-    /// store was [`FRESH_FOR`] or longer before that.
+    /// store was [`FRESH_FOR`] or longer before `arrived`.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {

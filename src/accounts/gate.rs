@@ -4,7 +4,7 @@
 //! key without an account, or with its own limits, is counted separately. Requests without a valid key
 //! are limited per network, before the key is looked up.
 //!
-//! Each service counts usage in memory. A restart resets the counts, and each replica has its own.
+//! Each service counts usage in memory. A restart resets the counts, and each replica counts separately.
 //! Limits are exact only if a load balancer sends all requests with the same API key to the same
 //! replica.
 
@@ -42,8 +42,8 @@ use crate::account::AccountId;
 use crate::key::{KeyHash, Verified};
 use crate::remote::Keys;
 
-/// Maximum rate of requests without a valid key from one network. It is enough to set up a program, but
-/// too low to guess keys or to overload the accounts store.
+/// Maximum rate of requests without a valid key from one network. This rate is enough to set up a
+/// program, but too low to guess keys or to overload the accounts store.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
 /// Maximum number of concurrent key lookups. A request that waited for its turn needs no lookup if
@@ -245,8 +245,8 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // For a key that was valid recently, the limit of its network is not checked, so that other
-        // clients in the network that send invalid keys do not affect it.
+        // For a key that was valid recently, the limit of its network is not checked. So other clients
+        // in the network that send invalid keys do not affect the client with this key.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {

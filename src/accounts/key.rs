@@ -10,8 +10,8 @@ use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
 use crate::account::{AccountId, InputError};
 
-/// Number of characters from the start of a key that are stored, so that its owner recognizes the key:
-/// the prefix that all keys have, and four digits. Eighty bits remain secret.
+/// Number of characters from the start of a key that are stored, so that the owner recognizes the key:
+/// the prefix that all keys have, and four digits. The remaining eighty bits are secret.
 const SHOWN_CHARS: usize = 7;
 
 /// Stored data of a key, without its secret.
@@ -23,7 +23,7 @@ pub struct KeyRecord {
     pub account: Option<AccountId>,
     /// Name chosen by the owner.
     pub name: String,
-    /// First characters of the key. `None` if it was created before these characters were stored.
+    /// First characters of the key. `None` if the key was created before these characters were stored.
     pub prefix: Option<String>,
     /// Creation time.
     pub created_at: Timestamp,
@@ -92,7 +92,7 @@ impl FromStr for KeyHash {
     }
 }
 
-/// Returns the first characters of `key`, by which its owner recognizes it.
+/// Returns the first characters of `key`, by which the owner recognizes the key.
 pub(crate) fn key_prefix(key: &ApiKey) -> String {
     key.reveal().chars().take(SHOWN_CHARS).collect()
 }

@@ -1,9 +1,9 @@
 //! Accounts, their sessions, and the API keys for the dataset and inference services.
 //!
-//! One SQLite file contains all accounts and keys. Of secrets it contains only hashes. Each service on
-//! a machine opens this file with its own [`Accounts`] and notices changes by other services. Services
-//! on several machines share a PostgreSQL database instead, or verify keys at one another over HTTP
-//! through [`Keys`].
+//! One SQLite file contains all accounts and keys. The file contains only hashes of secrets. Each
+//! service on a machine opens this file with its own [`Accounts`] and notices changes by other services.
+//! Services on several machines share a PostgreSQL database instead, or verify keys at one another over
+//! HTTP through [`Keys`].
 //!
 //! The [`gate`] admits requests with a valid key as long as the key's limits are not exceeded.
 //! [`server`] contains the API and the portal with which people sign up and manage their keys. Each

@@ -1,4 +1,4 @@
-//! Password hashing. It is slow by design, so it runs on blocking threads with bounded concurrency.
+//! Password hashing. Hashing is slow by design, so it runs on blocking threads with bounded concurrency.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -24,7 +24,7 @@ const ROUNDS: u32 = 2;
 /// Number of threads per hash.
 const LANES: u32 = 1;
 
-/// Maximum number of hashes that are computed concurrently. They need 76 MiB.
+/// Maximum number of hashes that are computed concurrently. Four hashes need 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
 /// Maximum time for which a hash waits for a permit. Hundreds of hashes are computed in this time.

@@ -1,5 +1,4 @@
-//! The keys that a service accepts: those of its own accounts, or those that another service verifies
-//! for it.
+//! The keys that a service accepts: the keys of its own accounts, or keys that another service verifies.
 
 use std::error::Error;
 use std::fmt;
@@ -32,7 +31,7 @@ const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 /// Lookup of keys in another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
-    /// Returns the key with this hash, or `None` if it is unknown or revoked.
+    /// Returns the key with this hash, or `None` if the key is unknown or revoked.
     async fn look_up(
         &self,
         hash: KeyHash,

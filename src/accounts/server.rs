@@ -46,7 +46,7 @@ pub const COOKIE: &str = "triptych_session";
 /// Maximum size of a request body, in bytes. Bodies contain only names and passwords.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Time limit of a request. It includes some seconds for which a password check can wait for a permit.
+/// Time limit of a request. This includes some seconds for which a password check can wait for a permit.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 
 /// Options of the accounts API.
@@ -171,7 +171,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::docs))
 }
 
-/// Returns the path with which other services verify keys. It requires the operator's token, so
+/// Returns the path with which other services verify keys. The path requires the operator's token, so
 /// requests from pages of other sites need not be detected.
 fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
@@ -269,9 +269,9 @@ const PORTAL_FILES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Response headers of the portal. They forbid content from other sites, frames, content type sniffing
-/// and referrers. The browser revalidates the page on each load, since an upgrade of the program can
-/// change it.
+/// Response headers of the portal. The headers forbid content from other sites, frames, content type
+/// sniffing and referrers. The browser revalidates the page on each load, since an upgrade of the
+/// program can change it.
 const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         HeaderName::from_static("content-security-policy"),

@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Returns the first row of a read-only statement, or `None` if it has no rows.
+    /// Returns the first row of a read-only statement, or `None` if the result has no rows.
     pub(crate) async fn find<T: Send + 'static>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -137,8 +137,8 @@ impl Store {
         }
     }
 
-    /// Returns a query for the version of the keys. The version changes with any change to a key. In a
-    /// file, it changes with any commit by another process.
+    /// Returns a query for the version of the keys. The version changes with any change to a key. The
+    /// version of a file changes with any commit by another process.
     const fn keys_version(&self) -> &'static str {
         match self {
             Self::File(_) => "SELECT data_version FROM pragma_data_version",
@@ -160,7 +160,7 @@ impl Accounts {
     }
 
     /// Runs `work`, which changes keys, like [`Store::write`]. Then clears the cache of keys in this
-    /// process, and makes other processes clear theirs.
+    /// process, and makes other processes clear their caches.
     async fn write_keys<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

@@ -1,5 +1,5 @@
 //! Tests of keys that several services with the same accounts use. Tests of behavior that both engines
-//! guarantee run on both.
+//! guarantee run on both engines.
 
 /// Runs each test on both engines.
 macro_rules! on_both {
@@ -241,7 +241,7 @@ async fn keys_of_a_file_in_an_old_format_are_valid() {
     check_stored_keys(&place, &key).await;
 }
 
-/// Checks that the accounts in `place` contain the keys of [`write_version_2`] and that these can be
+/// Checks that the accounts in `place` contain the keys of [`write_version_2`] and that the keys can be
 /// changed.
 pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {

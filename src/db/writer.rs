@@ -244,7 +244,7 @@ fn create_job<T: Send + 'static, E: WriteError>(
                 (_, Err(error)) => Err(error),
                 (Err(error), Ok(_)) => Err(error.into()),
             };
-            // Fails only if the caller has stopped waiting. The work is done nevertheless.
+            // Sending fails only if the caller has stopped waiting. The work is done nevertheless.
             drop(sender.send(result));
         });
         Done { answer, has_failed, is_full }
@@ -284,8 +284,8 @@ impl Worker {
         }
     }
 
-    /// Runs `first` and the jobs that are queued after it in one transaction. On success, their changes
-    /// are durable and the file was still in place at its path after the commit.
+    /// Runs `first` and the jobs that are queued after it in one transaction. On success, the changes of
+    /// these jobs are durable, and the file was still in place at its path after the commit.
     fn commit(
         &mut self,
         first: Job,
@@ -342,7 +342,7 @@ fn transact(
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
-    // Stops if SQLite has rolled back the transaction. Another job would be committed without it,
+    // Stops if SQLite has rolled back the transaction. Another job would be committed on its own,
     // although its caller would get an error.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT

@@ -201,7 +201,7 @@ impl Series {
         }
     }
 
-    /// Copies the value of row `from_idx` in `from` to row `row_idx`, unless that row has a value.
+    /// Copies the value of row `from_idx` in `from` to row `row_idx`, unless row `row_idx` has a value.
     fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         match (self, from) {
             (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
@@ -244,7 +244,7 @@ impl Block {
         }
     }
 
-    /// Creates an empty block with the same columns as this one.
+    /// Creates an empty block with the same columns as this block.
     #[must_use]
     pub fn empty_like(&self) -> Self {
         Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
@@ -337,7 +337,7 @@ impl Block {
         self.times.partition_point(|time| *time <= timestamp)
     }
 
-    /// Merges the rows of both blocks in order. If both have a row with the same timestamp, that of
+    /// Merges the rows of both blocks in order. If both have a row with the same timestamp, the row of
     /// `over` is used.
     #[must_use]
     pub fn merge(&self, over: &Self) -> Self {

@@ -78,7 +78,7 @@ impl DatasetId {
 positive_number!(DatasetId(i64), "a dataset id");
 
 impl Column {
-    /// Returns true if the column was deleted. It is then neither read nor written.
+    /// Returns true if the column was deleted. A deleted column is neither read nor written.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {
         self.name.is_empty()

@@ -38,7 +38,7 @@ enum Name {
 
 /// Name of the file that is run inside a function, such as `hello.wasm`.
 ///
-/// It is a single path component, so it cannot refer to a file outside of the function.
+/// The name is a single path component, so it cannot refer to a file outside of the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Method(String);
 
@@ -59,9 +59,9 @@ impl FunctionId {
         Self(Name::Address(digest))
     }
 
-    /// Parses an id of any kind: one that [`FromStr`] accepts, or a name that a node chose for a
-    /// function installed from a manifest. Names consist of ASCII letters, digits, `-`, `_` and
-    /// `.`, and start with a letter or digit.
+    /// Parses an id of any kind: an id that [`FromStr`] accepts, or a name that a node chose for a
+    /// function installed from a manifest. Names consist of ASCII letters, digits, `-`, `_` and `.`, and
+    /// start with a letter or digit.
     ///
     /// # Errors
     /// [`ParseError`] if the text is not an id of any kind.

@@ -18,8 +18,8 @@ pub const KEY_DIGITS: usize = 24;
 #[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);
 
-/// Error for a text that is not a valid API key. It does not contain the text, which could be a
-/// mistyped secret.
+/// Error for a text that is not a valid API key. Does not contain the text, which could be a mistyped
+/// secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("API key must be {KEY_PREFIX} followed by {KEY_DIGITS} hexadecimal digits")]
 pub struct KeyError;
@@ -35,7 +35,7 @@ impl ApiKey {
         Self(format!("{KEY_PREFIX}{}", HEXLOWER.encode(&bytes)))
     }
 
-    /// Returns the secret text, for a request header, or to show it to its owner once.
+    /// Returns the secret text, for a request header, or to show the key to its owner once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -6,8 +6,8 @@ use crate::text::is_unprintable;
 /// Name of the group of all nodes, as used by existing b7s nodes.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";
 
-/// Maximum length of a subgroup name, in bytes. It is limited since every gossip message contains the
-/// name.
+/// Maximum length of a subgroup name, in bytes. The length is limited since every gossip message
+/// contains the name.
 pub const SUBGROUP_BYTES_MAX: usize = 128;
 
 /// Maximum length of a peer id, in bytes. RSA ids have 46 characters, Ed25519 ids 52.

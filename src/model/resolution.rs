@@ -10,8 +10,8 @@ use crate::timestamp::Timestamp;
 /// Maximum length of a bucket: 30 days.
 const LENGTH_MAX: Duration = Duration::from_hours(30 * 24);
 
-/// Maximum number of buckets in the time range of a query, if buckets are computed when they are
-/// read. It equals the maximum for `5m`.
+/// Maximum number of buckets in the time range of a query, if buckets are computed when they are read.
+/// The same as the maximum for `5m`.
 const COMPUTED_BUCKETS_MAX: u32 = 2016;
 
 /// Units of the length of a bucket, in seconds, longest first.
@@ -84,8 +84,8 @@ impl Resolution {
     /// Resolutions of the upstream dataset service, finest first.
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
-    /// Returns the resolution from which buckets of this one are computed, or `None` for raw rows. The
-    /// choice affects sums of floats, since these depend on the order of addition.
+    /// Returns the resolution from which buckets of this resolution are computed, or `None` for raw
+    /// rows. The choice affects sums of floats, since these depend on the order of addition.
     #[must_use]
     pub fn source(self) -> Option<Self> {
         match self {
@@ -116,9 +116,9 @@ impl Resolution {
 
     /// Returns the maximum time range of a query, or `None` if it is unlimited.
     ///
-    /// The upstream dataset service has the same limits for its resolutions. Each of the others
-    /// allows the same number of buckets as the next finer resolution: 2016 as for `5m`, 2160 as
-    /// for `1h`. Computed buckets have the same maximum as `5m`.
+    /// The upstream dataset service has the same limits for its resolutions. The resolutions that only
+    /// this program has allow the same number of buckets as the next finer resolution: 2016 as for `5m`,
+    /// 2160 as for `1h`. Computed buckets have the same maximum as `5m`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
@@ -132,8 +132,8 @@ impl Resolution {
         }
     }
 
-    /// Returns the start of the bucket that contains `timestamp`. Raw rows have no buckets, so for these
-    /// it returns `timestamp` itself.
+    /// Returns the start of the bucket that contains `timestamp`. Returns `timestamp` itself for raw
+    /// rows, which have no buckets.
     #[must_use]
     pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
         let Some(bucket) = self.bucket() else { return timestamp };

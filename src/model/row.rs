@@ -4,7 +4,7 @@ use crate::dataset::Dtype;
 use crate::parse::ParseError;
 use crate::timestamp::Timestamp;
 
-/// Earliest timestamp that a row can have: the first one with a four-digit year.
+/// Earliest timestamp that a row can have: the first timestamp with a four-digit year.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
 /// First timestamp that is too late for a row. [`Timestamp::MAX`] is a day later, so a query up to the

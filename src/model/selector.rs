@@ -7,14 +7,16 @@ use std::str::FromStr;
 use crate::parse::ParseError;
 use crate::text::is_unprintable;
 
-/// Maximum length of a selector, in bytes. It is limited since a head evaluates it for each worker.
+/// Maximum length of a selector, in bytes. The length is limited since a head evaluates the selector for
+/// each worker.
 const SELECTOR_BYTES_MAX: usize = 1024;
 
 /// Description of a valid selector in errors.
 const WANTED: &str = "a selector such as zone=a,gpu!=none,tier in (hot,warm),!old";
 
 /// Requirements on a node's attributes, separated by commas: `zone=a`, `zone!=a`, `zone in (a,b)`, `zone
-/// notin (a,b)`, `zone` for a node that declares it, `!zone` for a node that does not.
+/// notin (a,b)`, `zone` for a node that declares the attribute, `!zone` for a node that does not declare
+/// it.
 ///
 /// As in Kubernetes, nodes without the attribute satisfy `!=` and `notin`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use task::private;
 /// directory stores the history of a stack, so more directories could fill the disk.
 const STACKS_MAX: usize = 8;
 
-/// Name of the lock file in the directory of a stack or node. It is locked while the directory is
+/// Name of the lock file in the directory of a stack or node. The file is locked while the directory is
 /// in use.
 const LOCK_NAME: &str = "lock";
 
@@ -30,7 +30,7 @@ pub struct DataDir {
 pub struct StackClaim {
     /// The directory.
     pub data_dir: DataDir,
-    /// Lock of the directory. The system releases it if the process is killed.
+    /// Lock of the directory. The system releases the lock if the process is killed.
     _lock: Lock,
 }
 

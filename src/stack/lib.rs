@@ -1,6 +1,6 @@
-//! The local stack: a head, three workers, the dataset service and the inference service. They are
-//! processes of this program on loopback, and store their state in one directory. Nodes can be
-//! added.
+//! The local stack: a head, three workers, the dataset service and the inference service. These nodes
+//! and services are processes of this program on loopback, and store their state in one directory.
+//! Further nodes can be added.
 //!
 //! [`start`] starts the stack, [`supervise`] restarts processes that exit, and [`running`] lets
 //! other commands of the user find the stack. [`processes`] starts, stops and detaches processes

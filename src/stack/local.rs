@@ -1,5 +1,5 @@
-//! The interface between the screen and local processes: requests of the screen, and events that
-//! it receives.
+//! The interface between the screen and local processes: requests of the screen, and events that the
+//! screen receives.
 //!
 //! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen
 //! implement it, too.
@@ -41,7 +41,7 @@ pub trait LocalStack: Send + Sync {
     /// [`Self::stop`] is called.
     ///
     /// # Errors
-    /// [`LocalError`] if a process does not start. [`Self::stop`] stops those that have started.
+    /// [`LocalError`] if a process does not start. [`Self::stop`] stops the processes that have started.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
     /// Adds a node to the stack. Returns as soon as its process runs and [`LocalEvent::Node`] is
@@ -64,18 +64,18 @@ pub trait LocalStack: Send + Sync {
     /// Restarts the process `name` on the same ports.
     ///
     /// # Errors
-    /// [`LocalError`] if there is no such process, or it does not start.
+    /// [`LocalError`] if there is no such process, or the process does not start.
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Finds nodes that an earlier run of the program left running. Sends [`LocalEvent::Found`]
-    /// for each of them.
+    /// Finds nodes that an earlier run of the program left running. Sends [`LocalEvent::Found`] for each
+    /// such node.
     ///
     /// # Errors
     /// [`LocalError`] if the records cannot be read.
     async fn find_detached(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Detaches all added nodes. They keep running after [`Self::stop`].
+    /// Detaches all added nodes, which then keep running after [`Self::stop`].
     fn detach(&self);
 
     /// Returns the names of all processes with their resource usage. Processes that the system
@@ -85,7 +85,7 @@ pub trait LocalStack: Send + Sync {
     /// Packs the module or directory at `path` as a function.
     ///
     /// # Errors
-    /// [`LocalError`] if it is not a function.
+    /// [`LocalError`] if the path does not contain a function.
     async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
 
     /// Stops all processes that were started, except for detached nodes. Waits for their exit, at

@@ -1,5 +1,5 @@
-//! Members of a local stack. Its workers only execute work orders of its heads, and its heads only
-//! use its workers. The peer ids of heads and of workers are in two files. Running nodes watch
+//! Members of a local stack. The workers of a stack only execute work orders of its heads, and its heads
+//! only use its workers. The peer ids of heads and of workers are in two files. Running nodes watch
 //! these files, so that nodes can join later.
 
 use std::collections::BTreeSet;

@@ -27,11 +27,11 @@ use crate::data_dir::is_locked;
 /// the child.
 pub const STAY: &[u8] = b"stay\n";
 
-/// Environment variable with the address of a shared database. It is removed from the environment
-/// of processes, since a local stack stores its state in its own directory.
+/// Environment variable with the address of a shared database. The variable is removed from the
+/// environment of processes, since a local stack stores its state in its own directory.
 const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 
-/// Maximum time for a process to exit on request. After this time, it is killed. The screen
+/// Maximum time for a process to exit on request. After this time, the process is killed. The screen
 /// promises to return to the shell within 2 seconds.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
@@ -112,7 +112,7 @@ pub struct Command {
     /// Environment variables with secrets. Arguments would be visible to every user of the
     /// machine.
     pub environment: Vec<(&'static str, String)>,
-    /// Path of the log file. A process can only be detached if it has one.
+    /// Path of the log file. A process can only be detached if it has a log file.
     pub log: Option<PathBuf>,
     /// True if the process is detached from the start. Requires `log`.
     pub is_detached: bool,
@@ -136,8 +136,8 @@ pub struct Running {
 }
 
 impl Command {
-    /// Starts the process. It exits when `group` stops. It also exits if this process is killed,
-    /// since the pipe to its standard input is closed then. A detached process keeps running in
+    /// Starts the process. The process exits when `group` stops. It also exits if this program is
+    /// killed, since the pipe to its standard input is closed then. A detached process keeps running in
     /// both cases. A process with a log file can be detached later by [`Running::detach`].
     ///
     /// If `lines` is full, log lines are dropped, so that a slow reader does not block the
@@ -167,8 +167,8 @@ impl Command {
         } else {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
-        // The child gets its own process group, so that ^C in the terminal does not reach it. This
-        // process stops its children in the right order.
+        // The child gets its own process group, so that ^C in the terminal does not reach the child.
+        // This process stops its children in the right order.
         command.process_group(0);
         let mut child =
             command.spawn().with_context(|| format!("cannot start the {}", self.process))?;
@@ -201,8 +201,8 @@ impl Command {
         Ok(running)
     }
 
-    /// Returns a handle of the process `pid`. It was started with this command by an earlier run
-    /// of this program, was left running, and has locked `folder`. `facts` were already learned
+    /// Returns a handle of the process `pid`. An earlier run of this program started the process with
+    /// this command and left it running. The process has locked `folder`. `facts` were already learned
     /// from its log.
     pub fn adopt(
         self,
@@ -383,7 +383,7 @@ impl LineReader {
     fn take(&self, text: &str) {
         let line = Line::new(Arc::clone(&self.process), text.to_owned());
         self.tell.send_if_modified(|facts| learn(facts, &line));
-        // If the channel is full, the line is dropped. If it is closed, nobody reads the lines.
+        // If the channel is full, the line is dropped. If the channel is closed, nobody reads the lines.
         drop(self.lines.try_send(line));
     }
 }
@@ -485,7 +485,7 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status
         } else {
-            // Fails if the process has exited in the meantime. The following call collects the
+            // Killing fails if the process has exited in the meantime. The following call collects the
             // exit.
             drop(child.start_kill());
             child.wait().await
@@ -500,8 +500,8 @@ async fn wait_or_stop(mut child: Child, tell: watch::Sender<Facts>, mut stop: St
     tell.send_modify(|facts| facts.exit = Some(exit));
 }
 
-/// A process that an earlier run of this program left running. It is not a child of this process,
-/// so its exit is noticed by its lock, which the system releases.
+/// A process that an earlier run of this program left running. The process is not a child of this
+/// program, so its exit is noticed by its lock, which the system releases.
 struct Adopted {
     pid: u32,
     /// Directory that the process has locked.

@@ -1,4 +1,4 @@
-//! The local stack for the screen: starts it, reports its events, adds nodes, and stops all
+//! The local stack for the screen: starts the stack, reports its events, adds nodes, and stops all
 //! processes.
 
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ use crate::usage::Meter;
 /// Maximum number of log lines that wait for the screen. Further lines are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// Maximum wait for a stack that another process is starting. After this time, that start has
-/// failed, and another stack is started.
+/// Maximum wait for a stack that another process is starting. After this time, the awaited start counts
+/// as failed, and another stack is started.
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
 /// Prefix of the names of nodes that an earlier run left running.
@@ -61,7 +61,7 @@ pub struct Processes {
     options: ProcessesOptions,
     files: Arc<dyn ServiceFiles>,
     group: Group,
-    /// Directory of the stack. It is claimed while processes of the stack run.
+    /// Directory of the stack, claimed while processes of the stack run.
     claimed: Arc<Mutex<Option<StackClaim>>>,
     /// Directory of the stack of another process, if this process is attached to one.
     attached: Arc<Mutex<Option<PathBuf>>>,
@@ -201,8 +201,8 @@ impl Processes {
         Ok(folder)
     }
 
-    /// Returns the members of the stack to which this process is attached. If it is not attached,
-    /// returns the members of its own stack.
+    /// Returns the members of the stack to which this process is attached. If this process is not
+    /// attached, returns the members of its own stack.
     fn members(&self) -> anyhow::Result<Members> {
         if let Some(folder) = &*self.attached.lock() {
             return Ok(Members::new(folder));
@@ -294,7 +294,7 @@ impl Processes {
         drop(events.send(event).await);
     }
 
-    /// Stores a process. It replaces a process with the same name.
+    /// Stores a process. Replaces a process with the same name.
     fn insert(&self, running: Running, node: Option<LocalNode>) {
         let mut processes = self.running.lock();
         processes.retain(|(process, _)| process.process != running.process);
@@ -312,7 +312,7 @@ impl Processes {
         }
     }
 
-    /// Watches a node that an earlier run left running, and reports it.
+    /// Watches a node that an earlier run left running, and reports the node.
     async fn adopt(
         &self,
         detached: DetachedNode,

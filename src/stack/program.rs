@@ -37,8 +37,8 @@ const ERROR_LINES_MAX: u32 = 50;
 /// Exit codes of a shell if the command is not executable or is not found.
 const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 
-/// Maximum wait for the end of standard error after the program has exited. Its children can hold
-/// it open.
+/// Maximum wait for the end of standard error after the program has exited. Children of the program can
+/// hold standard error open.
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A running program.
@@ -115,8 +115,9 @@ impl Program {
         self.has_responded
     }
 
-    /// Returns true if no response is pending. A pending response is too late: it is dropped if it
-    /// arrives within `within`. Returns false if the program is still loading. Cancel-safe.
+    /// Returns true if no response is pending. A response that is still pending is too late: if it
+    /// arrives within `within`, it is dropped. Returns false if the program is still loading.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::request`].
@@ -125,8 +126,8 @@ impl Program {
     }
 
     /// Sends `input` to the program and returns the next line that it prints. Waits at most for
-    /// `within`. If the wait is over and the program has never responded, returns `None`, since
-    /// the program can still be loading. [`Self::is_ready`] then handles the late response.
+    /// `within`. If the wait ends and the program has never responded, returns `None`, since the program
+    /// can still be loading. [`Self::is_ready`] then handles the late response.
     ///
     /// # Errors
     /// If the program exits, prints too much, or does not respond in time although it has

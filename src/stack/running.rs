@@ -1,7 +1,6 @@
-//! The record of a running stack, from which other commands of the user learn its addresses and
-//! key. It is a file in the directory of the stack, and valid while a process has locked this
-//! directory. The record also shows that a stack is starting, so that other processes can wait for
-//! it.
+//! The record of a running stack, from which other commands of the user learn its addresses and key. The
+//! record is a file in the directory of the stack, and is valid while a process has locked this
+//! directory. The record also shows that a stack is starting, so that other processes can wait for it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,7 +105,7 @@ pub(crate) fn write(folder: &Path, addresses: &Addresses) -> anyhow::Result<()> 
     write_record(folder, &record)
 }
 
-/// Writes the record of a stack that is starting in `folder`. It replaces an earlier record.
+/// Writes the record of a stack that is starting in `folder`. Replaces an earlier record.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -122,7 +121,7 @@ fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
 
 /// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
-    // Fails if there is no record, which is usually the case.
+    // Removing fails if there is no record, which is usually the case.
     drop(fs::remove_file(folder.join(FILE_NAME)));
 }
 

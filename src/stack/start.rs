@@ -46,7 +46,7 @@ const UNLIMITED: &str = "--unlimited-loopback";
 /// machine takes a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Interval at which a slow start reports its progress. Most starts are over before that.
+/// Interval at which a slow start reports its progress. Most starts take less time.
 const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Nodes of the stack. The head is first.
@@ -108,8 +108,8 @@ pub trait ServiceFiles: Send + Sync {
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Installs the demo functions in `folder`, the head's directory of functions. Returns all of
-    /// them.
+    /// Installs the demo functions in `folder`, the head's directory of functions. Returns all demo
+    /// functions.
     ///
     /// # Errors
     /// If `folder` is not writable.
@@ -118,7 +118,7 @@ pub trait ServiceFiles: Send + Sync {
     /// Packs the module or directory at `path` as a function.
     ///
     /// # Errors
-    /// If it is not a function.
+    /// If the path does not contain a function.
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
 }
 

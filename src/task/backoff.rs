@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Pauses between attempts. Each is twice as long as the previous one, up to a maximum.
+/// Pauses between attempts. Each pause is twice as long as the previous pause, up to a maximum.
 ///
 /// Each pause is shortened at random by up to half. Otherwise, clients that have lost the same
 /// server would all reconnect at the same time.

@@ -43,8 +43,8 @@ impl Clock {
         Self(TimeSource::System)
     }
 
-    /// Returns a clock for tests. It changes only by [`Self::advance`] and [`Self::set`]. Clones
-    /// share its state.
+    /// Returns a clock for tests, which changes only by [`Self::advance`] and [`Self::set`]. Clones
+    /// share the state of the clock.
     #[must_use]
     pub fn manual(date: Timestamp) -> Self {
         let date = AtomicI64::new(date.micros());

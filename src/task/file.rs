@@ -32,8 +32,8 @@ pub enum FileMode {
 
 /// Writes `content` to the file at `path`. Replaces an existing file. Blocks on the disk.
 ///
-/// After a crash, the file has either its old or its new content. The directory must exist. If
-/// several processes write the same file, the last one wins.
+/// After a crash, the file has either its old or its new content. The directory must exist. If several
+/// processes write the same file, the content of the last process remains.
 ///
 /// # Errors
 /// If the file cannot be written. An existing file is unchanged then.
@@ -169,8 +169,8 @@ fn writer_id(scope: u64, process: u32) -> String {
     format!("{scope:016x}-{process}")
 }
 
-/// Returns true if it is certain that a writer has exited. `name` is the name of its temporary
-/// file without the prefix. It is uncertain for a process of another scope.
+/// Returns true if it is certain that a writer has exited. `name` is the name of its temporary file
+/// without the prefix. For a process of another scope, this is never certain.
 fn has_exited(name: &str) -> bool {
     let mut parts = name.split('-');
     let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -179,7 +179,7 @@ fn has_exited(name: &str) -> bool {
     scope != 0 && scope == process_scope() && !is_running(process)
 }
 
-/// Returns a number for this container and this boot of the machine. Returns 0 if it cannot be
+/// Returns a number for this container and this boot of the machine. Returns 0 if the number cannot be
 /// determined.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn errors_for_quota_and_file_size_limit_are_no_space_errors() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
-        // The error numbers of ENOSPC, EDQUOT and EFBIG, and that of EIO.
+        // The error numbers of ENOSPC, EDQUOT and EFBIG, and of EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

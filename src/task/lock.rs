@@ -28,7 +28,7 @@ impl Drop for Lock {
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    // Any user who can open the file can lock it, so it is only accessible to its owner.
+    // Any user who can open the file can lock it, so only its owner can open the file.
     options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {

@@ -1,5 +1,5 @@
 //! Child processes with their descendants, and figures about processes. The figures are taken from
-//! `/proc` on Linux. Other systems provide fewer.
+//! `/proc` on Linux. Other systems provide fewer figures.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(listed.trim(), 16).ok()
 }
 
-/// Returns the scheduling times of the process `pid`. Returns `None` if it has exited.
+/// Returns the scheduling times of the process `pid`. Returns `None` if the process has exited.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn thread_times(pid: u32) -> Option<ThreadTimes> {

@@ -34,8 +34,8 @@ struct Jump {
 }
 
 impl SteadyDate {
-    /// Creates a date that begins at `start`, or at the date of the clock if that is earlier. The
-    /// date follows a jump ahead after the clock has been ahead for `hold`.
+    /// Creates a date that begins at `start`, or at the date of the clock if the clock is behind
+    /// `start`. The date follows a jump ahead after the clock has been ahead for `hold`.
     #[must_use]
     pub fn new(clock: Clock, start: Timestamp, hold: Duration) -> Self {
         let date = start.min(clock.now());
@@ -69,7 +69,7 @@ impl SteadyDate {
     }
 
     /// Returns the lead of the clock over the date, as of the last call of [`Self::read`]. Returns
-    /// `None` if there was none.
+    /// `None` if there was no lead.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         self.jump.as_ref().map(|jump| jump.lead)

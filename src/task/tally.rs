@@ -16,7 +16,7 @@ struct Counts<K> {
     total: usize,
 }
 
-/// A part of a holder's count. When it is dropped, it is subtracted from the count.
+/// A part of a holder's count. When the part is dropped, it is subtracted from the count.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
     holder: K,
@@ -37,9 +37,8 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Tally<K> {
-    /// Adds one to the count of `holder`. `is_allowed` is called with the count of the holder and
-    /// the sum of all other counts. If it returns false, nothing is added, and this returns
-    /// `None`.
+    /// Adds one to the count of `holder`. `is_allowed` is called with the count of the holder and the
+    /// sum of all other counts. If `is_allowed` returns false, adds nothing and returns `None`.
     pub fn add(
         &self,
         holder: &K,
@@ -67,7 +66,7 @@ impl<K: Clone + Eq + Hash> Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Counted<K> {
-    /// Raises this part to `n` if it is lower. `is_allowed` is called with the count of the holder
+    /// Raises this part to `n` if the part is lower. `is_allowed` is called with the count of the holder
     /// and the sum of all other counts. Returns false if the part remains lower than `n`.
     pub fn grow_to(&mut self, n: usize, is_allowed: impl FnOnce(usize, usize) -> bool) -> bool {
         let Some(n_more @ 1..) = n.checked_sub(self.n) else { return true };
@@ -96,7 +95,7 @@ impl<K: Eq + Hash> Counted<K> {
         self.n
     }
 
-    /// Lowers this part to `n` if it is higher.
+    /// Lowers this part to `n` if the part is higher.
     pub fn shrink_to(&mut self, n: usize) {
         let Some(n_less @ 1..) = self.n.checked_sub(n) else { return };
         self.n = n;

@@ -18,8 +18,8 @@ pub const TRACEPARENT: &str = "traceparent";
 /// Name of the header of W3C Trace Context with additions of vendors.
 pub const TRACESTATE: &str = "tracestate";
 
-/// Context of a span according to W3C Trace Context. It is sent with a request, so that spans of
-/// the receiver become children.
+/// Context of a span according to W3C Trace Context. The context is sent with a request, so that spans
+/// of the receiver become children of this span.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carrier {

@@ -163,8 +163,8 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // Waits for all copies to end. They send no message, but each of them holds a sender, so the
-            // channel is closed when the last copy ends.
+            // Waits for all copies to end. The copies send no message, but each copy holds a sender, so
+            // the channel is closed when the last copy ends.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();

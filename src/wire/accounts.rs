@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 /// Paths of the accounts API. `{…}` marks a path parameter.
 pub mod paths {
-    /// Signs up: creates an account and logs it in.
+    /// Signs up: creates an account and starts a session.
     pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
     /// Logs in: starts a session. Except for signing up and verifying keys, all other paths of this API
     /// require the session's cookie.
@@ -19,11 +19,11 @@ pub mod paths {
     pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
     /// Lists the account's sessions. A `DELETE` ends all sessions except the current one.
     pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
-    /// One session. A `DELETE` ends it.
+    /// One session. A `DELETE` ends the session.
     pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
     /// Lists the account's keys and creates keys.
     pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
-    /// One key. A `PATCH` renames it, a `DELETE` revokes it.
+    /// One key. A `PATCH` renames the key, a `DELETE` revokes the key.
     pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";
     /// Replaces the secret of a key.
     pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
@@ -78,7 +78,7 @@ pub struct AccountsBody {
 /// Response to `GET /api/accounts/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MeBody {
-    /// The account that is logged in; null if there is none.
+    /// The account that is logged in; null if no account is logged in.
     pub account: Option<AccountBody>,
     /// `open` if anyone can sign up, otherwise `closed`.
     pub sign_up: String,
@@ -136,7 +136,7 @@ pub struct KeyBody {
 /// Keys, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeysBody {
-    /// Keys of the account, at most 1000. If there are more, revoked keys are omitted first.
+    /// Keys of the account, at most 1000. If there are more keys, revoked keys are omitted first.
     pub keys: Vec<KeyBody>,
 }
 
@@ -210,7 +210,7 @@ pub struct VerifyRequest {
 /// Response to `POST /api/accounts/verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
-    /// The key; null if it does not exist or is revoked.
+    /// The key; null if the key does not exist or is revoked.
     pub key: Option<VerifiedBody>,
 }
 

@@ -32,11 +32,11 @@ pub mod paths {
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
     /// One tag of a dataset. A `DELETE` removes the tag from the dataset.
     pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
-    /// Lists a dataset's columns. A `POST` adds a column, and a `PATCH` renames one.
+    /// Lists a dataset's columns. A `POST` adds a column, and a `PATCH` renames a column.
     pub const COLUMNS: &str = "/api/columns/";
     /// Reads rows or buckets page by page. A `DELETE` deletes rows.
     pub const ROWS: &str = "/api/rows/";
-    /// Inserts rows. A row with the timestamp of a stored row replaces it.
+    /// Inserts rows. A row with the timestamp of a stored row replaces the stored row.
     pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
     /// Reads a whole range in one response.
     pub const ROWS_BULK_DOWNLOAD: &str = "/api/rows/bulk_download/";
@@ -270,7 +270,7 @@ pub struct CoverageBody {
     pub download_bytes: u64,
     /// Days with rows, oldest first.
     pub days: Vec<DayBody>,
-    /// URL of the response with later days; null if there are none.
+    /// URL of the response with later days; null if there are no later days.
     pub next: Option<String>,
 }
 
@@ -288,7 +288,7 @@ pub struct DayBody {
 pub struct BulkInsert {
     /// Id of the dataset to append to.
     pub dataset: i64,
-    /// Rows in any order. A row with the timestamp of a stored row replaces it.
+    /// Rows in any order. A row with the timestamp of a stored row replaces the stored row.
     pub rows: Vec<InsertRow>,
 }
 
@@ -314,7 +314,7 @@ pub struct InsertRow {
 /// Response to `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkInserted {
-    /// Number of stored rows, including those that replaced others.
+    /// Number of stored rows, including rows that replaced earlier rows.
     pub inserted: u64,
     /// Revision of the commit, if the request had an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -326,12 +326,12 @@ pub struct BulkInserted {
 pub struct RowsDeleted {
     /// Number of deleted rows.
     pub deleted: u64,
-    /// Number of deleted five-minute buckets, including those of rows that had already expired.
+    /// Number of deleted five-minute buckets, including buckets of rows that had already expired.
     #[serde(default)]
     pub buckets: u64,
 }
 
-/// A key that holds a tag. It is also the body of `POST /api/tags/{tag_name}/holders/`.
+/// A key that holds a tag. Also the body of `POST /api/tags/{tag_name}/holders/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderBody {
     /// Id of the key. Unlike the key itself, it is not secret.

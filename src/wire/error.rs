@@ -18,7 +18,7 @@ pub struct DatasetsError {
     /// Problems of the rejected rows of an insert, as an extension. Null for all other errors.
     #[schema(value_type = Option<RowRefusals>)]
     pub details: Option<serde_json::Value>,
-    /// Description of the problem. It ends with the kind of the error, such as `…: bad request`.
+    /// Description of the problem. Ends with the kind of the error, such as `…: bad request`.
     pub error: String,
 }
 

@@ -9,7 +9,7 @@ use crate::functions::{ResultGroupBody, is_default};
 pub mod paths {
     /// Lists the executions that a head remembers, latest first, at most `?limit=`.
     pub const EXECUTIONS: &str = "/api/v1/executions";
-    /// One execution. A `DELETE` cancels it.
+    /// One execution. A `DELETE` cancels the execution.
     pub const EXECUTION: &str = "/api/v1/executions/{id}";
     /// Streams the events of a cluster as server-sent events.
     pub const EVENTS: &str = "/api/v1/events";
@@ -227,7 +227,8 @@ pub enum ClusterEventKind {
 }
 
 impl ClusterEventKind {
-    /// Returns the id of the execution to which the event belongs, or `None` if it belongs to none.
+    /// Returns the id of the execution to which the event belongs, or `None` if it belongs to no
+    /// execution.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match self {

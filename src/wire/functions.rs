@@ -22,7 +22,7 @@ pub mod paths {
     pub const NODES: &str = "/api/v1/nodes";
     /// Lists the functions that a head has. A `POST` adds a function.
     pub const FUNCTIONS: &str = "/api/v1/functions";
-    /// One function of a head. A `DELETE` removes it from the head, but not from workers.
+    /// One function of a head. A `DELETE` removes the function from the head, but not from workers.
     pub const FUNCTION: &str = "/api/v1/functions/{id}";
     /// Health of a head.
     pub const HEAD_HEALTH: &str = "/api/v1/health";
@@ -39,7 +39,7 @@ pub struct ExecuteRequest {
     #[serde(default)]
     #[schema(required = true, min_length = 1)]
     pub method: String,
-    /// Arguments of the function. Null is accepted, since existing clients send it.
+    /// Arguments of the function. Null is accepted, since existing clients send null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
     /// Options of the execution.
@@ -64,7 +64,8 @@ pub struct HeadHealth {
     pub kind: String,
 }
 
-/// An argument of a function. Only its value is passed to the function, unless it is empty.
+/// An argument of a function. Only the value of the argument is passed to the function, unless the value
+/// is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// Ignored.
@@ -147,7 +148,7 @@ pub struct RuntimeConfig {
     /// machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub runtime_logger: String,
-    /// Directory of drivers. Not passed to workers, since each worker has its own.
+    /// Directory of drivers. Not passed to workers, since each worker has its own directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub drivers_root_path: String,
 }
@@ -208,7 +209,7 @@ pub struct ResultGroupBody {
     pub result: Outcome,
     /// Ids of the peers that returned this result.
     pub peers: Vec<String>,
-    /// Share of these peers among all that returned a result, 0 to 100.
+    /// Share of these peers among all peers that returned a result, 0 to 100.
     pub frequency: f64,
 }
 
@@ -290,7 +291,7 @@ pub struct NodeBody {
     /// Number of work orders of this head that the node is running.
     #[serde(default, skip_serializing_if = "is_default")]
     pub running: usize,
-    /// Attributes that the node declares, by name. They are not attested.
+    /// Attributes that the node declares, by name. The attributes are not attested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
     /// Content ids of the functions that the node reports as installed.
@@ -333,8 +334,8 @@ pub struct FunctionBody {
     pub method: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Ids of the manifests from which the function was installed. Unlike content ids, they do not
-    /// identify the content.
+    /// Ids of the manifests from which the function was installed. Unlike content ids, ids of manifests
+    /// do not identify the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_manifest: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Bodies of the inference service's API. Those of topics and their latest bundles are as in the
+//! Bodies of the inference service's API. Bodies of topics and their latest bundles are as in the
 //! chain's API. The history of a topic, and the list of topics with their schedule and actors, are
 //! extensions.
 
@@ -30,12 +30,12 @@ pub mod paths {
     /// Past bundles of a topic, with the parameters `?from=&to=&limit=`. An extension of the chain's
     /// API.
     pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
-    /// Lists topics with their schedule and actors. A `POST` creates a topic. This path and all below
-    /// are extensions, except the consumer API.
+    /// Lists topics with their schedule and actors. A `POST` creates a topic. This path and all paths
+    /// below are extensions, except the consumer API.
     pub const TOPICS: &str = "/api/v1/topics";
-    /// Creates several topics, or none of them if one is refused.
+    /// Creates several topics, or no topic if one topic is refused.
     pub const TOPIC_BATCH: &str = "/api/v1/topics/batch";
-    /// Settings of a topic. They can be read and replaced, and a `DELETE` deletes the topic.
+    /// Settings of a topic, which can be read and replaced. A `DELETE` deletes the topic.
     pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
     /// Resumes or pauses a topic.
     pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
@@ -200,7 +200,7 @@ pub struct LatestBundle {
 pub struct TopicResponse {
     /// The topic and its settings.
     pub topic: TopicBody,
-    /// Weight of the topic among all topics: 1 if it is active, 0 if it is paused.
+    /// Weight of the topic among all topics: 1 if the topic is active, 0 if the topic is paused.
     #[serde(default)]
     pub weight: String,
     /// Always 0, since there are no rewards.
@@ -230,7 +230,7 @@ pub struct TopicBody {
     pub metadata: String,
     /// Loss function, such as `mse`.
     pub loss_method: String,
-    /// Nonce of the latest epoch; 0 if there is none.
+    /// Nonce of the latest epoch; 0 if there is no epoch.
     pub epoch_last_ended: String,
     /// Blocks per epoch.
     pub epoch_length: String,
@@ -329,7 +329,7 @@ pub struct TopicSummary {
     /// True if the topic is paused, so no new epoch opens.
     #[serde(default)]
     pub is_paused: bool,
-    /// Description of the topic's current problems; null if there are none.
+    /// Description of the topic's current problems; null if there are no problems.
     pub problem: Option<String>,
     /// Blocks per epoch.
     pub epoch_length: u64,
@@ -339,11 +339,11 @@ pub struct TopicSummary {
     pub ground_truth_lag: u64,
     /// Height at which the next epoch opens. If no epoch has opened yet, the current height.
     pub next_epoch_height: u64,
-    /// Nonce of the open epoch; null if there is none.
+    /// Nonce of the open epoch; null if no epoch is open.
     pub open_nonce: Option<u64>,
-    /// Height at which the open epoch closes; null if there is none.
+    /// Height at which the open epoch closes; null if no epoch is open.
     pub close_height: Option<u64>,
-    /// Nonce of the latest bundle; null if there is none.
+    /// Nonce of the latest bundle; null if there is no bundle.
     pub last_nonce: Option<u64>,
     /// Number of epochs from which the network learned.
     pub n_learned: u64,
@@ -360,11 +360,12 @@ pub struct ActorSummary {
     pub role: String,
     /// Name of the actor, such as a peer id or the name of a built-in forecaster; null if unknown.
     pub name: Option<String>,
-    /// Weight of the actor in the latest combined value, 0 to 1; null if it has none.
+    /// Weight of the actor in the latest combined value, 0 to 1; null if the actor has no weight.
     pub weight: Option<f64>,
-    /// Regret: average of the network's loss minus the actor's loss. Null until it has been learned.
+    /// Regret: average of the network's loss minus the actor's loss. Null until the regret has been
+    /// learned.
     pub regret: Option<f64>,
-    /// Latest loss of the actor. It is a base-10 logarithm unless the topic allows negative losses.
+    /// Latest loss of the actor: a base-10 logarithm unless the topic allows negative losses.
     pub loss: Option<f64>,
     /// Moving average of the actor's scores.
     pub score: Option<f64>,
@@ -382,7 +383,7 @@ pub struct TopicHistory {
 /// A past epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEpoch {
-    /// Block at which it opened.
+    /// Block at which the epoch opened.
     pub nonce: u64,
     /// Opening time, in RFC 3339.
     pub opened_at: String,
@@ -390,12 +391,12 @@ pub struct HistoryEpoch {
     pub combined_value: Vec<LabeledValue>,
     /// Values combined from inferers only.
     pub naive_value: Vec<LabeledValue>,
-    /// Ground truth. For a classification, 1 for the true label and 0 for the others. Empty until it is
-    /// known.
+    /// Ground truth. For a classification, 1 for the true label and 0 for the other labels. Empty until
+    /// the ground truth is known.
     pub truth: Vec<LabeledValue>,
-    /// Loss of the combined value; null until it is known.
+    /// Loss of the combined value; null until the loss is known.
     pub combined_loss: Option<f64>,
-    /// Loss of the naive value; null until it is known.
+    /// Loss of the naive value; null until the loss is known.
     pub naive_loss: Option<f64>,
     /// Number of inferers.
     pub n_inferers: u64,

@@ -27,8 +27,8 @@ pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 /// Header with the id of the last received event of a stream.
 pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 
-/// Header with the number of rows in a download. It is omitted if the number is not known in advance.
-/// An extension of the documented API.
+/// Header with the number of rows in a download. The header is omitted if the number is not known in
+/// advance. An extension of the documented API.
 pub const ROW_COUNT_HEADER: &str = "x-row-count";
 
 /// Header with the latest revision of a dataset that a response fully includes. If a client sends the
@@ -36,8 +36,8 @@ pub const ROW_COUNT_HEADER: &str = "x-row-count";
 /// the documented API.
 pub const REVISION_HEADER: &str = "x-revision";
 
-/// Supported versions of the emissions API: the version of the chain's test network, then that of its
-/// main network.
+/// Supported versions of the emissions API: the version of the chain's test network, then the version of
+/// its main network.
 pub const EMISSIONS_VERSIONS: [&str; 2] = [EMISSIONS_NEW, EMISSIONS_OLD];
 
 /// Version in which a bundle has a value for each label.

@@ -71,7 +71,8 @@ impl Limits {
     /// Limits that allow everything.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
-    /// Returns these limits. Each limit that the key has itself replaces that of the service.
+    /// Returns these limits of the service, except that each limit that `key` contains replaces the
+    /// service's limit.
     pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),

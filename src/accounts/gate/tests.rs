@@ -236,7 +236,7 @@ async fn daily_request_count_is_reset_at_midnight() {
 async fn daily_bytes_count_request_and_response_bodies() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
-    // The body of each request has 100 bytes, and that of each response has 600.
+    // The body of each request has 100 bytes, and the body of each response has 600 bytes.
     for _ in 0..2 {
         let seen = long().await;
         assert_eq!((seen.status, seen.text.len()), (200, 600));
@@ -347,8 +347,8 @@ impl KeyLookup for Slow {
     }
 }
 
-/// Sends `n` concurrent requests. `key` returns the key of each. Returns the sorted statuses of the
-/// responses and the number of key lookups.
+/// Sends `n` concurrent requests. `key` returns the key of each request. Returns the sorted statuses of
+/// the responses and the number of key lookups.
 async fn send_concurrently(
     n: usize,
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,

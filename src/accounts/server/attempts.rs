@@ -12,14 +12,14 @@ use web::rate_limit::{CALLERS_MAX, Rate, RateLimiter};
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Maximum rate of attempts to log in with one account name from one network. It applies even if no
-/// account has this name. It is enough for a user who forgot the password, and allows about three
+/// Maximum rate of attempts to log in with one account name from one network. The limit applies even if
+/// no account has this name. It is enough for a user who forgot the password, and allows about three
 /// thousand guesses per day. The limit is per network, since otherwise anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
 /// Maximum rate of attempts to log in with one account name from all networks together. Networks from
 /// which someone has logged in to the account before are exempt, so that the owner is not locked out.
-/// It allows about four thousand guesses per day from many networks.
+/// The limit allows about four thousand guesses per day from many networks.
 const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
 /// Maximum rate of attempts with passwords from one network, for all account names together.

@@ -1,4 +1,4 @@
-//! Errors of the accounts API. They are sent as an HTTP status and `{"details":null,"error":"…"}`.
+//! Errors of the accounts API. An error is sent as an HTTP status and `{"details":null,"error":"…"}`.
 
 use std::time::Duration;
 

@@ -101,7 +101,7 @@ pub(super) async fn renew(
     Ok(Json(KeyWithSecret { key: find(&app, &who, id).await?, api_key }))
 }
 
-/// Returns a key by its hash or its id, or null if it is not valid. Requires the operator's token:
+/// Returns a key by its hash or its id, or null if the key is not valid. Requires the operator's token:
 /// `Authorization: Bearer …`.
 #[utoipa::path(post, path = paths::ACCOUNTS_VERIFY, operation_id = "verify_key", tag = "services",
     request_body = VerifyRequest, security(("operator" = [])),

@@ -22,7 +22,7 @@ use crate::{
 /// Response header that sets or clears the session cookie, or `None` to leave it unchanged.
 type CookieHeader = Option<[(HeaderName, HeaderValue); 1]>;
 
-/// Creates an account and logs it in.
+/// Creates an account and starts a session.
 #[utoipa::path(post, path = paths::ACCOUNTS_SIGN_UP, operation_id = "sign_up", tag = "accounts",
     request_body = Credentials, security(()),
     responses((status = 201, description = "The account", body = AccountBody)))]

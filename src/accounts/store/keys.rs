@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Accounts {
     /// Creates a key called `name` that belongs to no account. Names need not be unique. Returns the id
-    /// and the secret of the key. Of the secret, only a hash is stored. The key is durable once this
+    /// and the secret of the key. Only a hash of the secret is stored. The key is durable once this
     /// function returns.
     ///
     /// # Errors
@@ -141,8 +141,8 @@ impl Accounts {
         self.shared.cache.lock().contains(hash)
     }
 
-    /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more, revoked keys are
-    /// omitted first.
+    /// Returns at most [`LISTED_MAX`] keys in `scope`, newest first. If there are more keys, revoked
+    /// keys are omitted first.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -236,7 +236,7 @@ impl Accounts {
     }
 
     /// Replaces the secret of the latest key called `name` that belongs to no account, like
-    /// [`Self::renew`]. If there is no such key, creates it. The change is durable once this function
+    /// [`Self::renew`]. If there is no such key, creates a key. The change is durable once this function
     /// returns.
     ///
     /// # Errors

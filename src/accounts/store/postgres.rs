@@ -1,7 +1,7 @@
 //! Accounts in a PostgreSQL database that several services share.
 //!
-//! As with a file, only one service writes at a time. This is fast enough, since accounts rarely
-//! change, and ensures that all data that a writing transaction reads are valid until its commit.
+//! As with a file, only one service writes at a time. This is fast enough, since accounts rarely change,
+//! and ensures that all data that a writing transaction reads remain valid until its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +38,8 @@ const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
 /// Statement that fails if a table is missing, for a read-only service.
 const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
-/// Statement that keeps out other writers until the end of the transaction. The number is arbitrary. As
-/// text it is `acct`.
+/// Statement that keeps out other writers until the end of the transaction. The number is arbitrary and
+/// spells `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
 /// Access that a service has to the database.
@@ -122,8 +122,8 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Checks that every table exists. Unless the database was opened read-only, also checks that it
-    /// accepts writes.
+    /// Checks that every table exists, and that the database accepts writes unless it was opened
+    /// read-only.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
         let (connections, access) = (self.connections.clone(), self.access);
         self.run_to_end(async move {

@@ -13,7 +13,8 @@ use crate::{Accounts, AccountsError};
 /// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Maximum number of sessions per account. A log-in that exceeds it deletes the oldest session.
+/// Maximum number of sessions per account. A log-in that exceeds this maximum deletes the oldest
+/// session.
 const SESSIONS_MAX: i64 = 50;
 
 /// Name under which the sign-up setting is stored.
@@ -152,7 +153,7 @@ impl Accounts {
         self.shared.store.query(sql, values, read).await
     }
 
-    /// Ends a session of the account. Returns true if it existed.
+    /// Ends a session of the account. Returns true if the session existed.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -242,7 +243,7 @@ impl Accounts {
         }
     }
 
-    /// Returns the account with this name, or `None` if it does not exist.
+    /// Returns the account with this name, or `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -272,7 +273,7 @@ impl Accounts {
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
-    /// Stores the setting for sign-up. It applies to every process that uses these accounts.
+    /// Stores the setting for sign-up, which applies to every process that uses these accounts.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -282,7 +283,7 @@ impl Accounts {
         self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
-    /// Closes sign-up if no setting is stored yet. Returns true if this call closed it.
+    /// Closes sign-up if no setting is stored yet. Returns true if this call closed sign-up.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -351,7 +352,7 @@ impl Accounts {
     }
 }
 
-/// Statement that ends all sessions of account `?1`, except session `?2` unless that is null.
+/// Statement that ends all sessions of account `?1`, except session `?2` if `?2` is not null.
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
 
 /// Statement that finds an account by its name in lower case, with the columns that

@@ -68,7 +68,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the first row of a statement, or `None` if it has no rows.
+    /// Returns the first row of a statement, or `None` if the result has no rows.
     pub(crate) async fn find<T>(
         &mut self,
         sql: &str,

@@ -59,7 +59,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 };
 
 /// Schema of the database: the same tables, and `keys_version`, which has a single row with the version
-/// of the keys. Each table has a primary key, since logical replication requires it.
+/// of the keys. Each table has a primary key, since logical replication requires a primary key.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 3,

@@ -171,8 +171,9 @@ async fn diagnosis_distinguishes_password_tls_and_permission_errors() {
     }
 }
 
-/// The stored tables have format 3, the oldest that can be upgraded. With
-/// `TRIPTYCH_WRITE_STORED_FILE=1`, the test replaces them with tables in the current format.
+/// The stored tables have format 3, the oldest format that can be upgraded. With
+/// `TRIPTYCH_WRITE_STORED_FILE=1`, the test replaces the stored tables with tables in the current
+/// format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_tables_in_an_old_format_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Key lookup in a file that is counted and can be set to fail.
+/// Lookup of keys in a file. Lookups are counted and can be set to fail.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,

@@ -94,7 +94,7 @@ async fn password_change_ends_other_sessions(place: &Place) {
     assert!(accounts.session(&here).await.unwrap().is_some());
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     assert!(accounts.authenticate(name("ada@example.org"), word(new)).await.is_ok());
-    // An operator can set a password without the current one. All sessions end.
+    // An operator can set a password without the current password. All sessions end.
     let changed = accounts.set_password(name("ada@example.org"), word(GOOD)).await.unwrap();
     assert_eq!(changed, Some(1));
     assert!(accounts.session(&here).await.unwrap().is_none());

@@ -2,8 +2,8 @@ use super::*;
 
 const CAPACITY: Capacity = Capacity { n_values_max: 3, bytes_max: 100 };
 
-/// Looks up keys in a cache. Inserts each missing key with the given size. Checks that these are
-/// the keys in `want_missing`, in this order.
+/// Looks up keys in a cache. Inserts each missing key with the given size. Checks that the missing keys
+/// are `want_missing`, in this order.
 #[track_caller]
 fn check(lookups: &[(char, usize)], want_missing: &str) {
     let cache = Cache::<char, char>::new(CAPACITY);

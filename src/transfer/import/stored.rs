@@ -29,7 +29,8 @@ pub(super) struct StoredRows<'a> {
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     pub(super) times: HashSet<Timestamp>,
-    /// True if some timestamps were not looked up, so the dataset can have further rows at them.
+    /// True if some timestamps were not looked up, so the dataset can have further rows at these
+    /// timestamps.
     pub(super) is_least: bool,
 }
 

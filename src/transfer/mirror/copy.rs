@@ -121,8 +121,8 @@ impl Copy {
         };
         let start = mirror.options.start.map(Timestamp::micros);
         let mut checkpoint: CopyCheckpoint = checkpoint::read(&mirror.checkpoint_path(dataset.id));
-        // Starts over if the copy is new, or if an earlier start is requested, since the copy then lacks
-        // rows.
+        // Starts over if the copy is new, or if an earlier start is requested. The copy lacks rows in
+        // both cases.
         if checkpoint.target != target.get() || start < checkpoint.start {
             checkpoint = CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() };
         }
@@ -208,8 +208,8 @@ impl Copy {
         if let Some(through) = self.checkpoint.through {
             return Ok(Some(Timestamp::from_micros(through) + STEP));
         }
-        // With a start that the user specified, also copies rows after it that were inserted late or
-        // corrected.
+        // With a start that the user specified, also copies rows after this start that were inserted
+        // late or corrected.
         if !self.checkpoint.is_whole || (start.is_some() && !self.mirror.options.is_live) {
             return Ok(start);
         }
@@ -278,8 +278,8 @@ impl Copy {
         Ok(n_rows)
     }
 
-    /// Downloads and stores the rows from `start` to `end`. Adds their number to `n_rows` and records
-    /// the latest timestamp in the checkpoint.
+    /// Downloads and stores the rows from `start` to `end`. Adds the number of rows to `n_rows` and
+    /// records the latest timestamp in the checkpoint.
     async fn download_span(
         &mut self,
         plan: &ColumnMapping,

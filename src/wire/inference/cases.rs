@@ -1,7 +1,8 @@
 //! Cases: files that describe single epochs. A command computes their results without a service.
 //!
-//! A file contains one case, or several as `{"cases":[…]}`. Numbers are decimal texts, or JSON numbers
-//! whose digits are preserved. Unknown fields are ignored, so a case can contain notes and tolerances.
+//! A file contains one case, or several cases as `{"cases":[…]}`. Numbers are decimal texts, or JSON
+//! numbers whose digits are preserved. Unknown fields are ignored, so a case can contain notes and
+//! tolerances.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +77,8 @@ pub struct CaseRegrets {
     pub one_out_inferer: BTreeMap<String, Decimals>,
     /// Keyed by forecaster: the regrets of all actors if this forecaster is left out.
     pub one_out_forecaster: BTreeMap<String, Decimals>,
-    /// Keyed by forecaster: the regrets of the inferers and of this forecaster if it is the only one.
+    /// Keyed by forecaster: the regrets of the inferers and of this forecaster if it is the only
+    /// forecaster.
     pub one_in_forecaster: BTreeMap<String, Decimals>,
 }
 
@@ -122,9 +124,9 @@ pub struct SynthesisResult {
     pub combined: Vec<Decimal>,
     /// Value combined from inferers only.
     pub naive: Vec<Decimal>,
-    /// For each inferer, the value combined without it.
+    /// For each inferer, the value combined without the inferer.
     pub one_out_inferer: Lists,
-    /// For each forecaster, the value combined without it.
+    /// For each forecaster, the value combined without the forecaster.
     pub one_out_forecaster: Lists,
     /// For each forecaster, the value combined from the inferers and only this forecaster.
     pub one_in_forecaster: Lists,
@@ -134,7 +136,7 @@ pub struct SynthesisResult {
     pub confidence_interval_values: Vec<Decimal>,
 }
 
-/// Parses the cases in `text`: one, or several as `{"cases":[…]}`.
+/// Parses the cases in `text`: one case, or several cases as `{"cases":[…]}`.
 ///
 /// # Errors
 /// The error of serde if the text is not JSON or a case cannot be parsed as `T`.

@@ -350,7 +350,7 @@ pub struct ScoreBody {
 pub struct WindowStatus {
     /// True if a submission window is open.
     pub is_open: bool,
-    /// Nonce of the open window, or of the latest window if none is open.
+    /// Nonce of the open window, or of the latest window if no window is open.
     pub current_nonce_block_height: String,
     /// First block of this window.
     pub window_start_block: String,
@@ -372,9 +372,9 @@ pub struct WindowStatus {
 /// Latest accepted submissions or losses of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Commit {
-    /// Block at which they were accepted.
+    /// Block at which the submissions or losses were accepted.
     pub block_height: String,
-    /// Nonce of their epoch.
+    /// Nonce of the epoch of these submissions or losses.
     pub nonce: Nonce,
 }
 

@@ -27,8 +27,8 @@ pub struct PredictorSettings {
     /// Environment variables of the function.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Models of the function. Each is an inferer. Without models, each worker that runs the function
-    /// is an inferer.
+    /// Models of the function. Each model is an inferer. Without models, each worker that runs the
+    /// function is an inferer.
     #[serde(default)]
     pub models: Vec<PredictorModelSettings>,
 }
@@ -44,7 +44,7 @@ pub struct PredictorModelSettings {
     pub env: BTreeMap<String, String>,
 }
 
-/// Parameters of a loss. Each method has some of them.
+/// Parameters of a loss. Each method has some of these parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LossParameters {
@@ -55,8 +55,8 @@ pub struct LossParameters {
     /// truth in standard deviations below which `czar` is softer (1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<Decimal>,
-    /// Standard deviation of the ground truth for `ztae`, `zptae` and `czar`. By default, that of the
-    /// topic's latest 100 ground truths, or 1 until there are 10.
+    /// Standard deviation of the ground truth for `ztae`, `zptae` and `czar`. By default, the standard
+    /// deviation of the topic's latest 100 ground truths, or 1 until there are 10 ground truths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub std: Option<Decimal>,
     /// Mean of the ground truth for `ztae`, `zptae` and `czar`; 0 by default.
@@ -80,7 +80,7 @@ pub struct LossParameters {
     pub tau: Option<Decimal>,
 }
 
-/// Settings of a topic. The defaults are those of most topics on the chain.
+/// Settings of a topic. Most topics on the chain use the default values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
@@ -132,10 +132,10 @@ pub struct TopicSettings {
     pub active_inferer_quantile: Option<Decimal>,
     /// Quantile of active forecasters' scores, with the same effects for forecasters.
     pub active_forecaster_quantile: Option<Decimal>,
-    /// Quantile of active reputers' scores. It has no effect, since there is only one reputer.
+    /// Quantile of active reputers' scores. No effect, since there is only one reputer.
     pub active_reputer_quantile: Option<Decimal>,
-    /// Maximum number of active inferers per epoch. Those with the best scores are active. 32 on the
-    /// chain.
+    /// Maximum number of active inferers per epoch. The inferers with the best scores are active. 32 on
+    /// the chain.
     pub max_top_inferers_to_reward: Option<u32>,
     /// Maximum number of active forecasters per epoch, in addition to the built-in forecasters. 6 on
     /// the chain.
@@ -167,12 +167,12 @@ pub struct TopicSettings {
     #[schema(required = true)]
     pub horizon_seconds: u64,
     /// Maximum relative change that is still `flat`. If set, the topic predicts the direction with the
-    /// labels `up`, `down` and `flat`. Otherwise it predicts the `target`.
+    /// labels `up`, `down` and `flat`. Otherwise the topic predicts the `target`.
     pub direction_threshold: Option<Decimal>,
     /// Ground truth without a `direction_threshold`. `value` (default) is the column at the horizon.
-    /// `log_return` is the logarithm of that divided by the latest value at the opening of the epoch.
+    /// `log_return` is the logarithm of `value` divided by the latest value at the opening of the epoch.
     /// `volatility` is the standard deviation of the log returns from row to row until the horizon,
-    /// times the square root of their number.
+    /// times the square root of the number of returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Smallest value that a submission can have; unlimited if omitted.
@@ -211,7 +211,7 @@ pub struct RelearnBody {
 /// Result of learning again from past epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RelearnedBody {
-    /// Number of epochs from which the network learned again. It includes some epochs before
+    /// Number of epochs from which the network learned again. This includes some epochs before
     /// `from_nonce`, which are repeated.
     pub n_epochs: u64,
     /// Number of these epochs with a different ground truth.
@@ -256,7 +256,7 @@ pub struct RetentionBody {
     pub n_bytes: u64,
     /// Nonce of the oldest epoch, as text; null if there are no epochs.
     pub oldest_nonce: Option<String>,
-    /// Nonce of the oldest epoch that still has all its values, as text; null if there is none.
+    /// Nonce of the oldest epoch that still has all its values, as text; null if there is no such epoch.
     pub oldest_full_nonce: Option<String>,
 }
 
@@ -376,8 +376,8 @@ pub struct LatestBody {
 pub struct NetworkInferencesPage {
     /// Bundles, oldest first.
     pub network_inferences: Vec<Bundle>,
-    /// Value of the parameter `to` for the page with earlier epochs; null on the page with the
-    /// earliest.
+    /// Value of the parameter `to` for the page with earlier epochs; null on the page with the earliest
+    /// epochs.
     pub next_to: Option<String>,
 }
 
@@ -390,7 +390,7 @@ pub struct EpochBody {
     pub weights: WeightsBody,
     /// Confidence intervals by label.
     pub confidence_intervals: Vec<IntervalBody>,
-    /// Ground truth; empty until it is known.
+    /// Ground truth; empty until the ground truth is known.
     pub truth: Vec<LabeledValue>,
     /// Losses of all values; null until the ground truth is known.
     pub losses: Option<super::chain::ValueBundle>,
@@ -418,14 +418,14 @@ pub struct EpochActorBody {
     pub label: String,
     /// Value that the actor inferred or implied.
     pub value: Option<f64>,
-    /// Weight of the actor in the combined value, 0 to 1; null if it has none.
+    /// Weight of the actor in the combined value, 0 to 1; null if the actor has no weight.
     pub weight: Option<f64>,
     /// Loss of the actor as used for learning. All losses and scores are null until the ground truth is
     /// known.
     pub loss: Option<f64>,
     /// Increase of the network's loss if the actor were absent.
     pub score: Option<f64>,
-    /// Ground truth; null until it is known.
+    /// Ground truth; null until the ground truth is known.
     pub truth: Option<f64>,
     /// Value combined from inferers and forecasters.
     pub combined_value: Option<f64>,
@@ -452,7 +452,7 @@ pub struct Leaderboard {
     pub n_common_epochs: u64,
     /// True if `mean_loss` is a mean of base-10 logarithms.
     pub is_logarithmic: bool,
-    /// Actors of the epochs: ranked actors by rank, then the others.
+    /// Actors of the epochs: ranked actors by rank, then the remaining actors.
     pub actors: Vec<RankedActor>,
 }
 
@@ -468,12 +468,12 @@ pub struct EpochLosses {
     /// Loss of the naive value.
     pub naive: f64,
     /// Loss of an uninformed prediction: equal probabilities for all labels, 0 for a log return, or the
-    /// mean of earlier ground truths. Null if there is none.
+    /// mean of earlier ground truths. Null if there is no such prediction.
     pub uninformed: Option<f64>,
 }
 
-/// An actor of the leaderboard. Its statistics cover the epochs that all ranked actors have in common,
-/// or all its own epochs if the actor is not ranked.
+/// An actor of the leaderboard. The statistics cover the epochs that all ranked actors have in common,
+/// or all epochs of the actor if the actor is not ranked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RankedActor {
     /// Address of the actor.
@@ -482,7 +482,7 @@ pub struct RankedActor {
     pub role: String,
     /// Name of the actor in its latest epoch; null if unknown.
     pub name: Option<String>,
-    /// Rank by mean loss, from 1; null if the actor has too few epochs in common with the others.
+    /// Rank by mean loss, from 1; null if the actor has too few epochs in common with the other actors.
     pub rank: Option<u64>,
     /// Number of epochs in which the actor was active.
     pub n_epochs: u64,
@@ -496,7 +496,7 @@ pub struct RankedActor {
     /// Median of the actor's losses as used for learning.
     #[serde(default)]
     pub median_loss: f64,
-    /// Share of epochs in which the actor's loss was below that of the naive value, 0 to 1.
+    /// Share of epochs in which the actor's loss was below the loss of the naive value, 0 to 1.
     #[serde(default)]
     pub better_than_naive: Option<f64>,
     /// Increase of the network's loss if the actor were absent, in percent, as a geometric mean. Null
@@ -507,8 +507,8 @@ pub struct RankedActor {
     /// previous ground truth, 0 to 1.
     #[serde(default)]
     pub directional_accuracy: Option<f64>,
-    /// Correlation of the changes or probabilities that the actor predicted with those of the combined
-    /// value, −1 to 1.
+    /// Correlation of the changes or probabilities that the actor predicted with the changes or
+    /// probabilities of the combined value, −1 to 1.
     #[serde(default)]
     pub correlation: Option<f64>,
     /// Number of epochs since the actor was last active.
