@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_peers_is_limited_and_gossip_of_strangers_adds_none() {
+    fn number_of_peers_is_limited_and_gossip_of_strangers_adds_no_peer() {
         let peers = Peers::new(Clock::system(), 20);
         for n in 0..peers.n_max() {
             peers.note(&Event::Connected(nth(n)));

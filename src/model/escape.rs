@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_unprintable_characters_and_no_others_are_escaped() {
+    fn all_unprintable_characters_and_no_other_characters_are_escaped() {
         let ranges = [
             0x00..=0x1f,
             0x7f..=0x9f,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_length_is_a_multiple_of_the_next_shorter_one() {
+    fn each_bucket_length_is_a_multiple_of_the_next_shorter_length() {
         let lengths = Resolution::ALL.map(|r| r.bucket().map_or(1, |length| length.as_secs()));
         assert!(lengths.windows(2).all(|pair| pair[1] % pair[0] == 0));
     }

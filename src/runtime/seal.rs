@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_code_is_opened_only_if_code_key_and_context_are_unchanged() {
+    fn sealed_code_is_opened_only_if_the_code_the_key_and_the_context_are_unchanged() {
         let tag = key(1).tag(b"hello", b"code");
         let opens = |key: SealKey, context: &[u8], code: &[u8]| {
             let bytes = [b"ab", code].concat();

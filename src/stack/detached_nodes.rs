@@ -121,7 +121,7 @@ mod tests {
     use crate::data_dir::lock_folder;
 
     #[test]
-    fn running_detached_node_is_found_and_the_record_of_an_exited_one_removed() {
+    fn running_detached_node_is_found_and_the_record_of_an_exited_node_is_removed() {
         let stack = tempfile::tempdir().unwrap();
         let folder = free_folder(stack.path(), "worker-4");
         fs::create_dir_all(&folder).unwrap();

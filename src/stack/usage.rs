@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn usage_is_measured_for_running_processes_and_omitted_for_missing_ones() {
+    fn usage_is_measured_for_running_processes_and_omitted_for_missing_processes() {
         let mut meter = Meter::default();
         let processes = [("me".to_owned(), std::process::id()), ("none".to_owned(), u32::MAX)];
         let first = meter.measure(&processes);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_cookie_is_found_among_others() {
+    fn session_cookie_is_found_among_other_cookies() {
         let headers = HeaderMap::from_iter([
             (COOKIE, HeaderValue::from_static("a=1; session=abc; b=x=y")),
             (COOKIE, HeaderValue::from_static("late=2")),

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn request_of_another_site_is_foreign_and_one_of_a_program_is_not() {
+    fn request_of_another_site_is_foreign_and_a_request_of_a_program_is_not() {
         let host = ("host", "here:8081");
         check(&[host], false);
         check(&[host, ("origin", "http://here:8081")], false);

@@ -15,7 +15,7 @@ use crate::support::wait;
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 #[test]
-fn up_command_prints_addresses_and_one_key_and_then_log_lines() {
+fn up_command_prints_addresses_and_one_key_before_log_lines() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--data-dir", &folder.path().display().to_string()]);
     let head = &up.wait_lines(1)[0];

@@ -45,7 +45,7 @@ fn clients_take_turns_and_requests_of_one_client_are_served_in_order() {
 }
 
 #[test]
-fn request_that_cannot_be_served_does_not_delay_others() {
+fn request_that_cannot_be_served_does_not_delay_other_requests() {
     let mut requests = Requests::default();
     for (client, request) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         requests.push(client, request);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_signature_is_always_rejected_and_a_missing_one_if_required() {
+    fn wrong_signature_is_always_rejected_and_a_missing_signature_if_required() {
         use SignaturePolicy::{Required, WhereGiven};
         check((Code::OK, 0), (Signed::Yes, WhereGiven), &Ok(0));
         check((Code::OK, 0), (Signed::Yes, Required), &Ok(0));

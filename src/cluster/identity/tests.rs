@@ -38,7 +38,7 @@ fn stored_identity_is_read_again_and_its_file_is_private() {
 }
 
 #[test]
-fn existing_key_file_is_never_overwritten_and_an_invalid_one_is_rejected() {
+fn existing_key_file_is_never_overwritten_and_an_invalid_key_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     fs::write(&path, b"nonsense").unwrap();

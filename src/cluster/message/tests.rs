@@ -167,7 +167,7 @@ fn unknown_fields_of_messages_are_ignored() {
 }
 
 #[test]
-fn message_of_unknown_type_is_distinguished_from_a_malformed_one() {
+fn message_of_unknown_type_is_distinguished_from_a_malformed_message() {
     let unknown = Message::read(br#"{"type":"MsgHealthCheck","code":200}"#);
     assert!(matches!(unknown, Err(MessageError::Unknown)));
     for nonsense in ["", "null", "[]", "{}", r#"{"type":1}"#, r#"{"type":"MsgRollCall","code":"#] {

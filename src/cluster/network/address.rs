@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_text_is_no_boot_node_or_round_trips(
+        fn boot_node_parsed_from_arbitrary_text_round_trips(
             text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}",
         ) {
             if let Ok(node) = text.parse::<BootNode>() {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_of_the_host_with_the_most_is_displaced() {
+    fn oldest_handshake_of_the_host_with_the_most_handshakes_is_displaced() {
         let (mut pending, n_max) = (PendingHandshakes::new(None), HOSTS * PER_HOST_MIN);
         let mut own: Vec<_> = (0..PER_HOST_MIN).map(|_| pending.begin(host(0))).collect();
         let mut latest = pending.begin(host(0));

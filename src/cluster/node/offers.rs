@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn sends_to_stalled_peers_do_not_block_sends_to_others() {
+    async fn sends_to_stalled_peers_do_not_block_sends_to_other_peers() {
         let permits = Semaphore::new(2);
         let stalled = join_all((0..8).map(|_| limited(&permits, pending::<()>())));
         let prompt = async {

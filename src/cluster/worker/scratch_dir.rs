@@ -201,7 +201,7 @@ mod function_dir_tests {
     use super::*;
 
     #[tokio::test]
-    async fn writing_files_of_a_function_removes_files_of_evicted_ones() {
+    async fn writing_files_of_a_function_removes_files_of_evicted_functions() {
         let dir = tempfile::tempdir().unwrap();
         let functions = Functions::open(dir.path().join("functions")).await.unwrap();
         let dirs = FunctionDirs::new(dir.path().join("workspace"));

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_head_leaves_a_quarter_of_the_slots_free_unless_there_is_only_one() {
+    async fn unknown_head_leaves_a_quarter_of_the_slots_free_unless_there_is_only_one_slot() {
         let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);

@@ -51,7 +51,7 @@ fn stranger_with_a_full_share_evicts_only_its_own_functions() {
 }
 
 #[test]
-fn strangers_do_not_evict_pinned_functions_or_those_of_named_peers() {
+fn strangers_evict_neither_pinned_functions_nor_functions_of_named_peers() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..20, &Requester::Operator);
     fill(&mut index, 20..80, &named());
@@ -84,7 +84,7 @@ fn functions_that_never_ran_are_evicted_first() {
 }
 
 #[test]
-fn function_belongs_to_a_named_peer_that_uses_it_and_is_pinned_by_the_operator() {
+fn named_peers_own_and_operators_pin_the_functions_that_they_use() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..2, &stranger(0));
     assert!(index.note_use(function(0).id, &named(), true).is_some());
@@ -109,7 +109,7 @@ fn nothing_is_evicted_for_a_function_that_cannot_fit() {
 }
 
 #[test]
-fn addresses_of_a_function_are_limited_and_removed_with_it() {
+fn addresses_of_a_function_are_limited_and_removed_with_the_function() {
     let mut index = Index::new(LIMITS);
     let target = function(0).id;
     fill(&mut index, 0..1, &stranger(0));

@@ -27,7 +27,7 @@ fn cached_pieces_are_returned_from_a_file_without_a_name() {
 }
 
 #[test]
-fn new_pieces_of_a_full_cache_overwrite_the_oldest() {
+fn new_pieces_of_a_full_cache_overwrite_the_oldest_pieces() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     for rows in 0..1000 {

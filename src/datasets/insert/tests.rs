@@ -221,7 +221,7 @@ fn csv_fields_can_be_quoted() {
 }
 
 #[test]
-fn parsed_rows_are_sorted_and_only_the_last_of_a_timestamp_remains() {
+fn parsed_rows_are_sorted_and_only_the_last_row_of_a_timestamp_remains() {
     let text = r#"{"timestamp":"T03Z","i":1}
         {"timestamp":"T01Z","i":2}
         {"timestamp":"T03Z","i":3}

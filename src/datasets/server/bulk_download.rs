@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn range_header_selects_a_part_the_whole_file_or_nothing() {
+    fn range_header_selects_nothing_or_a_part_or_the_whole_file() {
         for (range, want) in [
             ("bytes=0-0", ByteRange::Part(0, 1)),
             ("bytes=5-", ByteRange::Part(5, 10)),

@@ -72,7 +72,7 @@ fn check_names(path: &Path, want: &[&str]) {
 }
 
 #[tokio::test]
-async fn failed_job_does_not_affect_others_of_its_transaction() {
+async fn failed_job_does_not_affect_other_jobs_of_its_transaction() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     // The first job runs until the other two are queued, so that all three share a commit.
@@ -102,7 +102,7 @@ async fn failed_job_does_not_affect_others_of_its_transaction() {
 }
 
 #[tokio::test]
-async fn jobs_after_a_rolled_back_transaction_run_in_a_new_one() {
+async fn jobs_after_a_rolled_back_transaction_run_in_a_new_transaction() {
     let (_folder, path, writer) = start();
     let (go, wait) = blocking::channel::<()>();
     let first = writer.run(

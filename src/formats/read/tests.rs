@@ -300,7 +300,7 @@ fn timestamp_column_is_detected_by_name_or_values() {
 }
 
 #[test]
-fn row_with_an_invalid_timestamp_is_reported_and_others_are_read() {
+fn row_with_an_invalid_timestamp_is_reported_and_other_rows_are_read() {
     check(
         "a.csv",
         "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",

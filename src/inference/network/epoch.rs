@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn paused_topic_closes_its_open_epoch_and_opens_none() {
+    fn paused_topic_closes_its_open_epoch_and_opens_no_epoch() {
         let rest = Care { opens: false, ..CARE };
         assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [EpochStep::Close { nonce: 5 }]);
     }

@@ -215,7 +215,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
 }
 
 #[tokio::test]
-async fn errors_for_missing_resources_equal_those_of_the_chains_gateway() {
+async fn errors_for_missing_resources_equal_errors_of_the_chains_gateway() {
     let fixture = Fixture::new().await;
     let check = Fixture::check;
     check(fixture.get(&format!("{LATEST}/9")).await, 404, 5, "topic 9 not found");

@@ -36,13 +36,13 @@ async fn check(truth: Truth, want: f64) {
 }
 
 #[tokio::test]
-async fn log_return_is_that_over_the_horizon() {
+async fn log_return_is_measured_over_the_horizon() {
     // ln (50.06 / 50)
     check(Truth::LogReturn, (after(60) / after(0)).ln()).await;
 }
 
 #[tokio::test]
-async fn volatility_is_that_of_the_rows_within_the_horizon() {
+async fn volatility_is_computed_from_the_rows_within_the_horizon() {
     let returns: Vec<f64> = (0..60).map(|idx| (after(idx + 1) / after(idx)).ln()).collect();
     let mean = returns.iter().sum::<f64>() / 60.0;
     let variance = returns.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 59.0;

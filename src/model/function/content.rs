@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn content_ids_with_other_hashes_or_codecs_and_incomplete_ones_are_rejected() {
+    fn incomplete_content_ids_and_ids_with_other_hashes_or_codecs_are_rejected() {
         let whole = ContentId::from_block(Codec::Raw, b"x").bytes();
         for (at, byte) in [(0, 2), (1, 0x71), (2, 0x13), (3, 31)] {
             let mut other = whole.clone();

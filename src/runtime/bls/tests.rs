@@ -108,7 +108,7 @@ fn check_code(module: &str, flags: &str, exit_code: i32) {
 }
 
 #[test]
-fn exit_codes_equal_those_of_bls_runtime() {
+fn exit_codes_equal_the_exit_codes_of_bls_runtime() {
     let endless = r#"(module (memory 2) (func (export "_start") (loop $on (br $on)))
         (func (export "other")) (func (export "bad") unreachable))"#;
     check_code(endless, "--run-time 100", 15);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn small_program_is_compiled_concurrently_with_large_ones() {
+    fn small_program_is_compiled_concurrently_with_large_programs() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let large: Vec<_> =
             (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn client_leaves_a_compile_permit_of_each_size_for_others() {
+    fn client_leaves_a_compile_permit_of_each_size_for_other_clients() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn large_program_is_served_before_further_small_ones() {
+    fn large_program_is_served_before_further_small_programs() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let small: Vec<_> =

@@ -30,7 +30,7 @@ fn least_recently_used_value_is_evicted_first() {
 }
 
 #[test]
-fn large_value_evicts_several_smaller_ones() {
+fn large_value_evicts_several_smaller_values() {
     check(&[('a', 40), ('b', 40), ('c', 70), ('a', 1), ('c', 1), ('b', 1)], "abcab");
 }
 

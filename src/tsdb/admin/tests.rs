@@ -87,7 +87,7 @@ async fn verifying_a_store_finds_a_changed_bucket() {
 }
 
 #[tokio::test]
-async fn verifying_a_store_finds_a_damaged_chunk_among_intact_ones() {
+async fn verifying_a_store_finds_a_damaged_chunk_among_intact_chunks() {
     let folder = tempdir().unwrap();
     let (path, id) = store_in(&folder).await;
     let flipped =

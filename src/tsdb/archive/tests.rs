@@ -397,7 +397,7 @@ fn archive_of_another_store_is_not_overwritten() {
 }
 
 #[test]
-fn damaged_month_does_not_stop_archiving_of_others() {
+fn damaged_month_does_not_stop_archiving_of_other_months() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
     let ids = [new_pair(&store), {

@@ -263,7 +263,7 @@ fn small_packing_needs_less_space_than_quick_packing() {
 }
 
 #[test]
-fn column_added_after_a_block_has_no_values_in_it() {
+fn column_added_after_a_block_has_no_values_in_the_block() {
     let mut older = Block::new(&[Dtype::Float]);
     older.times.push(Timestamp::from_seconds(1));
     older.ids.push(1);

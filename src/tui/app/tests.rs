@@ -194,7 +194,7 @@ fn failed_run_is_reported_and_leaves_the_form_unchanged() {
 }
 
 #[test]
-fn first_interrupt_cancels_the_run_and_second_one_quits() {
+fn first_interrupt_cancels_the_run_and_the_second_interrupt_quits() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;

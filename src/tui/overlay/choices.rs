@@ -184,7 +184,7 @@ mod tests {
     use crate::state::session;
 
     #[test]
-    fn hidden_column_is_not_drawn_and_saved_in_the_session() {
+    fn hidden_column_is_saved_in_the_session_and_not_drawn() {
         let mut screen = Harness::ready(160, 45);
         screen.shows(&[" PING "]);
         screen.press("C");

@@ -365,7 +365,7 @@ mod results_tests {
     }
 
     #[test]
-    fn arrow_keys_select_a_result_group_or_scroll_the_only_one() {
+    fn arrow_keys_select_a_result_group_or_scroll_the_only_group() {
         let mut look = ResultView::default();
         look.act(Action::Down, 3, 50, 10);
         look.act(Action::Down, 3, 50, 10);

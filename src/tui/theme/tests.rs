@@ -171,7 +171,7 @@ fn color_depth_is_chosen_by_the_environment() {
 }
 
 #[test]
-fn nearest_of_256_colors_is_exact_if_one_is_equal() {
+fn nearest_of_256_colors_is_the_equal_color_if_there_is_one() {
     for index in 16..=255_u8 {
         let rgb = rgb_of_256(index);
         assert_eq!(rgb_of_256(nearest_of_256(rgb, &[])), rgb, "{index}");

@@ -121,7 +121,7 @@ fn falling_candle_is_shaded_without_colors() {
 }
 
 #[test]
-fn empty_buckets_leave_columns_free_and_a_long_gap_has_only_one() {
+fn empty_buckets_leave_columns_free_and_a_long_gap_has_only_one_free_column() {
     let all = walk(20, 3);
     let some: Vec<_> = all
         .iter()
@@ -228,7 +228,7 @@ fn bars_and_panes_are_drawn() {
 }
 
 #[test]
-fn sparkline_has_its_newest_value_on_the_right_and_gaps() {
+fn sparkline_has_gaps_and_its_newest_value_on_the_right() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
     Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);
@@ -236,7 +236,7 @@ fn sparkline_has_its_newest_value_on_the_right_and_gaps() {
 }
 
 #[test]
-fn sparkline_draws_zero_as_a_line_and_can_share_its_top_with_others() {
+fn sparkline_draws_zero_as_a_line_and_can_share_its_top_with_other_sparklines() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
     let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
     bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);

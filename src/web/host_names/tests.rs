@@ -98,7 +98,7 @@ fn request_forwarded_by_a_proxy_is_not_local() {
 }
 
 #[test]
-fn host_is_accepted_if_it_is_an_address_localhost_or_configured() {
+fn host_is_accepted_if_it_is_localhost_or_an_address_or_configured() {
     for host in [
         "localhost",
         "localhost:8081",

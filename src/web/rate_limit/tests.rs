@@ -5,7 +5,7 @@ use super::*;
 const RATE: Rate = Rate { every: Duration::from_millis(100), burst: 3 };
 
 #[tokio::test(start_paused = true)]
-async fn burst_of_requests_is_available_at_first_and_then_one_per_interval() {
+async fn burst_of_requests_is_available_at_first_and_then_one_request_per_interval() {
     let limiter = RateLimiter::new(RATE);
     let n_left = || limiter.take("a").map(|taken| taken.n_left);
     assert_eq!([n_left(), n_left(), n_left()], [Ok(2), Ok(1), Ok(0)]);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn network_at_its_connection_limit_does_not_affect_others() {
+    fn network_at_its_connection_limit_does_not_affect_other_networks() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 2);
         let first = take(&networks, "192.0.2.7").unwrap();
         let _second = take(&networks, "192.0.2.200").unwrap();

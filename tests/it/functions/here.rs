@@ -124,7 +124,7 @@ fn runtime_command_accepts_the_command_line_of_bls_runtime() {
 }
 
 #[test]
-fn triptych_called_bls_runtime_behaves_like_it() {
+fn triptych_called_bls_runtime_behaves_like_bls_runtime() {
     let home = Home::new();
     let link = PathBuf::from(home.path("bls-runtime"));
     std::os::unix::fs::symlink(TRIPTYCH, &link).unwrap();

@@ -13,7 +13,7 @@ use crate::support::up::Up;
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn topics_for_several_horizons_are_created_all_or_none() {
+async fn topics_for_several_horizons_are_created_together_or_not_at_all() {
     let up = Up::shared();
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))

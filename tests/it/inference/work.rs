@@ -98,7 +98,7 @@ fn persistent_program_gets_a_line_per_epoch_and_is_restarted_after_an_exit() {
 }
 
 #[test]
-fn program_that_loads_longer_than_a_submission_window_submits_in_a_later_one() {
+fn program_that_loads_longer_than_a_submission_window_submits_in_a_later_window() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     // Loading takes longer than the window, which is open for 7 of 12 seconds.

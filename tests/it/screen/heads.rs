@@ -23,7 +23,7 @@ fn wait_row(session: &Session, id: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn screen_shows_two_heads_together_and_one_after_the_other_failed() {
+async fn screen_shows_two_heads_and_then_only_the_head_that_has_not_failed() {
     let [first, second] = [Node::head(&[]), Node::head(&[])];
     let worker = Node::worker(&first, &["--boot-nodes", &second.address()]);
     let other = Node::worker(&second, &[]);

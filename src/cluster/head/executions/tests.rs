@@ -80,7 +80,7 @@ async fn only_a_running_execution_can_be_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completed_executions_are_evicted_oldest_first_and_running_ones_never() {
+async fn completed_executions_are_evicted_oldest_first_and_running_executions_never() {
     let (executions, _events, clock) = executions();
     let track = begin(&executions, "long", &clock);
     for n in 0..KEPT_MAX + 5 {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_on_other_machines_need_a_token_for_all_but_execute_install_and_read() {
+    fn clients_on_other_machines_without_a_token_can_only_execute_install_and_read() {
         let open = options(None);
         for path in OPEN {
             check(&open, &request(FAR, &format!("POST {path}"), &[("host", "10.0.0.1")]), true);

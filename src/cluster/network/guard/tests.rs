@@ -47,7 +47,7 @@ async fn each_peer_has_a_stream_allowance_that_refills() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn excess_gossip_of_others_is_dropped_without_banning_its_relay() {
+async fn excess_gossip_of_other_authors_is_dropped_without_banning_the_relaying_peer() {
     let (guard, relay) = (guard(None), PeerId::random());
     let authors: Vec<PeerId> = (0..4).map(|_| PeerId::random()).collect();
     let mut n_forwarded = 0;
@@ -91,7 +91,7 @@ async fn author_that_publishes_too_much_is_banned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_nodes_and_peers_allowed_by_name_are_never_banned() {
+async fn peers_allowed_by_name_and_boot_nodes_are_never_banned() {
     let (boot, friend) = (PeerId::random(), PeerId::random());
     let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {

@@ -123,7 +123,7 @@ async fn oldest_silent_peers_of_one_host_are_disconnected() {
 }
 
 #[tokio::test]
-async fn unfinished_messages_are_limited_and_complete_ones_arrive() {
+async fn unfinished_messages_are_limited_and_complete_messages_arrive() {
     let allowances =
         Allowances { unfinished_bytes: 32 * 1024 * 1024, offenses: burst_of(20), ..ALLOWANCES };
     let group = Group::default();

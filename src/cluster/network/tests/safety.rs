@@ -62,7 +62,7 @@ async fn peer_that_opens_too_many_streams_is_banned() {
 }
 
 #[tokio::test]
-async fn peer_that_publishes_too_much_is_banned_and_its_excess_dropped() {
+async fn peer_that_publishes_too_much_is_banned_and_its_excess_messages_are_dropped() {
     let mut guarded = Guarded::start(FEW).await;
     for n in 0..200 {
         // Publishing fails once the peer is banned, since no connected peer listens.
@@ -105,7 +105,7 @@ async fn too_long_message_is_dropped() {
 }
 
 #[tokio::test]
-async fn peer_with_stalled_streams_does_not_delay_others() {
+async fn peer_with_stalled_streams_does_not_delay_other_peers() {
     let guarded = Guarded::start(ALLOWANCES).await;
     let mut stalled = Vec::new();
     for _ in 0..300 {
@@ -183,7 +183,7 @@ async fn peers_that_are_not_allowed_can_only_use_open_protocols() {
 }
 
 #[tokio::test]
-async fn too_long_or_unsigned_gossip_is_dropped_and_others_are_served() {
+async fn too_long_or_unsigned_gossip_is_dropped_and_other_peers_are_served() {
     for (validation, authenticity, n_bytes) in
         [(ValidationMode::Strict, true, GOSSIP_BYTES_MAX + 1), (ValidationMode::None, false, 10)]
     {

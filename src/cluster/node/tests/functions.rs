@@ -196,7 +196,7 @@ async fn failed_installation_returns_the_reasons_of_the_nodes() {
 
 /// A b7s worker fetches a function without the head, and reports that it is installed.
 #[tokio::test]
-async fn installation_succeeds_if_a_b7s_worker_reports_it() {
+async fn installation_succeeds_if_a_b7s_worker_reports_the_function_as_installed() {
     let cluster = Cluster::of(&[]).await;
     let (network, mut events) = cluster.stranger().await;
     let head = cluster.head.peer_id().clone();

@@ -78,7 +78,7 @@ async fn requests_beyond_the_trusted_slots_mostly_wait_for_trusted_workers() {
 }
 
 #[tokio::test]
-async fn silent_strangers_delay_few_requests_and_let_none_fail() {
+async fn silent_strangers_delay_few_requests_and_let_no_request_fail() {
     for is_experienced in [true, false] {
         let (cluster, hello) = if is_experienced {
             experienced().await

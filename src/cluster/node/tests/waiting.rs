@@ -31,7 +31,7 @@ async fn crowded() -> (Cluster, Value) {
 }
 
 #[tokio::test]
-async fn client_with_thirty_long_calls_does_not_delay_others() {
+async fn client_with_thirty_long_calls_does_not_delay_other_clients() {
     let (cluster, request) = crowded().await;
     let n_done = AtomicUsize::new(0);
     let greedy = (0..30).map(|_| async {

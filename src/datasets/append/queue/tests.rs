@@ -85,7 +85,7 @@ async fn waiting_appends_are_sorted_and_stored_in_one_transaction() {
 }
 
 #[tokio::test]
-async fn rejected_append_does_not_affect_others_of_its_transaction() {
+async fn rejected_append_does_not_affect_other_appends_of_its_transaction() {
     let folder = tempdir().unwrap();
     let (datasets, dataset, columns) = open(folder.path()).await;
     let day = 86_400;

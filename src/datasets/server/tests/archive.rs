@@ -80,7 +80,7 @@ async fn replay(service: &Service, last_id: &str, n_rows: usize) -> Vec<(Value, 
 }
 
 #[tokio::test]
-async fn reads_of_archived_rows_equal_those_of_stored_rows() {
+async fn reads_of_archived_rows_equal_reads_of_stored_rows() {
     let plain = Service::with_bars(MINUTES).await;
     let (archived, store) = with_archive(Service::with_bars(MINUTES).await).await;
     let want = read_all(&plain).await;

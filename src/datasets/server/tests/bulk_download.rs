@@ -59,7 +59,7 @@ async fn client_that_disconnects_releases_its_download_permit() {
 }
 
 #[tokio::test]
-async fn stalled_downloads_of_a_key_do_not_block_downloads_of_others() {
+async fn stalled_downloads_of_a_key_do_not_block_downloads_of_other_keys() {
     let service = Service::with_bars(20_000).await;
     let open_one = async |key: &str| service.send(key, "GET", STREAMED_PATH, Body::empty()).await;
     let mut open = Vec::new();

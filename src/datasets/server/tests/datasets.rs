@@ -323,7 +323,7 @@ fn check_access(got: &(u16, Value), has_access: bool, is_owner: bool, matching_t
 }
 
 #[tokio::test]
-async fn owner_can_write_tag_holder_can_read_and_others_see_nothing() {
+async fn owner_can_write_and_tag_holder_can_read_and_other_keys_see_nothing() {
     let service = Service::with_bars(0).await;
     let ask = async |key: &str, dataset_id: i64, require_write: bool| {
         let body = json!({"dataset_id": dataset_id, "require_write": require_write});

@@ -443,7 +443,7 @@ async fn row_in_the_future_does_not_hide_other_rows() {
 }
 
 #[tokio::test]
-async fn rows_in_the_future_are_returned_if_there_are_no_others() {
+async fn rows_in_the_future_are_returned_if_there_are_no_other_rows() {
     let service = Service::with_bars(0).await;
     let row = json!({"timestamp": "2027-07-30T00:00:00Z", "values": {"close": 7}});
     let body = json!({"dataset": 1, "rows": [row]});

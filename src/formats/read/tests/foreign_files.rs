@@ -277,7 +277,7 @@ fn year_month_and_day_are_combined_with_hours_and_minutes() {
 }
 
 #[test]
-fn numeric_columns_next_to_a_complete_time_are_not_parts_of_it() {
+fn numeric_columns_next_to_a_complete_time_are_not_parts_of_the_time() {
     // Features of a model are columns.
     check_time("timestamp,year,month,day\n1704153600,2024,1,2\n1704153660,2024,1,2\n", "timestamp");
     check_csv(

@@ -104,7 +104,7 @@ fn synthesis_reproduces_the_epochs_of_upstream() {
 }
 
 #[test]
-fn synthesis_of_a_single_inference_returns_it_exactly() {
+fn synthesis_of_a_single_inference_returns_the_inference_exactly() {
     let text = r#"{"inferences":{"Nobody else":["2605.500000000000000000001"]}}"#;
     let case: Vec<SynthesisCase> = read(text).unwrap();
     let result = synthesized(&case[0]).unwrap().result;

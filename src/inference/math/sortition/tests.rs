@@ -75,7 +75,7 @@ fn newcomer_with_an_outlying_value_is_inactive_unless_alone() {
 }
 
 #[test]
-fn score_of_a_newcomer_starts_below_all_and_moves_to_a_quantile() {
+fn score_of_a_newcomer_starts_below_all_scores_and_moves_to_a_quantile() {
     assert!((initial_score(&[]) - 0.0).abs() < 1e-12);
     assert!((initial_score(&[0.5]) - 0.5).abs() < 1e-12);
     let scores = [0.1, 0.2, 0.3];

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn log_return_is_that_of_the_last_value() {
+    fn log_return_is_computed_from_the_last_value() {
         // ln (110 / 100), and ln (50 / 100) = −ln 2
         check(Truth::LogReturn, 100.0, &[90.0, 110.0], Some(0.095_310_179_804_324_87));
         check(Truth::LogReturn, 100.0, &[50.0], Some(-std::f64::consts::LN_2));

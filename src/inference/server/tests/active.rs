@@ -70,7 +70,7 @@ fn assert_near(value: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn keys_of_one_account_cannot_exclude_others_or_move_the_value() {
+async fn keys_of_one_account_cannot_exclude_other_workers_or_move_the_value() {
     let fixture = Fixture::new().await;
     let stranger = fixture.account("stranger").await;
     let mut keys = Vec::new();
@@ -193,7 +193,7 @@ async fn ordinary_values_after_an_epoch_of_equal_values_are_not_outliers() {
 }
 
 #[tokio::test]
-async fn newcomer_near_the_others_is_active_and_scored() {
+async fn newcomer_with_a_value_near_the_other_values_is_active_and_scored() {
     let fixture = Fixture::new().await;
     let key = fixture.key_of(fixture.account("newcomer").await).await;
     let nonce = fixture.open().await;

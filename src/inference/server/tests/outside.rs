@@ -98,7 +98,7 @@ async fn event<E: fmt::Debug>(
 }
 
 #[tokio::test]
-async fn stream_sends_the_newest_bundle_and_then_each_new_one() {
+async fn stream_sends_the_newest_bundle_and_then_each_new_bundle() {
     let fixture = Fixture::new().await;
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     fixture.epoch(1, values, 50.0).await;

@@ -143,7 +143,7 @@ async fn different_chain_queries_return_consistent_values() {
 }
 
 #[tokio::test]
-async fn chain_queries_with_constant_responses_return_them() {
+async fn chain_queries_return_their_constant_responses() {
     let fixture = after(1).await;
     for [path, _, body] in constant_queries() {
         let path = path.replace("{topic_id}", "1").replace("{block_height}", "13");

@@ -78,7 +78,7 @@ async fn guest_writes_files_in_its_directory() {
 }
 
 #[tokio::test]
-async fn guest_paths_do_not_lead_out_of_its_directory() {
+async fn paths_of_a_guest_do_not_lead_out_of_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("fs");
     fs::create_dir(&folder).unwrap();
@@ -110,7 +110,7 @@ async fn guest_paths_do_not_lead_out_of_its_directory() {
 }
 
 #[tokio::test]
-async fn guest_links_do_not_lead_out_of_its_directory() {
+async fn links_of_a_guest_do_not_lead_out_of_its_directory() {
     // Creates the link "l" to "../.." and exits with the error of opening "l/etc".
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "../..l/etc")

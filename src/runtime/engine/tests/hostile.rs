@@ -273,7 +273,7 @@ async fn too_large_module_is_not_compiled() {
 }
 
 #[tokio::test]
-async fn uncaught_exception_stops_the_guest_and_a_caught_one_does_not() {
+async fn uncaught_exception_stops_the_guest_and_a_caught_exception_does_not() {
     let tag = r#"(memory (export "memory") 1) (tag $error (param i32))"#;
     let catches = format!(
         r#"{tag} (func (export "_start")

@@ -32,7 +32,7 @@ async fn all_waiting_guests_are_executed() {
 }
 
 #[tokio::test]
-async fn guest_does_not_see_the_memory_of_the_previous_one() {
+async fn guest_does_not_see_the_memory_of_the_previous_guest() {
     // Writes to an address and exits with the value that the address had before.
     let program = command(
         "(local $found i32) (local.set $found (i32.load8_u (i32.const 5000)))
@@ -56,7 +56,7 @@ async fn abandoned_guest_frees_its_slot() {
 }
 
 #[tokio::test]
-async fn busy_guest_does_not_block_others() {
+async fn busy_guest_does_not_block_other_guests() {
     let runtime = runtime(2);
     let endless = command("(loop $on (br $on))");
     let hello = async { runtime.execute(&demo("hello"), bare(LIMITS)).await.unwrap() };

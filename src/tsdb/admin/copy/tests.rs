@@ -208,7 +208,7 @@ fn copy_equals_its_source() {
 }
 
 #[test]
-fn stopped_copy_resumes_and_a_complete_one_adds_only_new_rows() {
+fn stopped_copy_resumes_and_a_complete_copy_adds_only_new_rows() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);

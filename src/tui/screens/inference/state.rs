@@ -388,7 +388,7 @@ mod past_tests {
     use super::*;
 
     #[test]
-    fn missing_epoch_leaves_a_gap_in_the_chart_and_a_late_one_does_not() {
+    fn missing_epoch_leaves_a_gap_in_the_chart_and_a_late_epoch_does_not() {
         let epochs = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, Epoch::default())));
         let seen = History { epochs, ..History::default() };
         let is_gap: Vec<bool> = seen.epochs_with_gaps().iter().map(Option::is_none).collect();

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn opened_log_line_stays_open_while_others_arrive() {
+    fn opened_log_line_stays_open_while_other_lines_arrive() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Open, 10);
         state.log(Level::Info, Timestamp::default(), "c".to_owned());

@@ -25,7 +25,7 @@ fn actor_with_the_highest_regret_has_weight_one() {
 }
 
 #[test]
-fn weights_of_the_2024_method_equal_those_of_upstream() {
+fn weights_of_the_2024_method_equal_the_weights_of_upstream() {
     check(weight_function(-24.5, 1.0, &STDEV)(-24.5), 0.000_783_570_957_287_158_2);
     check(weight_function(-14.0, 1.0, &STDEV)(-15.0), 0.000_039_021_395_379_428_1);
     check(weight_function(0.0, 1.0, &STDEV)(-0.25), 0.142_277_619_532_700_35);
@@ -43,7 +43,7 @@ fn weights_of_the_2024_method_are_clamped() {
 }
 
 #[test]
-fn stored_regret_scale_replaces_the_computed_one() {
+fn stored_regret_scale_replaces_the_computed_scale() {
     let own = Params { regret_scale: None, ..MAD };
     check(scale(&[0.1, 0.2, 0.3], &own), 0.15826);
     let by_own = weights(&[0.1, 0.2, 0.3], &own);

@@ -151,7 +151,7 @@ fn remote_node_cannot_be_stopped() {
 }
 
 #[test]
-fn local_head_is_connected_if_no_other_is_known() {
+fn local_head_is_connected_if_no_other_head_is_known() {
     let mut state = State::default();
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
     let effects = crate::app::update(&mut state, Event::Local(LocalEvent::Node(head)));

@@ -224,7 +224,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn head_address_is_filled_in_and_ports_default_to_free_ones() {
+    fn head_address_is_filled_in_and_ports_default_to_free_ports() {
         let screen = Harness::ready(160, 45);
         let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
         let mut form = NodeForm::new(&nodes);

@@ -348,7 +348,7 @@ fn crosshair_stays_on_its_candle_while_rows_arrive() {
 }
 
 #[test]
-fn older_rows_are_loaded_when_the_view_nears_the_oldest_one() {
+fn older_rows_are_loaded_when_the_view_nears_the_oldest_row() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw((0..10).rev().map(|s| row(s, 1.0)).collect()));
     let asked = act(&mut state, Action::Earlier, 0);
@@ -545,7 +545,7 @@ fn dataset_outside_the_search_is_opened_by_its_id() {
 }
 
 #[test]
-fn only_datasets_around_the_selected_one_are_read_in_a_long_list() {
+fn only_datasets_around_the_selected_dataset_are_read_in_a_long_list() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let listed: Vec<_> = (1..=1_008).map(|n| dataset(n, "one")).collect();

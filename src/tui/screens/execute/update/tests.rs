@@ -191,7 +191,7 @@ fn preset_is_saved_loaded_and_removed() {
 }
 
 #[test]
-fn preset_of_the_form_is_selected_and_removing_selects_the_next() {
+fn preset_of_the_form_is_selected_and_removing_it_selects_the_next_preset() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab");
     for n_nodes in ["2", "3", "4"] {

@@ -57,7 +57,7 @@ fn chart_scrolls_in_steps_when_its_columns_are_full() {
 }
 
 #[test]
-fn live_rows_open_new_candles_and_update_the_last_one() {
+fn live_rows_open_new_candles_and_update_the_last_candle() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_live_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
     chart.add_live_rows([row(600, 4.0)]);
@@ -120,7 +120,7 @@ fn numbers_of_rows_and_candles_are_bounded() {
 }
 
 #[test]
-fn smoothed_candle_opens_in_the_middle_of_the_previous_one() {
+fn smoothed_candle_opens_in_the_middle_of_the_previous_candle() {
     let smooth =
         heikin(&[bucket(0, [1.0, 4.0, 0.0, 3.0], 1), bucket(300, [3.0, 6.0, 2.0, 5.0], 1)]);
     let values: Vec<_> = smooth.iter().map(|c| [c.open, c.high, c.low, c.close]).collect();

@@ -107,7 +107,7 @@ fn rows_of_a_dataset_without_recent_rows_are_shown() {
 }
 
 #[test]
-fn newest_rows_are_dropped_when_scrolled_far_down_and_loaded_again() {
+fn newest_rows_are_dropped_when_scrolled_far_down_and_loaded_again_when_scrolled_up() {
     let rows: Vec<i64> = (0..20_000).collect();
     let (mut table, query) = opened();
     served(&mut table, query, &rows, at(20_000));

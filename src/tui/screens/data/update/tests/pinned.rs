@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn pinned_dataset_is_followed_while_others_are_charted() {
+fn pinned_dataset_is_followed_while_other_datasets_are_charted() {
     let (mut state, _) = opened();
     assert_eq!(act(&mut state, Action::Pin, 0), [], "its stream is open already");
     let effects = act(&mut state, Action::Down, 0);

@@ -81,7 +81,7 @@ fn each_error_of_the_execute_form_is_on_the_screen() {
 }
 
 #[test]
-fn function_can_be_chosen_by_name_typed_or_a_file() {
+fn function_can_be_chosen_by_name_or_by_id_or_by_file() {
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let unfit = |check: &Check| matches!(check, Check::Unfit(_));
     check(FormField::Function, "", fit);
