@@ -152,7 +152,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Parses a command line that opens the screen without a subcommand. Returns `None` for all others.
+/// Parses a command line that opens the screen without a subcommand. Returns `None` for all other
+/// command lines.
 ///
 /// Setting up all subcommands with their options is slower than drawing the first frame.
 fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
@@ -240,8 +241,9 @@ fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     finish(Builder::new_current_thread().enable_all().build()?, work)
 }
 
-/// Runs `work`, the screen, on this thread and the tasks that read responses on one other. Reading a
-/// long response then does not delay the handling of keys, and a short one wakes only one thread.
+/// Runs `work`, the screen, on this thread, and the tasks that read responses on one other thread.
+/// Reading a long response then does not delay the handling of keys, and a short response wakes only one
+/// thread.
 fn block_on_one_worker<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_multi_thread().worker_threads(1).enable_all().build()?, work)
 }

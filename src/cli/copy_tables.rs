@@ -138,7 +138,7 @@ pub(crate) struct CopyFlags {
 ///
 /// # Errors
 /// If a store cannot be opened, read or written, the target is not empty, or the copied tables differ
-/// from those of the source.
+/// from the tables of the source.
 pub(crate) async fn run(
     flags: CopyFlags,
     tables: CopiedTables,

@@ -1,8 +1,8 @@
 //! Logs: one JSON object per line, `{"level",…fields…,"time","message"}`, as b7s nodes write them.
 //!
 //! Services write lines to their standard output or error. The screen draws on the terminal, so its log
-//! lines go to a file instead, a new one each day. A field with a name such as `x.json` holds JSON and
-//! is written as the member `x`.
+//! lines go to a file instead, to a new file each day. A field with a name such as `x.json` holds JSON
+//! and is written as the member `x`.
 //!
 //! Warnings and errors are written immediately. Other lines are collected for some milliseconds and
 //! written together, so that responses do not wait for their log lines.
@@ -71,8 +71,8 @@ pub(crate) struct ServiceLog {
     _lines: FlushGuard,
 }
 
-/// Starts the log of `service`: lines of `level` and more severe ones are written to standard output.
-/// Sends spans to `collector` if one is given.
+/// Starts the log of `service`: lines of `level` and of more severe levels are written to standard
+/// output. Sends spans to `collector` if one is given.
 ///
 /// # Errors
 /// If logging is already set up, or spans cannot be sent.
@@ -90,7 +90,7 @@ pub(crate) fn of_service(
     Ok(ServiceLog { _traces: traces, _lines: lines })
 }
 
-/// Starts a log on standard error with lines of `level` and more severe ones. Dropping the guard
+/// Starts a log on standard error with lines of `level` and of more severe levels. Dropping the guard
 /// flushes the lines.
 ///
 /// # Errors

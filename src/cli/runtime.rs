@@ -25,8 +25,8 @@ const EXIT_OTHER: u8 = 255;
 /// Bits of an exit code that the system passes to the parent process.
 const EXIT_BITS: i32 = 0xff;
 
-/// Command line of `runtime`. It is passed on unparsed, including `--help`, to be parsed as that of
-/// bls-runtime.
+/// Command line of `runtime`. It is passed on unparsed, including `--help`, to be parsed like the
+/// command line of bls-runtime.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct RuntimeCommand {

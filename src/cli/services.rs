@@ -40,8 +40,8 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Returns the services that `flags` and the profile in use name. If neither an address nor a key
-    /// is configured, returns those of the running local stack.
+    /// Returns the services that `flags` and the profile in use name. If neither an address nor a key is
+    /// configured, returns the services of the running local stack.
     ///
     /// # Errors
     /// If the configuration or the key is invalid.

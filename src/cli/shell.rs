@@ -20,7 +20,7 @@ const MANUAL_DATE: &str = "2026-11-23";
 /// Guide in the manual, in addition to the pages of commands.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Guide {
-    /// Operation of services for others: ports, TLS, backup, upgrade, limits, logs, monitoring
+    /// Operation of services for other users: ports, TLS, backup, upgrade, limits, logs, monitoring
     Operate,
 }
 

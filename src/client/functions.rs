@@ -65,7 +65,7 @@ impl Functions {
         call.body(request).json("the result of an execution").await
     }
 
-    /// Lists the nodes that the head knows: first the head itself, then the others sorted by id.
+    /// Lists the nodes that the head knows: first the head itself, then the other nodes sorted by id.
     /// Cancel-safe.
     ///
     /// # Errors

@@ -135,7 +135,7 @@ impl Inference {
         topic_of(self.transport.post(paths::TOPICS).body(settings)).await
     }
 
-    /// Creates several topics that this key owns, or none of them if one is refused. If the future is
+    /// Creates several topics that this key owns, or no topic if one topic is refused. If the future is
     /// dropped, the topics might still be created.
     ///
     /// # Errors

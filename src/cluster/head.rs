@@ -476,7 +476,7 @@ impl HeadParts {
 }
 
 /// Originator of an execution, for fairness. Clients are not distinguished by token, since a head has
-/// only one.
+/// only one token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
     /// HTTP clients of this network.

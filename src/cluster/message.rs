@@ -1,4 +1,4 @@
-//! Messages between nodes: those of b7s for work, and extensions for offers and functions.
+//! Messages between nodes: the messages of b7s for work, and extensions for offers and functions.
 //!
 //! A message is a JSON object with a `type`, published as gossip or sent on a stream of
 //! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version

@@ -314,8 +314,8 @@ impl Network {
         }
     }
 
-    /// Records that connected `peer` sent a valid message. If there are too many connections, those of
-    /// peers without a valid message are closed first.
+    /// Records that connected `peer` sent a valid message. If there are too many connections,
+    /// connections of peers without a valid message are closed first.
     pub fn vouch(&self, peer: &PeerId) {
         if let Some(peer) = id(peer) {
             self.guard.vouch(peer);

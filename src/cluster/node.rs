@@ -231,8 +231,8 @@ impl Node {
         self.network.peer_id()
     }
 
-    /// Returns the addresses of the node's network: multiaddresses that end in the node's id, as those
-    /// of boot nodes do.
+    /// Returns the addresses of the node's network: multiaddresses that end in the node's id, as
+    /// addresses of boot nodes do.
     pub fn addresses(&self) -> Vec<String> {
         self.network.addresses()
     }

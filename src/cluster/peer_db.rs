@@ -136,7 +136,7 @@ impl PeerDb {
     }
 
     /// Returns the addresses of the remembered peers, each with the peer's id. Addresses that were
-    /// reached come first, then those of recently seen peers.
+    /// reached come first, then addresses of recently seen peers.
     pub fn addresses(&self) -> Vec<String> {
         let mut records: Vec<StoredPeer> = self.records.lock().by_peer.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
@@ -148,7 +148,7 @@ impl PeerDb {
         records.iter().flat_map(with_id).collect()
     }
 
-    /// Remembers addresses of connected `peer`: the one at which it was reached, or its listen
+    /// Remembers addresses of connected `peer`: the address at which it was reached, or its listen
     /// addresses. The addresses do not contain the peer's id.
     pub fn note(&self, peer: &PeerId, mut addresses: Vec<String>, is_reached: bool) {
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);

@@ -251,7 +251,7 @@ impl Worker {
         *self.0.phase.borrow() > Phase::Working
     }
 
-    /// Waits until this worker is in `phase` or a later one. Cancel-safe.
+    /// Waits until this worker is in `phase` or a later phase. Cancel-safe.
     async fn reached(&self, phase: Phase) {
         // Cannot fail, since the sender exists as long as this worker.
         drop(self.0.phase.subscribe().wait_for(|current| *current >= phase).await);

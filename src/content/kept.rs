@@ -1,7 +1,7 @@
 //! Index of the stored functions and the order of their eviction.
 //!
-//! Any peer can make a worker fetch functions, so a full store evicts functions instead of rejecting
-//! new ones. Peers that the operator named are trusted more than unnamed peers. The order of eviction
+//! Any peer can make a worker fetch functions, so a full store evicts functions instead of rejecting new
+//! functions. Peers that the operator named are trusted more than unnamed peers. The order of eviction
 //! is:
 //!
 //! 1. functions of unnamed peers that never ran here,

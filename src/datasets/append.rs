@@ -94,7 +94,7 @@ impl Datasets {
 }
 
 /// Returns the rows of `block` sorted by unique timestamps. Of several rows with the same timestamp, the
-/// last one is used. With [`AppendMode::Merge`], the earlier ones provide its missing values.
+/// last row is used. With [`AppendMode::Merge`], the earlier rows provide its missing values.
 pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();

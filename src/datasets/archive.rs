@@ -32,7 +32,7 @@ pub struct ArchiveStorage {
     pub after: Duration,
 }
 
-/// A store, and its archive if it has one.
+/// A store, and its archive if it has an archive.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
 /// Adds an archive to a store if it is given. Blocks.

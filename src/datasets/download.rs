@@ -47,7 +47,7 @@ use crate::{Datasets, metrics};
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
 /// Maximum number of concurrent downloads of a key: half of [`DOWNLOADS_MAX`], so that no key can block
-/// all others.
+/// all other keys.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
 /// Size of a piece. It is large enough that the overhead of a piece is negligible, and small enough that

@@ -1,10 +1,10 @@
 //! Disk cache of compressed pieces of downloads.
 //!
 //! A scratch file next to the store is a ring buffer of limited length, in which new pieces overwrite
-//! the oldest ones. The index of the pieces is only in memory, so the file is unlinked as soon as it is
-//! open and never needs repair. A body's gzip trailer is computed from the checksums of its pieces, so
-//! that clients detect a damaged piece. If the disk fails, the cache is disabled and downloads continue
-//! without it. `cargo bench -p datasets --bench http -- gzip` shows the gain.
+//! the oldest pieces. The index of the pieces is only in memory, so the file is unlinked as soon as it
+//! is open and never needs repair. A body's gzip trailer is computed from the checksums of its pieces,
+//! so that clients detect a damaged piece. If the disk fails, the cache is disabled and downloads
+//! continue without it. `cargo bench -p datasets --bench http -- gzip` shows the gain.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};

@@ -25,7 +25,7 @@ use crate::query::params::Params;
 /// Maximum total size of cached pages: some four hundred pages of 250 rows.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Maximum size of a cached page, so that a few large pages do not evict all others.
+/// Maximum size of a cached page, so that a few large pages do not evict all other pages.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Estimated memory of a cached page besides its body.

@@ -245,7 +245,7 @@ pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
-/// Returns the link to the page before the one at `offset`, or `None` if there is no page before it.
+/// Returns the link to the page before the page at `offset`, or `None` if there is no earlier page.
 pub(crate) fn link_before(
     path: &str,
     params: &Params,

@@ -59,7 +59,7 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) count: u64,
     /// Rows or buckets of the page, in the requested order.
     pub(crate) rows: Rows,
-    /// Start of the next page, if there is one.
+    /// Start of the next page, if there is a next page.
     pub(crate) next: Option<Position>,
     /// Revision of the dataset up to which the page has all rows.
     pub(crate) revision: u64,
@@ -331,8 +331,8 @@ impl Datasets {
     /// not in the future, or of the latest row if all are in the future. Returns `None` if there are no
     /// rows.
     ///
-    /// Thus a single row with a wrong date in the future does not hide all others. Only if the latest
-    /// row is in the future, the store is read.
+    /// Thus a single row with a wrong date in the future does not hide all other rows. Only if the
+    /// latest row is in the future, the store is read.
     fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         if sight.newest.is_none_or(|newest| newest <= now) {
             return Ok(sight.newest);

@@ -117,8 +117,8 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // Without removed rows, no commit was made, and `revision` can be that of another service's
-            // commit.
+            // Without removed rows, no commit was made, and `revision` can be the revision of another
+            // service's commit.
             if removed.n_rows > 0 {
                 hub.publish(dataset, removed.revision, Vec::new);
             }

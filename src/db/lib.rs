@@ -5,8 +5,8 @@
 //! an open database were replaced, [`Statements`](statement::Statements) runs cached statements, and
 //! [`DatabaseFault`](fault::DatabaseFault) classifies errors. [`postgres`] does the same for a server.
 //! [`sql`] has the parameters and rows of statements for both engines. [`copy`](mod@copy) copies tables
-//! from one engine to the other. [`format`](mod@format) chooses the upgrades of tables. Tables and
-//! queries themselves belong to the stores.
+//! from one engine to the other engine. [`format`](mod@format) chooses the upgrades of tables. Tables
+//! and queries themselves belong to the stores.
 //!
 //! ```no_run
 //! # fn example(schema: &db::connection::Schema) -> Result<(), Box<dyn std::error::Error>> {

@@ -49,8 +49,9 @@ impl Coding {
     /// Selects the preferred coding according to `accept`, the value of `Accept-Encoding`. Returns
     /// `None` if no supported coding is accepted.
     ///
-    /// Only codings that `accept` names are used, although `*` would allow others, since the client may
-    /// not support them. If several codings have the same weight, zstd is preferred, since it is faster.
+    /// Only codings that `accept` names are used, although `*` would allow other codings, since the
+    /// client may not support these. If several codings have the same weight, zstd is preferred, since
+    /// it is faster.
     pub fn negotiate(accept: &str) -> Option<Self> {
         let (mut gzip, mut zstd, mut identity, mut others) = (None, None, None, None);
         for choice in accept.split(',') {
@@ -65,7 +66,7 @@ impl Coding {
             *place = Some(weight_of(weight));
         }
         let plain = identity.or(others);
-        // If several codings have the same weight, the first one is selected.
+        // If several codings have the same weight, the first coding is selected.
         let choices = [(zstd, Self::Zstd), (gzip, Self::Gzip), (plain, Self::Identity)];
         let best = choices
             .into_iter()

@@ -46,8 +46,8 @@ pub(crate) const fn outcome(submitted: &Result<()>) -> &'static str {
 }
 
 impl Inference {
-    /// Returns all metrics as Prometheus text, including those of the process and of the database
-    /// of `keys`.
+    /// Returns all metrics as Prometheus text, including metrics of the process and of the database of
+    /// `keys`.
     ///
     /// # Errors
     /// [`InferenceError::Stopped`] if the program is stopping.

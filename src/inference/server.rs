@@ -139,7 +139,8 @@ impl Holder {
         )
     }
 
-    /// Returns the worker's address for submissions with this key, or for those of its model `model`.
+    /// Returns the worker's address for submissions with this key, or for submissions of the key's model
+    /// `model`.
     fn address(self, model: Option<&str>) -> Address {
         addresses::of_key(self.id.get(), model)
     }

@@ -280,7 +280,7 @@ impl Store {
         self.put_topics([topic], known)
     }
 
-    /// Stores all of `topics` as [`Self::put_topic`], or none of them.
+    /// Stores either all or none of `topics` as [`Self::put_topic`].
     ///
     /// # Errors
     /// As [`Self::put_topic`].

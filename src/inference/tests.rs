@@ -144,7 +144,7 @@ impl Rows for FakeRows {
 }
 
 /// Returns two topics with many models: one for a number and one for a direction. Their settings differ
-/// from those of the demo's topics.
+/// from the settings of the demo's topics.
 pub(crate) fn test_topics() -> Vec<Topic> {
     let files = [include_str!("tests/load.json"), include_str!("tests/market.json")];
     let topic = |(number, text): (u64, &str)| {
@@ -446,7 +446,7 @@ async fn dataset_is_found_by_name_once_and_stored_by_id() {
     stage.runner.tick().await;
     stage.pass(24).await;
     assert_eq!(number(&stage), Some(1));
-    // The stored id remains, although the built-in topic that replaces the stored topic has none.
+    // The stored id remains, although the built-in topic that replaces the stored topic has no id.
     let mut stage = stage.killed_and_reopened().await;
     stage.pass(24).await;
     assert_eq!(number(&stage), Some(1));

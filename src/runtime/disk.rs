@@ -32,8 +32,8 @@ use crate::system;
 const MAGIC: &[u8] = b"triptych code 2\n";
 
 /// Maximum size of all entries: the code of several of the largest modules. The code of a demo function
-/// has some ten kilobytes, that of an interpreter some ten megabytes. The least recently used entries
-/// are evicted first.
+/// has some ten kilobytes, the code of an interpreter some ten megabytes. The least recently used
+/// entries are evicted first.
 const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Maximum size of an entry: the code of the largest module and its tag.

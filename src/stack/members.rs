@@ -46,7 +46,7 @@ impl Members {
         Ok(())
     }
 
-    /// Returns arguments that make a node of `role` trust all members of the other role, and the
+    /// Returns arguments that make a node of `role` trust all members of the other role, and also the
     /// peers in `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
         let (flag, trusted) = match role {

@@ -63,7 +63,7 @@ pub struct Processes {
     group: Group,
     /// Directory of the stack, claimed while processes of the stack run.
     claimed: Arc<Mutex<Option<StackClaim>>>,
-    /// Directory of the stack of another process, if this process is attached to one.
+    /// Directory of the stack of another process, if this process is attached to such a stack.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
     /// Directories of added nodes, by the names of the nodes.
@@ -161,7 +161,7 @@ impl Processes {
     }
 
     /// Reports an event of the process `name`. After a restart, the new process replaces the old
-    /// one.
+    /// process.
     async fn report(&self, name: &str, happened: Supervised, events: &mpsc::Sender<LocalEvent>) {
         let process = name.to_owned();
         let event = match happened {

@@ -48,8 +48,8 @@ pub(crate) struct CopyCommand {
 /// Copies datasets.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, or a copied dataset differs from its source. If
-/// several datasets fail, the last error is returned and the others are printed.
+/// If a store cannot be opened, read or written, or a copied dataset differs from its source. If several
+/// datasets fail, the last error is returned, and the earlier errors are printed.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
@@ -69,7 +69,7 @@ fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn Engine>> {
     })
 }
 
-/// Opens a store to copy from, with its archive if it has one. Blocks.
+/// Opens a store to copy from, with its archive if there is an archive. Blocks.
 fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Result<Arc<dyn Store>> {
     let store = open(place)?;
     match archive {
@@ -79,7 +79,7 @@ fn open_source(place: &StorePlace, archive: Option<&ArchiveUrl>) -> anyhow::Resu
     }
 }
 
-/// Copies the chosen datasets, or all if none are chosen, and prints a line for each. Blocks.
+/// Copies the chosen datasets, or all datasets if none are chosen, and prints a line for each. Blocks.
 fn copy_all(
     (source, from): (&dyn Store, &StorePlace),
     to: &StorePlace,

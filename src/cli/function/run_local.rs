@@ -95,8 +95,7 @@ async fn read_path(
     Ok((method, program, is_folder))
 }
 
-/// Returns the limits of a run: those of `call`, or a worker's defaults for limits that are not
-/// requested.
+/// Returns the limits of a run: the limits that `call` requests, or a worker's defaults.
 fn limits(call: &FunctionCall) -> Limits {
     let RequestedLimits { wall, memory_bytes, fuel } = call.requested_limits();
     Limits {

@@ -134,7 +134,7 @@ async fn print_events(
     Ok(true)
 }
 
-/// Polls the latest bundle every `every` and prints new ones until the limit is reached.
+/// Polls the latest bundle every `every` and prints new bundles until the limit is reached.
 async fn poll(
     service: &Inference,
     topic: TopicId,
@@ -166,7 +166,7 @@ pub(super) fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(400 | 401 | 403 | 404))
 }
 
-/// Prints bundles, up to a limit, without repeating the last one.
+/// Prints bundles, up to a limit, without repeating the last bundle.
 struct Printer {
     is_json: bool,
     n_left: Option<u64>,
@@ -174,8 +174,8 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints `latest`, unless its epoch is that of the last bundle printed. Returns true if the limit
-    /// is reached.
+    /// Prints `latest`, unless the last printed bundle has the same epoch. Returns true if the limit is
+    /// reached.
     fn print(&mut self, latest: &LatestBundle) -> anyhow::Result<bool> {
         if self.n_left == Some(0) {
             return Ok(true);

@@ -28,8 +28,8 @@ pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
 /// Sends the bundles of `topic` to `events` until the receiver is dropped.
 ///
-/// If the queue is full, this function waits, and the service then skips bundles up to its latest one.
-/// Dropping the future closes the connection.
+/// If the queue is full, this function waits, and the service then skips bundles up to its latest
+/// bundle. Dropping the future closes the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
     reconnect(BundleStream { service, topic }, events).await;
 }

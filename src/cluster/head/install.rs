@@ -69,7 +69,7 @@ impl Head {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
-        // The time limit is that of b7s version 1 for sending the message.
+        // The same time limit as in b7s version 1 for sending the message.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);

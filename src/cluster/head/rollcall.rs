@@ -156,7 +156,7 @@ pub(super) fn topic(order: &Order) -> &str {
 }
 
 /// Repeats the roll call of a request until enough workers have reported or offer free slots, all
-/// workers have refused, or the deadline has passed. The deadline is that of the roll call, or `end` if
+/// workers have refused, or the deadline has passed. This is the deadline of the roll call, or `end` if
 /// enough workers could run the function but are busy or still fetching it. Cancel-safe.
 pub(super) async fn call(
     head: &HeadParts,
@@ -178,8 +178,8 @@ pub(super) async fn call(
     // are not connected to this head. Several hops need much less time.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
-    // Set after the first round: workers that hold the function report immediately, and only then others
-    // are allowed to fetch it from this head.
+    // Set after the first round: workers that hold the function report immediately, and only then other
+    // workers are allowed to fetch it from this head.
     let mut can_fetch = false;
     loop {
         let listening = || head.listening(order);

@@ -105,7 +105,8 @@ impl Head {
     }
 }
 
-/// A worker's line with its number. The lock is held while a line is opened, so that only one is opened.
+/// A worker's line with its number. The lock is held while a line is opened, so that only one line is
+/// opened.
 type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
 
 /// Lines by worker. Clones share them.
@@ -152,7 +153,7 @@ impl Lines {
         let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
         self.group.spawn("line", async move {
             reading.await;
-            // The peer has closed the line. Removing it lets the next order open a new one.
+            // The peer has closed the line. Removing the line lets the next order open a new line.
             own_slot.lock().await.take_if(|(other, _)| *other == number);
         });
         let sent = new.send(frame).await;

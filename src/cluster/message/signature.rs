@@ -55,7 +55,7 @@ pub enum Signed {
     No,
     /// The peer signed this result.
     Yes,
-    /// The signature is that of another peer, or for another result.
+    /// The signature belongs to another peer or another result.
     Wrongly,
 }
 

@@ -48,7 +48,7 @@ impl FromStr for BootNode {
     }
 }
 
-/// Address at which others reach a node behind NAT or by its host name:
+/// Address at which other nodes reach a node behind NAT or by its host name:
 /// `/ip4|ip6|dns/<address>/tcp/<port>`, with `/ws` for its websocket.
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 pub struct Advertised(pub(super) Multiaddr);

@@ -200,7 +200,7 @@ async fn write_paced(
 
 /// Returns the time that `n_bytes` take at the minimum rate.
 const fn duration_at_min_rate(n_bytes: u64) -> Duration {
-    // 64 KiB per second. Otherwise a slow peer could delay others until the time for the whole
+    // 64 KiB per second. Otherwise a slow peer could delay other peers until the time for the whole
     // response has passed.
     Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
 }

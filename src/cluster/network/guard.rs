@@ -109,7 +109,7 @@ pub(super) enum Offense {
 pub enum Standing {
     /// The operator named the peer, as a boot node or as an allowed peer.
     Named,
-    /// The operator named other peers, but not this one.
+    /// The operator named other peers, but not this peer.
     Stranger,
     /// No peer was named.
     Unknown,
@@ -269,8 +269,8 @@ impl Guard {
             self.offended(author, Offense::Gossip);
             return GossipVerdict::Ignore;
         }
-        // Charged to a separate allowance, since replays by others would otherwise use up the author's
-        // allowance for own gossip.
+        // Charged to a separate allowance, since replays by other peers would otherwise use up the
+        // author's allowance for own gossip.
         let is_within = account.authored.take(now);
         if is_direct {
             let is_passed_on = is_named || is_within && state.entering.take(now);

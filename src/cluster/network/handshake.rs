@@ -1,10 +1,10 @@
 //! Limits for handshakes of incoming connections: their number, and the duration of each.
 //!
-//! An idle socket costs its owner nothing, so a hostile host can open more of them than there are slots
-//! for handshakes. If all slots are taken, the newest handshake displaces the oldest one of the host
-//! with the most handshakes. An honest peer needs only a few round trips, and a host that opens many
-//! connections displaces only its own handshakes. libp2p's limit of pending connections rejects the
-//! newest one instead, which would lock out everyone.
+//! An idle socket costs its owner nothing, so a hostile host can open more sockets than there are slots
+//! for handshakes. If all slots are taken, the newest handshake displaces the oldest handshake of the
+//! host with the most handshakes. An honest peer needs only a few round trips, and a host that opens
+//! many connections displaces only its own handshakes. libp2p's limit of pending connections rejects the
+//! newest connection instead, which would lock out everyone.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

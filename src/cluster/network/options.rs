@@ -77,8 +77,8 @@ pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 
 /// Bounds for the number of connections of a node. If there are more than `high`, connections are closed
-/// until `low` are left: first those of peers that have not sent a valid message, then the latest.
-/// Connections to boot nodes and to peers allowed by name are kept.
+/// until `low` are left: first connections of peers that have not sent a valid message, then the latest
+/// connections. Connections to boot nodes and to peers allowed by name are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionBounds {
     pub(super) low: u32,

@@ -25,7 +25,7 @@ pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 
 /// Interval between lookups while there are too few peers, as for b7s nodes. A worker doubles it after
 /// each lookup that found too few peers, until it loses a peer: in a large cluster, the first peers that
-/// the table names do not have room for all others.
+/// the table names do not have room for all other nodes.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Minimum and maximum delay before a worker that is connected to a head looks for neighbors. The delay
@@ -118,8 +118,8 @@ impl Rendezvous {
     pub(super) fn new(wanted: usize) -> Self {
         Self {
             wanted,
-            // Nodes that start together do the first lookup before the others are in the table, so the
-            // second lookup follows soon.
+            // Nodes that start together do the first lookup before the other nodes are in the table, so
+            // the second lookup follows soon.
             wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()
@@ -155,7 +155,7 @@ impl Rendezvous {
 
     /// Returns true if a provider that was found should be dialed while `n_peers` are connected, and
     /// counts it. After one lookup, only a part of the wanted peers is dialed. If many nodes start
-    /// together, the others connect by themselves and would find no room otherwise.
+    /// together, the remaining peers connect by themselves and would find no room otherwise.
     pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
         let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
         if is_wanted {

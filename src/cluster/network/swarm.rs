@@ -40,8 +40,8 @@ use crate::identity::Identity;
 /// Maximum number of topics per peer, and of subscription changes per message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
-/// When listening on every interface, time to wait for more addresses after the first one. The number of
-/// addresses is not known in advance.
+/// When listening on every interface, time to wait for more addresses after the first address. The
+/// number of addresses is not known in advance.
 const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
 
 /// Time for listening to succeed.
@@ -154,7 +154,7 @@ fn behaviour(
         .heartbeat_interval(Duration::from_secs(3))
         // Equals the number of heartbeats for which a message is announced.
         .history_length(3)
-        // Peer exchange is disabled, so that no peer can make this node dial others.
+        // Peer exchange is disabled, so that no peer can make this node dial other peers.
         .prune_peers(0)
         // The guard decides which messages are forwarded.
         .validate_messages()

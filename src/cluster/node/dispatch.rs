@@ -23,9 +23,9 @@ use crate::worker::Worker;
 use crate::{NodeContext, metrics};
 use content::Answer;
 
-/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which
-/// are counted separately. Further messages are dropped, and the heads that sent them time out. A
-/// worker admits fewer messages, so that it can respond to the others with a refusal.
+/// Maximum number of roll calls in progress or waiting. The same limit applies to work orders, which are
+/// counted separately. Further messages are dropped, and the heads that sent them time out. A worker
+/// admits fewer messages, so that it can respond to the remaining messages with a refusal.
 const HANDLED_MAX: usize = 512;
 
 /// Maximum number of installations requested by all unnamed peers together. The rest is reserved for

@@ -33,8 +33,8 @@ const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 /// Maximum number of simultaneous sends, not counting slow sends.
 const PROMPT_MAX: usize = 256;
 
-/// Sends the offers of a node. Each receiver has its own task, so that a stalled receiver does not
-/// delay the others.
+/// Sends the offers of a node. Each receiver has its own task, so that a stalled receiver does not delay
+/// the other receivers.
 pub(super) struct Offers {
     context: NodeContext,
     node_role: NodeRole,

@@ -390,8 +390,8 @@ async fn rest_api_lists_nodes_and_functions_and_serves_health_checks() {
 async fn too_long_body_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
-    // The body is only one byte too long. With a longer body, the response might be lost, since the
-    // head would not read the whole body.
+    // The body exceeds the limit by a single byte. With a longer body, the response might be lost, since
+    // the head would not read the whole body.
     let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
     assert_eq!(
         (status, answer),

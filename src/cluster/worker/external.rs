@@ -124,7 +124,7 @@ struct Written {
 }
 
 impl External {
-    /// Returns a runtime that uses `workspace` and, if its program is this one, `compiled_folder`.
+    /// Returns a runtime that uses `workspace` and, if its program is this program, `compiled_folder`.
     ///
     /// # Errors
     /// Returns an error if the program is missing or not executable, or the workspace is not
@@ -400,7 +400,8 @@ async fn talk(pipes: Pipes, input: Vec<u8>, written: &Mutex<Written>) -> io::Res
         let Some(stderr) = stderr else { return Ok(()) };
         read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
     };
-    // If one stream exceeds the limit, all three are stopped. If one completes, the others continue.
+    // If one stream exceeds the limit, all three are stopped. If one stream completes, the other two
+    // continue.
     match tokio::try_join!(feed, out, error) {
         Ok(_) => Ok(true),
         Err(None) => Ok(false),

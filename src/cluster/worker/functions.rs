@@ -5,7 +5,7 @@
 //! it. If too many functions are queued, further functions are compiled by their first run.
 //!
 //! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore compiled
-//! one at a time, separately from those of named peers.
+//! one at a time, separately from functions of named peers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ const QUEUED_MAX: usize = 256;
 /// Compiled functions, and the queue of functions to compile.
 #[derive(Debug)]
 pub(super) struct Compilations {
-    /// Permits for compiling functions of named peers. There are several, so that a compilation of
-    /// minutes does not delay the others.
+    /// Permits for compiling functions of named peers. There are several permits, so that a compilation
+    /// of minutes does not delay other compilations.
     named: Arc<Semaphore>,
     unnamed: Arc<Semaphore>,
     queued: Tally<Arc<str>>,

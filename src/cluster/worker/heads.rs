@@ -53,7 +53,7 @@ impl Worker {
         let Ok(_permit) = permit else {
             return debug!(peer = %head, "closed a line: there are too many");
         };
-        // The number is limited, since otherwise a single head could take the lines of all others.
+        // The number is limited, since otherwise a single head could take the lines of all other heads.
         let counted = self.0.lines.add(&head, |n_own, _| n_own < LINES_OF_HEAD_MAX);
         let Some(_counted) = counted else {
             return debug!(peer = %head, "closed a line: the head has too many");

@@ -1,4 +1,5 @@
-//! Directories in a worker's workspace: those of executions and those with the files of functions.
+//! Directories in a worker's workspace: directories of executions, and directories with the files of
+//! functions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

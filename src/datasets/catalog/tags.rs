@@ -35,8 +35,8 @@ impl Datasets {
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
-    /// Returns the tags that `key` knows: public tags, its own tags and tags that it holds. They are
-    /// sorted by name. Of several tags with the same name, only one is returned.
+    /// Returns the tags that `key` knows: public tags, its own tags and tags that it holds. The tags are
+    /// sorted by name. Of several tags with the same name, only one tag is returned.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);

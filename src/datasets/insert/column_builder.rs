@@ -382,7 +382,7 @@ impl ColumnBuilder {
     }
 
     /// Returns the created columns and the rows sorted by unique timestamp. Of several rows with the
-    /// same timestamp, the last one is used.
+    /// same timestamp, the last row is used.
     ///
     /// # Errors
     /// [`OperationError::Rows`] if any row was rejected.

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn unrecorded_commit_invalidates_every_page() {
-        // The missing commit is 12, then the last one, then one before the first recorded commit.
+        // The missing commit is 12, then the last commit, then a commit before the first recorded
+        // commit.
         check(&[(11, 500), (13, 501)], (10, 13), (0, 1), false);
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
         check(&[(11, 500)], (10, 12), (0, 1), false);

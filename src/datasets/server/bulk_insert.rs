@@ -1,4 +1,4 @@
-//! `POST /api/rows/bulk_insert/`: stores all rows of a body or none.
+//! `POST /api/rows/bulk_insert/`: stores all rows of a body or no row.
 //!
 //! The content type selects the format: JSON, NDJSON, CSV or Parquet. The default is JSON, unless the
 //! body begins like a Parquet file. The content encoding can be gzip or zstd. The query names the
@@ -61,7 +61,7 @@ fn modes() -> Object {
     one_of(&["replace", "merge"])
 }
 
-/// Inserts rows into a dataset that the key owns: all of them, or none.
+/// Inserts rows into a dataset that the key owns: all rows of the body, or none.
 ///
 /// A row replaces the stored row with the same timestamp, so a batch can be sent again. With
 /// `mode=merge`, values that the row leaves out stay unchanged. When the response arrives, the rows and

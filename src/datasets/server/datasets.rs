@@ -47,7 +47,7 @@ pub(super) async fn list(
     Ok(Json(envelope(paths::DATASETS, &params, (skip, limit), listed)))
 }
 
-/// Creates a dataset, which the key owns, or several (all or none).
+/// Creates a dataset, which the key owns, or several datasets (all or none).
 ///
 /// Names are unique among the datasets of an owner. Missing tags are created as private tags of the
 /// key.

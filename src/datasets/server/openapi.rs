@@ -218,14 +218,14 @@ pub(super) enum PageBody {
     Buckets(Envelope<BucketBody>),
 }
 
-/// A dataset to be created, or several, all or none.
+/// A dataset to be created, or several datasets, of which all are created or none.
 #[derive(Debug, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes bodies that differ in their first byte")]
 pub(super) enum CreateDatasets {
     /// The dataset of an object.
     One(CreateDataset),
-    /// Several, all or none.
+    /// Several datasets: all are created, or none.
     Several(Vec<CreateDataset>),
 }
 

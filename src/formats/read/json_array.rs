@@ -1,6 +1,6 @@
 //! Records of a JSON array: objects, or arrays with the values of the fields in order.
 //!
-//! If the rows are arrays, the first one can have the names of the fields. Texts in such rows may
+//! If the rows are arrays, the first array can have the names of the fields. Texts in such rows may
 //! represent numbers, as in CSV. Only one row is in memory at a time.
 
 use std::io::BufRead as _;

@@ -106,8 +106,8 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     })?;
     let actors = actors(case, &names, &regrets, &synthesis);
     let mut result = result(&names, &synthesis);
-    // A single inference is the result. Its digits are those of the case, since parsing could have
-    // rounded them.
+    // A single inference is the result. It has the digits of the case, since parsing could have rounded
+    // them.
     if let (1, Some(name)) = (inferences.len(), inferences.keys().next())
         && let Some(submitted) = case.inferences.get(names.name(name))
     {

@@ -1,6 +1,6 @@
 //! Losses: distances of values from the ground truth.
 //!
-//! The definitions and defaults are those of the chain's reputers, in the repository
+//! The definitions and defaults come from the chain's reputers, in the repository
 //! `allora-network/allora-sdk-py`: `src/allora_sdk/loss_methods/` (`squared_error.py`,
 //! `absolute_error.py`, `huber.py`, `log_cosh.py`, `binary_cross_entropy.py`, `poisson.py`, `ztae.py`,
 //! `zptae.py`), and `example_reputer_realistic/czar.py` for CZAR. `ce` is not from there.
@@ -27,7 +27,7 @@ const SCALE: RangeInclusive<f64> = 1e-12..=1e40;
 /// Range of shares.
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 
-/// Range of the parameter `mean`: that of accepted values.
+/// Range of the parameter `mean`: the range of accepted values.
 const CENTER: RangeInclusive<f64> = -1e40..=1e40;
 
 /// Name and range of a parameter.
@@ -36,8 +36,8 @@ type Parameter = (&'static str, RangeInclusive<f64>);
 /// Loss function.
 ///
 /// With several labels, the loss is the sum over the labels. The ground truth of a classification is 1
-/// for one label and 0 for the others, so the squared error is the Brier score (0 to 2), and the cross
-/// entropy is the negative logarithm of the true label's probability.
+/// for one label and 0 for the other labels, so the squared error is the Brier score (0 to 2), and the
+/// cross entropy is the negative logarithm of the true label's probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum LossMethod {
@@ -74,7 +74,8 @@ pub struct LossParameters {
     /// Smallest probability of `bce` (1e-15 by default) or count of `poisson` (1e-7), or scale in
     /// standard deviations at which `czar` softens (1).
     pub epsilon: Option<f64>,
-    /// Standard deviation of the ground truth. By default, that of the latest [`TRUTHS_MAX`].
+    /// Standard deviation of the ground truth. By default, the standard deviation of the latest
+    /// [`TRUTHS_MAX`].
     pub std: Option<f64>,
     /// Mean of the ground truth; 0 by default, which suits returns.
     pub mean: Option<f64>,
@@ -317,8 +318,8 @@ fn czar_base(value: f64, truth: f64, delta: f64) -> f64 {
     }
 }
 
-/// Returns the CZAR loss of a value that falls short of a positive truth: the arctangent from one to the
-/// other.
+/// Returns the CZAR loss of a value that falls short of a positive truth: the arctangent from the value
+/// to the truth.
 fn arc(value: f64, truth: f64, delta: f64) -> f64 {
     (1.0 + delta * delta) * ((truth + delta).atan() - (value + delta).atan())
 }

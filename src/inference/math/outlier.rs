@@ -65,7 +65,7 @@ impl Baseline {
         bound > 0.0 && (value - self.median).abs() > bound
     }
 
-    /// Returns `inferences` without outliers, or `None` if all or none of them are outliers. Only the
+    /// Returns `inferences` without outliers, or `None` if all or no inferences are outliers. Only the
     /// first value of each inference is considered.
     #[must_use]
     pub fn without_outliers(
@@ -75,8 +75,8 @@ impl Baseline {
         Self::without(inferences, |value| self.is_outlier(value))
     }
 
-    /// Returns `inferences` without [unsignable](Self::is_unsignable) values, or `None` if all or none
-    /// of them are unsignable.
+    /// Returns `inferences` without [unsignable](Self::is_unsignable) values, or `None` if all or no
+    /// inferences are unsignable.
     #[must_use]
     pub fn signable(
         &self,

@@ -148,8 +148,8 @@ impl PairValues {
         self.numbers.get_mut(range)
     }
 
-    /// Adds those of `rows` and `columns` that are missing. Rows and columns stay sorted, and the new
-    /// pairs are missing. The width must be 1.
+    /// Adds the missing actors of `rows` and `columns`. Rows and columns stay sorted, and the new pairs
+    /// are missing. The width must be 1.
     pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
         let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
             let all = names.iter().chain(more.iter().copied());

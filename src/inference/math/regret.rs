@@ -210,9 +210,9 @@ impl Losses {
     ///
     /// For an inferer, this is the loss of the combined value without the inferer minus the loss with
     /// it. For a forecaster, it is a weighted average of two reductions: of the naive loss by adding
-    /// only this forecaster, and of the combined loss by adding this forecaster to the others. The
-    /// weight of the first reduction halves with each additional forecaster. The result is 0 for an
-    /// actor that cannot be left out.
+    /// only this forecaster, and of the combined loss by adding this forecaster to the other
+    /// forecasters. The weight of the first reduction halves with each additional forecaster. The result
+    /// is 0 for an actor that cannot be left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {

@@ -87,7 +87,7 @@ pub enum SynthesisError {
     /// The epoch has no inferences.
     #[error("no inferences found")]
     NoInferences,
-    /// The number of an inferer's values differs from that of the first inferer.
+    /// An inferer has not as many values as the first inferer.
     #[error("{worker} has {n_values} values, expected {n_labels}")]
     Uneven {
         /// Address of the inferer.

@@ -63,7 +63,7 @@ struct Changes {
 
 impl Default for Cache {
     fn default() -> Self {
-        // A topic can have an outdated entry in addition to the current one. The size includes only
+        // A topic can have an outdated entry in addition to the current entry. The size includes only
         // learned regrets and latest bundles. It is enough for some twenty topics with a thousand
         // inferers and fifty forecasters, or for thousands of topics with a dozen actors.
         let entries =

@@ -90,7 +90,7 @@ struct Pace {
     /// Date at the start of `stopwatch`.
     started_at: Timestamp,
     stopwatch: Stopwatch,
-    /// True if the date is that of a database.
+    /// True if the date comes from a database.
     is_shared: bool,
 }
 
@@ -140,7 +140,7 @@ impl Chain {
         pace.blocks.height(pace.time())
     }
 
-    /// Returns the current date: that of the database, or of the local clock without a shared database.
+    /// Returns the current date: from the database, or from the local clock without a shared database.
     pub fn now(&self) -> Timestamp {
         let pace = self.pace.read();
         if pace.is_shared { pace.time() } else { self.clock.now() }

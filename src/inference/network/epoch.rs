@@ -40,7 +40,7 @@ pub enum EpochStep {
     Open {
         /// Block at which the epoch opens.
         nonce: BlockHeight,
-        /// Number of missed epochs before this one. They are skipped.
+        /// Number of missed epochs before this epoch. They are skipped.
         n_skipped: u64,
     },
 }

@@ -100,7 +100,7 @@ const N_SIMILAR: usize = 20;
 /// Weight of an inferer's mean loss, compared with a weight of 1 for each similar epoch.
 const MEAN_COUNTS: f64 = 5.0;
 
-/// Distance between a past epoch and the current one, as a sum over the inferers that took part in
+/// Distance between a past epoch and the current epoch, as a sum over the inferers that took part in
 /// both.
 #[derive(Clone, Copy, Default)]
 struct Unlikeness {
@@ -109,7 +109,7 @@ struct Unlikeness {
 }
 
 /// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs that are most similar to
-/// the current one. The distance between two epochs is the distance between their inferers' offsets,
+/// the current epoch. The distance between two epochs is the distance between their inferers' offsets,
 /// normalized by each inferer's spread. The mean is shrunk toward the mean of all losses of the inferer.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];

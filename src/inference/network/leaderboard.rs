@@ -1,5 +1,5 @@
-//! Leaderboard: actors ranked by their mean loss, and losses of the network's values next to those of
-//! an uninformed baseline.
+//! Leaderboard: actors ranked by their mean loss, and losses of the network's values next to the losses
+//! of an uninformed baseline.
 //!
 //! An actor's mean loss covers only the epochs that all ranked actors have in common, since epochs
 //! differ in difficulty. Actors with too few epochs are not ranked, since otherwise a single lucky
@@ -338,8 +338,8 @@ struct ValueScores {
     /// Share of epochs in which the actor predicted the right direction, or gave the right label the
     /// highest probability, 0 to 1.
     directional_accuracy: Option<f64>,
-    /// Correlation of the changes or probabilities that the actor predicted with those of the combined
-    /// value, −1 to 1.
+    /// Correlation of the changes or probabilities that the actor predicted with the changes or
+    /// probabilities of the combined value, −1 to 1.
     correlation: Option<f64>,
 }
 

@@ -1,8 +1,8 @@
 //! The runner of a topic, which executes the topic's due steps at each block.
 //!
-//! Each topic has its own task, so that slow responses for one topic do not delay others. The steps of
-//! a topic are executed in sequence: the workers of an epoch run, the epoch closes, and finally the
-//! network learns from it.
+//! Each topic has its own task, so that slow responses for one topic do not delay other topics. The
+//! steps of a topic are executed in sequence: the workers of an epoch run, the epoch closes, and finally
+//! the network learns from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -65,8 +65,8 @@ struct RoleContext<'a> {
     initial_score: f64,
 }
 
-/// Selects the submissions of active actors from the `arrivals` of the epoch `nonce`. `labels` are
-/// those of the epoch in the order of their ids. Moves the scores of resting actors in `learned` toward
+/// Selects the submissions of active actors from the `arrivals` of the epoch `nonce`. `labels` are the
+/// labels of the epoch in the order of their ids. Moves the scores of resting actors in `learned` toward
 /// their target.
 pub fn select(
     topic: &Topic,
@@ -99,7 +99,7 @@ pub fn select(
     split_active(topic, labels, arrivals, &active)
 }
 
-/// Splits `arrivals` into the submissions of the `active` actors and the withdrawn ones.
+/// Splits `arrivals` into the submissions of the `active` actors and the withdrawn submissions.
 fn split_active(
     topic: &Topic,
     labels: &[String],

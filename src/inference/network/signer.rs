@@ -1,6 +1,6 @@
 //! Signatures of inferences for consumer contracts.
 //!
-//! The format is that of the chain's public consumer contract. It computes the EIP-712 hash of an
+//! The chain's public consumer contract defines the format. It computes the EIP-712 hash of an
 //! inference, wraps this hash like a message signed by a wallet, and recovers the signer. Amounts are
 //! integers in units of 10⁻¹⁸.
 
@@ -222,8 +222,8 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of digits in the text of an amount: about those of the largest amount, and as many
-/// decimals.
+/// Maximum number of digits in the text of an amount: about the digits of the largest amount, and as
+/// many decimals.
 const DIGITS_MAX: usize = 160;
 
 /// Error for a text that is not an amount.

@@ -270,7 +270,7 @@ impl Inference {
         Ok(topic)
     }
 
-    /// Stores all of `topics`, or none of them.
+    /// Stores either all or none of `topics`.
     async fn put_topics(&self, topics: Vec<Arc<Topic>>) -> Result<()> {
         let kept = topics.clone();
         let known = self.shared.topics.read().version;

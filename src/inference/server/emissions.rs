@@ -1,7 +1,7 @@
 //! Queries of the chain, grouped by subject.
 //!
-//! The description of most queries is in `assets/chain-queries.txt`. The others are described at their
-//! handlers.
+//! The description of most queries is in `assets/chain-queries.txt`. The remaining queries are described
+//! at their handlers.
 
 mod bundles;
 mod fixed;
@@ -64,7 +64,7 @@ impl Queries {
         Self { tag, router: OpenApiRouter::new() }
     }
 
-    /// Adds a query with its `handler`. Its path and description are those of `id` in
+    /// Adds a query with its `handler`. Its path and description come from the entry `id` in
     /// `assets/chain-queries.txt`.
     fn get<T, F>(mut self, id: &str, handler: fn(Params) -> F) -> Self
     where

@@ -127,7 +127,7 @@ impl Fixture {
         self.clock.advance(Duration::from_secs(12));
     }
 
-    /// Compares the status, the gRPC code and the message of an error with the expected ones.
+    /// Compares the status, the gRPC code and the message of an error with the expected values.
     #[track_caller]
     fn check((got_status, got): (u16, Value), status: u16, code: u32, message: &str) {
         let want = json!({"code": code, "message": message, "details": []});
@@ -452,7 +452,8 @@ async fn actor_with_one_lucky_submission_is_listed_but_not_ranked() {
     check_order(&fixture.standings().await, &want);
     fixture.epoch_of(&[("good", 1.0)]).await;
     check_order(&fixture.standings().await, &want);
-    // An actor that left is not ranked and does not restrict the epochs that the others have in common.
+    // An actor that left is not ranked and does not restrict the epochs that the other actors have in
+    // common.
     for _ in 0..12 {
         fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
     }

@@ -99,7 +99,7 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 }
 
 /// Returns a topic's actors ranked by their mean loss, and the losses of the network's values next to
-/// those of an uninformed baseline.
+/// the losses of an uninformed baseline.
 ///
 /// The mean loss of a ranked actor covers the epochs that all ranked actors have in common. To be
 /// ranked, an actor must have been active in 10 of the latest 20 epochs.

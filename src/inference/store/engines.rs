@@ -377,7 +377,7 @@ impl Session<'_> {
 pub(super) fn wait<T, E: From<sqlx::Error>>(
     step: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    // The timeout is shorter than that of a request, so that the response contains the reason.
+    // The timeout is shorter than the timeout of a request, so that the response contains the reason.
     let step = timeout(Duration::from_secs(8), step);
     block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
 }

@@ -44,7 +44,7 @@ impl Store {
     ///
     /// `make` sees every accepted submission: the epoch is closed after all submissions in progress at
     /// any service, and accepts none in the meantime. If several services try to close the epoch, only
-    /// one succeeds.
+    /// one service succeeds.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -195,7 +195,7 @@ impl Store {
     }
 
     /// Returns the earliest epoch of `topic` from which the network can learn again, or `None` if there
-    /// is none.
+    /// is no such epoch.
     ///
     /// # Errors
     /// As [`Store::blocks`].

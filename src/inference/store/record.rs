@@ -275,7 +275,7 @@ impl<'b> PairReader<'b> {
     }
 }
 
-/// Marker before a past epoch that has the same inferers as the previous one and omits them.
+/// Marker before a past epoch that has the same inferers as the previous epoch and omits their names.
 const SAME_NAMES: u8 = 0;
 
 /// Marker before a past epoch that begins with its inferers.

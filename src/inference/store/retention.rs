@@ -59,7 +59,7 @@ pub struct EpochTotals {
     pub n_full_bytes: u64,
     /// Oldest epoch, or `None` if there are no epochs.
     pub oldest: Option<BlockHeight>,
-    /// Oldest complete epoch, or `None` if there is none.
+    /// Oldest complete epoch, or `None` if no epoch is complete.
     pub oldest_full: Option<BlockHeight>,
 }
 

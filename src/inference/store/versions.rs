@@ -47,8 +47,8 @@ pub struct Versions {
 }
 
 impl Store {
-    /// Returns the version of `topic`, or that of the list of topics if `topic` is `None`. Returns
-    /// `None` for a file.
+    /// Returns the version of `topic`, or the version of the list of topics if `topic` is `None`.
+    /// Returns `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -132,7 +132,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Adds a version for `topic` if it has none.
+    /// Adds a version for `topic` if it has no version.
     pub(super) fn add_version(&self, topic: TopicId) -> Result<()> {
         if self.is_shared() {
             let sql =

@@ -93,8 +93,8 @@ impl Store {
         self.read(|session| session.labels(topic, nonce))
     }
 
-    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, with its nonce,
-    /// or `None` if there is none.
+    /// Returns the latest submission of `worker` for `topic` up to the epoch `until`, with its nonce, or
+    /// `None` if there is no such submission.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Returns the latest epoch up to `nonce` from which the network learned and for which both actors
-    /// in `pair` submitted, or `None` if there is none.
+    /// in `pair` submitted, or `None` if there is no such epoch.
     ///
     /// # Errors
     /// As [`Self::bundles`].

@@ -162,8 +162,8 @@ impl Epoch<'_, '_> {
             return Ok(());
         }
         let [topic, nonce] = key(self.topic, self.nonce);
-        // Adding 0 to the counter locks it, so that other transactions cannot add labels until this one
-        // ends.
+        // Adding 0 to the counter locks it, so that other transactions cannot add labels until this
+        // transaction ends.
         let n_before = self.count(LABELS, 0)?;
         let mut n_labels = n_before;
         let sql = "INSERT INTO labels (topic_id, nonce, label, label_id)

@@ -97,8 +97,8 @@ impl CompilePermits {
                 && state.next(compilation.size) == Some(ticket)
             {
                 state.leave(ticket);
-                // Larger than the tickets of all earlier requests, so that the other clients
-                // precede this one.
+                // Larger than the tickets of all earlier requests, so that the other clients precede
+                // this client.
                 let now = state.next_ticket;
                 state.last_served.insert(Arc::clone(&compilation.client), now);
                 state.next_ticket += 1;

@@ -1,4 +1,5 @@
-//! Tests with guests: honest, hostile and many concurrent ones. This module contains their shared parts.
+//! Tests with honest guests, hostile guests, and many concurrent guests. This module contains their
+//! shared parts.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -61,7 +61,7 @@ fn directories_nested_beyond_the_maximum_path_length_are_removed() {
         |folder| {
             let name = "x".repeat(200);
             for _ in 0..30 {
-                // Created from the inside out: each new directory contains the previous one.
+                // Created from the inside out: each new directory contains the previous directory.
                 let (inner, outer) = (folder.join("inner"), folder.join("outer"));
                 fs::create_dir(&outer).unwrap();
                 if inner.exists() {

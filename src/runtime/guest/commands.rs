@@ -124,7 +124,7 @@ macro_rules! charged {
     };
 }
 
-/// Synchronous versions of preview 1 functions, with the signatures of the asynchronous ones.
+/// Synchronous versions of preview 1 functions, with the signatures of the asynchronous functions.
 mod immediate {
     use std::future::{Ready, ready};
 
@@ -236,9 +236,9 @@ impl Check {
     }
 }
 
-/// Shortens the first non-empty vector to the maximum of a write, so that the others are not written.
-/// Returns the address of its length, and the previous length. Unreadable vectors are reported by the
-/// call itself.
+/// Shortens the first non-empty vector to the maximum of a write, so that the other vectors are not
+/// written. Returns the address of its length, and the previous length. Unreadable vectors are reported
+/// by the call itself.
 fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u32>, u32)> {
     for n in 0..vectors.n {
         let at = vectors.at.checked_add(n.checked_mul(VECTOR_BYTES)?)?.checked_add(LENGTH_AT)?;

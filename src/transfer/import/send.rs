@@ -155,8 +155,8 @@ pub(super) async fn send(
     Ok(state.report)
 }
 
-/// Sends batches, concurrently as long as each batch begins after the end of the previous one. Of two
-/// rows with the same timestamp, the later one must be stored. A store is fastest with ordered rows.
+/// Sends batches, concurrently as long as each batch begins after the end of the previous batch. Of two
+/// rows with the same timestamp, the later row must be stored. A store is fastest with ordered rows.
 async fn send_batches(
     target: &ImportTarget<'_>,
     mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
@@ -448,7 +448,7 @@ impl Reader {
     /// stopped.
     fn read_sorted(&mut self, mut run: Vec<PendingRow>) -> anyhow::Result<Option<SortedPart>> {
         let (to_sorter, runs) = std_mpsc::channel::<Vec<PendingRow>>();
-        // The sorts are stable, since of two rows with the same timestamp the later one must be stored.
+        // The sorts are stable, since of two rows with the same timestamp the later row must be stored.
         let sorter = thread::spawn(move || {
             let sorted = runs.into_iter().map(|mut run| {
                 run.sort_by_key(|(row, _)| row.timestamp);

@@ -140,6 +140,6 @@ async fn reconnect_resumes_after_last_event_id() {
     };
     let mut watch = watch(ResumeFrom::default(), lines).await;
     assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
-    // The service does not know the event id, so the rows after the latest one are read in pages.
+    // The service does not know the event id, so the rows after the latest row are read in pages.
     assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));
 }

@@ -39,7 +39,7 @@ const LARGE_TO_FEW_MAX: f64 = 2.0;
 /// Maximum latency with 50 nodes, as a multiple of the latency with one node.
 const MANY_TO_ONE_MAX: f64 = 20.0;
 
-/// Compares the latency of `hello` on one node, without a roll call, with that of the echo.
+/// Compares the latency of `hello` on one node, without a roll call, with the latency of the echo.
 pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     let mut echo = echo::Client::start().await?;
     let cluster = Cluster::start(nodes, 1).await?;

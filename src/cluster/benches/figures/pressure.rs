@@ -1,4 +1,4 @@
-//! A slow worker among fast ones, a worker that is stopped for a while, and many new workers.
+//! A slow worker among fast workers, a worker that is stopped for a while, and many new workers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -24,7 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// Minimum rate in process, as a multiple of the rate with the external runtime.
 const RATIO_MIN: f64 = 10.0;
 
-/// Compares the rate of `hello` in process with that of `hello` in the external runtime.
+/// Compares the rate of `hello` in process with the rate of `hello` in the external runtime.
 pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;

@@ -96,7 +96,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "restart" => stubs::restart(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };
-        // A figure that fails does not prevent the measurement of others.
+        // A figure that fails does not prevent the measurement of other figures.
         rows.push(row.unwrap_or_else(|error| Row::failed(name, &error)));
     }
     note("")?;

@@ -22,7 +22,7 @@ use crate::network::PublishError;
 pub(super) struct RestError(StatusCode, Cow<'static, str>);
 
 impl RestError {
-    /// Unknown path. Messages that begin with a capital letter are those of existing heads.
+    /// Unknown path. Messages that begin with a capital letter are the messages of existing heads.
     pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
     /// The path is known but does not support the method.
     pub(super) const METHOD_NOT_ALLOWED: Self =
@@ -34,7 +34,7 @@ impl RestError {
     );
     /// The request does not contain an id.
     pub(super) const MISSING_ID: Self = Self::new(StatusCode::BAD_REQUEST, "missing request ID");
-    /// No such execution is remembered. The body is empty, as that of existing heads.
+    /// No such execution is remembered. The body is empty, as in existing heads.
     pub(super) const UNKNOWN_RESULT: Self = Self::new(StatusCode::NOT_FOUND, "");
     /// No such execution is remembered.
     pub(super) const UNKNOWN_EXECUTION: Self =
@@ -79,7 +79,7 @@ impl RestError {
 
     /// The body exceeds `bytes_max`, a number of whole MiB.
     pub(super) fn too_large(bytes_max: usize) -> Self {
-        // The message begins like that of existing heads.
+        // The message begins like the message of existing heads.
         let limit = bytes_max >> 20;
         let message = format!("Request Entity Too Large: the body exceeds {limit} MiB");
         Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())

@@ -59,7 +59,7 @@ struct Measured {
 }
 
 /// A pause during which a worker gets no work. Each consecutive pause is twice as long as the previous
-/// one.
+/// pause.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pause {
     n_in_row: u32,

@@ -6,7 +6,7 @@ use tempfile::tempdir;
 
 use super::*;
 
-/// Returns the options of a node that looks for others on its topics.
+/// Returns the options of a node that looks for other nodes on its topics.
 fn discovering(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     let connectivity = Connectivity::for_role(Role::Worker);
     NetworkOptions { connectivity, ..options(boot_nodes) }

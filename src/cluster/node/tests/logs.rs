@@ -16,7 +16,7 @@ use super::*;
 
 /// Records events of this crate at level info and above with their target and fields, by thread. All
 /// tests share one recorder, since a callsite that is first used while another recorder is installed
-/// might never reach this one.
+/// might never reach this recorder.
 struct Recorders;
 
 struct Fields(BTreeMap<String, Value>);

@@ -58,7 +58,7 @@ async fn peer_that_identifies_itself_repeatedly_gets_one_offer_per_connection() 
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
-    // Distinguishes the offers of this test from those of the worker.
+    // Distinguishes the offers of this test from the offers of the worker.
     let subgroups = vec!["test".parse().unwrap()];
     let mut offered = async || loop {
         if let Event::Message { bytes, .. } = events.recv().await.unwrap()

@@ -1,4 +1,4 @@
-//! Workers that stall for a while: slow ones among fast ones, and many at the same time.
+//! Workers that stall for a while: slow workers among fast workers, and many workers at the same time.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -74,7 +74,7 @@ async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
     let function = hello.id.to_string();
     let stalled = add_faltering(&cluster, &function, Arc::clone(&is_stalled)).await;
     for _ in 0..3 {
-        // The request is repeated, so that the new worker is as trusted as the others.
+        // The request is repeated, so that the new worker is as trusted as the other workers.
         assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
     }
     // The three remaining workers have to run the order until there are spares.

@@ -1,4 +1,5 @@
-//! Names and metadata of datasets, generated from a number. They resemble those of the upstream service.
+//! Names and metadata of datasets, generated from a number. Both resemble names and metadata of the
+//! upstream service.
 
 use serde_json::{Value, json};
 

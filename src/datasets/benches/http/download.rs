@@ -21,7 +21,7 @@ const RATE_BAR: f64 = 2e6;
 /// Maximum additional memory of the service during a download, compared with the idle service.
 const MEMORY_BAR_MIB: f64 = 64.0;
 
-/// Minimum ratio of the speed of a download from the cache to that of a download with an empty cache.
+/// Minimum factor by which a download from the cache is faster than a download with an empty cache.
 const GZIP_BAR: f64 = 5.0;
 
 /// Number of repetitions of each download. Only the fastest is reported, since other programs also use

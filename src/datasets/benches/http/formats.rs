@@ -1,7 +1,7 @@
 //! Measures inserts over HTTP by one client, as NDJSON and as Parquet, relative to `PostgreSQL`'s COPY
 //! of the same rows.
 //!
-//! While the service commits a body, the client already sends the next one, as `datasets import` does.
+//! While the service commits a body, the client already sends the next body, as `datasets import` does.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Fills a dataset over HTTP in batches, each of which is durable before the next one is sent.
+//! Fills a dataset over HTTP in batches, each of which is durable before the next batch is sent.
 
 use test_bench::http::Request;
 use test_bench::{note, per_second};

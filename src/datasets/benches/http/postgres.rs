@@ -257,7 +257,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads messages up to the first one of the given kind.
+    /// Reads messages up to the first message of the given kind.
     async fn await_kind(&mut self, kind: u8) -> Outcome<()> {
         loop {
             let found = self.stream.read_u8().await?;

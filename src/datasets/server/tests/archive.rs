@@ -1,4 +1,4 @@
-//! Tests that a service returns the same rows with an archive as without one.
+//! Tests that a service returns the same rows with and without an archive.
 
 use tsdb::archive::objects::Objects;
 use tsdb::archive::{ArchiveOptions, ArchivedStore};

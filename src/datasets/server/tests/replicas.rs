@@ -1,4 +1,4 @@
-//! Tests of two services with one database, each of which also serves the commits of the other.
+//! Tests of two services with one database, each of which also serves the commits of the other service.
 
 mod lost_responses;
 

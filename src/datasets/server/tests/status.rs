@@ -13,7 +13,7 @@ async fn api_description_is_served_without_a_key() {
     // The document spells the header in this way.
     let key = &document["components"]["securitySchemes"]["key"];
     assert_eq!(key["name"], "X-API-Key");
-    // `anyOf` allows an empty page, which matches the schema of rows and that of buckets.
+    // `anyOf` allows an empty page, which matches both the schema of rows and the schema of buckets.
     assert!(document["components"]["schemas"]["RowsPage"]["anyOf"].is_array());
     let response = service.send("", "GET", "/api/docs/", Body::empty()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");

@@ -58,7 +58,7 @@ fn time_column_is_chosen_by_its_values_if_names_are_ambiguous() {
     let expiry =
         "expiration,quote_time\n2024-03-15,2024-01-02 00:00\n2024-03-15,2024-01-02 00:01\n";
     check_time(expiry, "quote_time");
-    // Each row expires later than the previous one, so both fields are ordered, but the name is
+    // Each row expires later than the previous row, so both fields are ordered, but the name is
     // decisive.
     let weekly = "quoted_at,expiry\n2024-01-01,2024-01-08\n2024-01-08,2024-01-15\n";
     check_time(weekly, "quoted_at");

@@ -41,9 +41,9 @@ const LIMIT: u64 = 50_000_000;
 /// Maximum number of bytes by which the file and its write-ahead log can exceed [`LIMIT`].
 const EXCESS_BYTES_MAX: u64 = 25_000_000;
 
-/// Number of submissions per epoch to each of two topics: one that learned from earlier epochs and a
-/// new one. Each submission is from a different account, so all are from newcomers, of which an epoch
-/// accepts 512.
+/// Number of submissions per epoch to each of two topics: a topic that learned from earlier epochs, and
+/// a new topic. Each submission is from a different account, so all are from newcomers, of which an
+/// epoch accepts 512.
 const N_SUBMISSIONS: usize = 500;
 
 /// Number of epochs in which submissions are timed. The median time is reported.

@@ -66,8 +66,8 @@ fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     }
 }
 
-/// Compares the numbers in `want` with those of the same names in `got`. Returns the count of compared
-/// numbers.
+/// Compares the numbers in `want` with the numbers of the same names in `got`. Returns the count of
+/// compared numbers.
 #[track_caller]
 fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usize {
     let got = serde_json::to_value(got).unwrap();
@@ -76,8 +76,8 @@ fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usi
     members.map(|(m, want)| check(&format!("{name} {m}"), &got[m], want, &case["tolerance"])).sum()
 }
 
-/// Synthesizes all cases in `text`, compares the results with the expected ones, and returns the count
-/// of compared numbers.
+/// Synthesizes all cases in `text`, compares the results with the expected results, and returns the
+/// count of compared numbers.
 fn synthesize_all(text: &str) -> usize {
     let cases: Vec<SynthesisCase> = read(text).unwrap();
     let wanted = wanted(text);

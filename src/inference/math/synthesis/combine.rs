@@ -47,7 +47,7 @@ impl<'a> EpochTable<'a> {
         &self.inferers
     }
 
-    /// Returns the forecasters in order of their positions, which follow those of the inferers.
+    /// Returns the forecasters in order of their positions, which follow the positions of the inferers.
     pub fn forecasters(&self) -> &[&'a Address] {
         &self.forecasters
     }
@@ -62,7 +62,7 @@ impl<'a> EpochTable<'a> {
         self.epoch
     }
 
-    /// Returns the regret of an actor that has none in a family.
+    /// Returns the regret of an actor without a regret in a family.
     pub fn newcomer(&self) -> f64 {
         match self.epoch.newcomers {
             Newcomers::Everyone => 0.0,
@@ -70,7 +70,7 @@ impl<'a> EpochTable<'a> {
         }
     }
 
-    /// Returns the line of `regrets`. Actors without a regret have that of newcomers.
+    /// Returns the line of `regrets`. Actors without a regret have the regret of newcomers.
     pub fn line(&self, regrets: &RoleValues) -> Vec<f64> {
         let mut line = self.aligned(&self.inferers, &regrets.inferer);
         line.extend(self.aligned(&self.forecasters, &regrets.forecaster));
@@ -141,8 +141,8 @@ impl<'t, 'a> Against<'t, 'a> {
         }
     }
 
-    /// Returns a line of regrets against the value without `name`, or with only `name`, depending on
-    /// the family. Actors without a regret have that of newcomers.
+    /// Returns a line of regrets against the value without `name`, or with only `name`, depending on the
+    /// family. Actors without a regret have the regret of newcomers.
     fn line(&self, name: &Address) -> Vec<f64> {
         let newcomer = self.table.newcomer();
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());

@@ -113,7 +113,7 @@ impl<'a> Elements<'a> {
         elements
     }
 
-    /// Returns all elements except the one at `idx`, which must exist.
+    /// Returns all elements except the element at `idx`, which must exist.
     fn without(&self, idx: usize) -> Self {
         let mut others = self.clone();
         others.positions.remove(idx);
@@ -184,8 +184,9 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
         let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
         let places = without.iter_mut().skip(label_idx).step_by(n_labels);
         for ((place, sum), rest) in places.zip(sums).zip(&rests) {
-            // If the left-out inferer is much better than all others, the weights of the others have
-            // lost their precision. The entry stays NaN, so that the caller computes it separately.
+            // If the left-out inferer is much better than all other inferers, the weights of the other
+            // inferers have lost their precision. The entry stays NaN, so that the caller computes it
+            // separately.
             if *rest > 1e-3 * total {
                 *place = sum / rest;
             }

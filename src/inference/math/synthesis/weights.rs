@@ -49,7 +49,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Returns the stored scale, or `None` if there is none or the generation does not use it.
+    /// Returns the stored scale, or `None` if no scale is stored or the generation does not use it.
     pub(crate) fn common_scale(&self) -> Option<f64> {
         match self.generation {
             Generation::MadV017 => self.regret_scale.filter(|scale| *scale > 0.0),

@@ -33,9 +33,9 @@ fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
     ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
 }
 
-/// Returns the state learned from `n_epochs`. In a third of them, `d` infers far more than the others
-/// and is right. In another third it infers far less than the others and is wrong. In the rest all are
-/// close.
+/// Returns the state learned from `n_epochs`. In a third of the epochs, `d` infers far more than the
+/// other inferers and is right. In another third, `d` infers far less than the other inferers and is
+/// wrong. In the rest all are close.
 fn learned(n_epochs: u32) -> Learned {
     let mut past = Past::default();
     for epoch in 0..n_epochs {

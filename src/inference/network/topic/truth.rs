@@ -1,6 +1,6 @@
 //! Ground truths: numbers that follow from a column after the opening of an epoch.
 //!
-//! Log returns and volatilities are those of the chain's topics: `get_logreturn` in
+//! Log returns and volatilities are defined as in the chain's topics: `get_logreturn` in
 //! `example_reputer_realistic/ground_truth.py` of `allora-network/allora-sdk-py`, and
 //! `compute_volatility_target_polars` in `allora_forge_builder_kit/workflow.py` of
 //! `allora-network/allora-forge-builder-kit`, which has the reputer's definition.
@@ -57,8 +57,8 @@ impl Truth {
         }
     }
 
-    /// Returns the ground truth for `labels` of an epoch with this `outcome`: the outcome itself, or 1 for
-    /// the right direction and 0 for the others.
+    /// Returns the ground truth for `labels` of an epoch with this `outcome`: the outcome itself, or 1
+    /// for the right direction and 0 for the other directions.
     pub fn of_labels<'l>(
         self,
         labels: impl IntoIterator<Item = &'l str>,

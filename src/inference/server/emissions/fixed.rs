@@ -51,7 +51,7 @@ fn respond(params: &Params, body: &'static str) -> Result<Response> {
 
 /// Returns the chain's parameters by name.
 ///
-/// Limits are those of this network, the others those of the chain.
+/// Limits have the values of this network, and all other parameters the values of the chain.
 #[utoipa::path(get, path = "/params",
     tag = "windows", responses((status = 200, body = inline(ChainParams))))]
 async fn params(params: Params) -> Answer<Value> {

@@ -100,8 +100,8 @@ async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submissi
             && params.holder.address(submission.name.as_deref()) != worker
     };
     if let Some((nonce, _)) = found.as_ref().filter(|newest| is_hidden(newest)) {
-        // The latest submission is for an epoch that is still open. Reads the one before it: windows do
-        // not overlap, so its epoch is closed.
+        // The latest submission is for an epoch that is still open. Reads the previous submission:
+        // windows do not overlap, so its epoch is closed.
         let before = nonce.checked_sub(1);
         found = match before {
             Some(before) => inference.newest_of(topic.id, worker.clone(), before).await?,

@@ -182,7 +182,7 @@ async fn component_continues_after_it_failed_to_open_too_many_files() {
 
 #[tokio::test]
 async fn guest_that_nests_endless_directories_is_stopped() {
-    // Creates and enters the directory "d" and closes the previous one.
+    // Creates and enters the directory "d" and closes the previous directory.
     let program = module(
         r#"(memory (export "memory") 1) (data (i32.const 0) "d")
         (func (export "_start") (local $in i32) (local $last i32)

@@ -79,7 +79,7 @@ async fn sufficient_fuel_does_not_change_the_result() {
 
 #[tokio::test]
 async fn growth_of_wasm_tables_is_limited() {
-    // Grows each of four tables until growth is denied and reports the size of the last one.
+    // Grows each of four tables until growth is denied and reports the size of the last table.
     let grow = |table| {
         format!(
             "(loop $more (br_if $more (i32.ne
