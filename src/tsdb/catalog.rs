@@ -61,7 +61,7 @@ pub struct Tag {
     pub name: String,
     /// True if the tag is public, so any key can acquire it.
     pub is_public: bool,
-    /// Key that created the tag and may give it to others; `None` for the service itself.
+    /// Key that created the tag and may give it to other keys; `None` for the service itself.
     pub owner: Option<KeyId>,
     /// True if the key with which the tags were listed ([`TagFilter::KnownTo`]) holds the tag.
     pub is_held: bool,

@@ -171,7 +171,7 @@ impl Folding {
         }
     }
 
-    /// Begins the bucket that contains `timestamp`, unless it is the current one.
+    /// Begins the bucket that contains `timestamp`, unless this is the current bucket.
     #[inline]
     fn enter_bucket(&mut self, timestamp: Timestamp) {
         if !self.here.1.contains(&timestamp.micros()) {

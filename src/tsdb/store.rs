@@ -184,7 +184,7 @@ impl RowDeletion {
 pub struct Appended {
     /// Number of stored rows, including replacements.
     pub n_rows: u64,
-    /// Revision of the dataset after the commit. The first one is 1.
+    /// Revision of the dataset after the commit. The first revision is 1.
     pub revision: u64,
 }
 
@@ -358,8 +358,8 @@ impl StoreError {
 /// errors.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
 pub trait Catalog: fmt::Debug + Send + Sync + 'static {
-    /// Creates datasets at `now`, either all or none of them. Missing tags are created as private tags
-    /// of the owner.
+    /// Creates either all or none of the datasets at `now`. Missing tags are created as private tags of
+    /// the owner.
     fn create(
         &self,
         datasets: Vec<NewDataset>,
@@ -514,7 +514,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Passes all rows or buckets of a span to `visit`, in ascending order in batches.
     ///
     /// A row that was stored when the scan began and is not removed during the scan is visited once, in
-    /// its original version or a later one. A row that is added during the scan is either visited or
+    /// its original version or a later version. A row that is added during the scan is either visited or
     /// not. SQLite reads all batches in one snapshot, and reads a batch only when its rows are
     /// requested, so that a visitor that recognizes its [`chunk_id`](row_batch::RowBatch::chunk_id) can
     /// skip the batch. PostgreSQL reads each batch in its own transaction, so that a slow visitor does

@@ -131,7 +131,7 @@ impl Layer {
         !is_shared && !self.chain().contains(&Self::List)
     }
 
-    /// Returns the screen of the layer, if it belongs to one.
+    /// Returns the screen to which the layer belongs, if any.
     pub(crate) const fn screen(self) -> Option<Screen> {
         match self {
             Self::Cluster => Some(Screen::Cluster),

@@ -78,7 +78,7 @@ pub struct ProfileError {
 /// Name under which a key is stored if no profile is in use.
 pub const NO_PROFILE: &str = "default";
 
-/// The known profiles and the one in use.
+/// The known profiles and the profile in use.
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
     /// All profiles, in the order of the list.

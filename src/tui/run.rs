@@ -56,7 +56,7 @@ pub struct TuiOptions {
     pub asks_background: bool,
     /// Store of the profiles, or `None` to hide the profiles.
     pub keeper: Option<Box<dyn ProfileStore>>,
-    /// The known profiles and the one in use.
+    /// The known profiles and the profile in use.
     pub profiles: Profiles,
     /// Path of the session file. `None` to store no session.
     pub session: Option<PathBuf>,
@@ -102,7 +102,7 @@ pub enum RunError {
 /// Draws the first frame before it starts anything else.
 ///
 /// # Errors
-/// [`RunError::NotATerminal`] before any change to the terminal. All others after the terminal is
+/// [`RunError::NotATerminal`] before any change to the terminal. All other errors after the terminal is
 /// restored.
 pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
@@ -339,8 +339,8 @@ impl Loop {
     /// Handles input from the terminal: user input, or the reply to a query.
     fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // The whole screen is redrawn even if the size is that of the last frame: it can have been
-            // smaller in between, in which case the terminal has cut off content.
+            // The whole screen is redrawn even if the size equals the size of the last frame: it can
+            // have been smaller in between, in which case the terminal has cut off content.
             self.terminal.redraw();
         }
         let (background, inputs) = self.replies.filter(event);

@@ -104,7 +104,7 @@ pub(crate) struct State {
     pub(crate) has_mouse: bool,
     /// True if the terminal does not have the focus of the desktop.
     pub(crate) is_behind: bool,
-    /// Open overlays. The last one is on top.
+    /// Open overlays. The last overlay is on top.
     pub(crate) overlays: Vec<Overlay>,
     /// Bindings of all keys.
     pub(crate) keys: Keymap,
@@ -115,7 +115,7 @@ pub(crate) struct State {
     pub(crate) is_interrupted: bool,
     /// Effects requested by the current update.
     pub(crate) effects: Vec<Effect>,
-    /// Most urgent reason for a frame since the last one.
+    /// Most urgent reason for a frame since the last frame.
     pub(crate) dirty: Dirty,
     /// Time of the last frame. The ages in this frame refer to it.
     pub(crate) drawn_at: Timestamp,
@@ -201,7 +201,7 @@ impl State {
         self.screen == Screen::Cluster && self.cluster.focus == pane
     }
 
-    /// Opens `overlay` above all others.
+    /// Opens `overlay` above all other overlays.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.pending.clear();
         self.overlays.push(overlay);

@@ -39,7 +39,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 /// True if a panic hook has switched off the modes of the screen.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Name of the file with the report of a panic. A report replaces the previous one.
+/// Name of the file with the report of a panic. A report replaces the previous report.
 const REPORT_FILE: &str = "panic.txt";
 
 /// Queries the background color (OSC 11), then the primary device attributes. Every terminal
@@ -117,8 +117,7 @@ impl Tui {
         write_out(&bytes)
     }
 
-    /// Draws a frame into the next buffer only. Returns true if the frame differs from the last
-    /// one.
+    /// Draws a frame into the next buffer only. Returns true if the frame differs from the last frame.
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
         self.next.resize(self.shown.area);
         self.next.reset();
@@ -234,8 +233,8 @@ pub(crate) fn watch_panics(folder: Option<PathBuf>) {
     }));
 }
 
-/// Returns the bytes that ring the bell and display `text` as a desktop notification. rxvt and
-/// terminals based on the library VTE use OSC 777, others OSC 9.
+/// Returns the bytes that ring the bell and display `text` as a desktop notification. rxvt and terminals
+/// based on the library VTE use OSC 777, other terminals OSC 9.
 fn notification(text: &str) -> Vec<u8> {
     let is_set = |name| std::env::var_os(name).is_some();
     let is_rxvt = std::env::var("TERM").is_ok_and(|term| term.starts_with("rxvt"));
@@ -282,7 +281,7 @@ pub(crate) fn stop_process() -> io::Result<()> {
     Ok(kill_process(getpid(), process::Signal::STOP)?)
 }
 
-/// Stops all processes of the job, including this one. Returns after the job is continued. Returns
+/// Stops all processes of the job, including this process. Returns after the job is continued. Returns
 /// immediately if there is no shell that could continue it.
 ///
 /// The modes of the screen must be off before the call, since the shell uses the terminal while

@@ -195,8 +195,7 @@ pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
-/// Joins facts to a line of at most `room` columns. If not all facts fit, the first ones are
-/// omitted.
+/// Joins facts to a line of at most `room` columns. If not all facts fit, the first facts are omitted.
 pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'static> {
     const GAP: &str = " · ";
     let width = |facts: &[Span<'_>]| facts.iter().map(|fact| fact.width() + 3).sum::<usize>();

@@ -1,7 +1,7 @@
 //! Charts, strips, bars and panes: ratatui widgets that ratatui itself does not have.
 //!
-//! A widget is a value that is rendered into an area. It has no state and draws nothing outside
-//! its area. It accepts any area, including empty ones, and any number, including NaN.
+//! A widget is a value that is rendered into an area. It has no state and draws nothing outside its
+//! area. It accepts any area, including empty areas, and any number, including NaN.
 
 pub(crate) mod axis;
 pub(crate) mod bars;

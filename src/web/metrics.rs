@@ -131,7 +131,7 @@ struct Measurement {
     n: AtomicU64,
     /// Sum of all durations in nanoseconds. It overflows after 584 years.
     sum_ns: AtomicU64,
-    /// For a histogram: the number of values between each bound and the previous one, and finally the
+    /// For a histogram: the number of values between each bound and the previous bound, and finally the
     /// number of values above all bounds.
     counts: Box<[AtomicU64]>,
 }

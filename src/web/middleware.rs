@@ -164,7 +164,7 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
 }
 
 /// Creates the span of a request as part of the caller's trace. The span is closed when the response
-/// starts. It contains neither the query string nor any header except that of the trace.
+/// starts. It contains neither the query string nor any header except the header of the trace.
 fn request_span(request: &Request) -> Span {
     let route = request.extensions().get().map_or("", MatchedPath::as_str);
     let method = request.method();

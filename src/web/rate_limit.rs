@@ -95,7 +95,7 @@ impl Bucket {
     }
 }
 
-/// Logs only the first few events in each [`LOGGED_EVERY`] and counts the others.
+/// Logs only the first few events in each [`LOGGED_EVERY`] and counts the other events.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     began: Option<Instant>,

@@ -1,7 +1,7 @@
 //! JSON bodies of the three services' APIs, shared by servers and clients.
 //!
 //! Each module contains the paths and bodies of one API, and their conversions to and from `model`.
-//! [`paths`] contains the shared paths and reexports all others.
+//! [`paths`] contains the shared paths and reexports all other paths.
 //!
 //! ```
 //! use wire::error::HeadError;

@@ -27,7 +27,7 @@ pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 pub struct Row {
     name: String,
     value: String,
-    /// Description of the bar; empty if there is none.
+    /// Description of the bar; empty if there is no bar.
     bar: String,
     is_met: bool,
 }

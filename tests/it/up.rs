@@ -104,7 +104,7 @@ fn commands_of_the_same_user_find_the_stack_and_its_key() {
     let created = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
     assert!(created.err.contains(&format!("not for the running local stack at {datasets}")));
-    // A key in the configuration is for other services, not for those of the stack.
+    // A key in the configuration is for other services, not for the services of the stack.
     let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());
     assert!(home.run_err(&["datasets", "list"]).contains("http://127.0.0.1:8081"));

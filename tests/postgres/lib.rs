@@ -170,8 +170,8 @@ fn find_server() -> Option<String> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
     let mut known = options.open(path).unwrap();
-    // The lock is held until the file is closed, so that one process starts the server while others
-    // wait.
+    // The lock is held until the file is closed, so that one process starts the server while other
+    // processes wait.
     known.lock().unwrap();
     let mut folder = String::new();
     known.read_to_string(&mut folder).unwrap();

@@ -247,7 +247,7 @@ pub(super) async fn create(params: Params, request: Request) -> Result<Json<Topi
     respond(inference, created, false).await
 }
 
-/// Creates several topics that belong to the key, or none of them if one is refused.
+/// Creates several topics that belong to the key, or no topic if one topic is refused.
 ///
 /// Such as the same prediction at several horizons. See `POST /api/v1/topics`.
 #[utoipa::path(post, path = paths::TOPIC_BATCH, operation_id = "create_topics",

@@ -146,7 +146,7 @@ pub enum CopyError {
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
 /// Copies the datasets of `from` that `chosen` accepts to `to`. Continues copies of earlier runs. If a
-/// dataset fails, the run continues with the next one. Blocks.
+/// dataset fails, the run continues with the next dataset. Blocks.
 ///
 /// # Errors
 /// A [`CopyError`] that would affect the copy of every dataset.

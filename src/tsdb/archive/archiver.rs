@@ -162,7 +162,7 @@ impl Archive {
     ) -> Result<()> {
         let fail = fails(dataset, month);
         // Rows with higher numbers remain in the store. The row number is read before the columns, so
-        // that the columns include those of all rows to be archived.
+        // that the columns include the columns of all rows to be archived.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =

@@ -344,8 +344,8 @@ impl<'a> MonthMerge<'a> {
             over.reverse();
         }
         let mut rows = under.merge(&over);
-        // More stored rows can follow the last one that was read, so archived rows beyond it cannot be
-        // returned yet.
+        // More stored rows can follow the last row that was read, so archived rows beyond that row
+        // cannot be returned yet.
         let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
         match (is_ascending, over.times.first(), over.times.last()) {
             (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),

@@ -1,4 +1,4 @@
-//! Tests that a store with an archive returns the same as a store without one.
+//! Tests that stores with and without an archive return the same.
 
 mod races;
 mod server;

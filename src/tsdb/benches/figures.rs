@@ -6,8 +6,8 @@
 //! `--decimals` decimals.
 //!
 //! The dataset has one-minute bars with full mantissas, which are as hard to pack as real prices. Each
-//! batch of 1000 bars is durable before the next one is sent. The reference is a plain SQLite table with
-//! buckets that upserts maintain. Next to operations that wait for the disk, the time that the disk
+//! batch of 1000 bars is durable before the next batch is sent. The reference is a plain SQLite table
+//! with buckets that upserts maintain. Next to operations that wait for the disk, the time that the disk
 //! needs for a batch is printed.
 
 #[path = "figures/bars.rs"]

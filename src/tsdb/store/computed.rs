@@ -26,7 +26,7 @@ const GROWTH: u32 = 8;
 
 impl dyn Store {
     /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset at the revision of
-    /// the page or an earlier one.
+    /// the page or an earlier revision.
     ///
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].

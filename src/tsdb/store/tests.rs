@@ -147,7 +147,7 @@ fn buckets(store: &dyn Store, dataset: DatasetId, resolution: Resolution) -> Vec
     }
 }
 
-/// Runs all checks except those of random writes.
+/// Runs all checks except the checks of random writes.
 pub(crate) async fn check_all(open: Open<'_>) {
     catalogue(open).await;
     visibility(open).await;

@@ -1,4 +1,4 @@
-//! Performs actions. Actions that work everywhere are performed here, all others by the current
+//! Performs actions. Actions that work everywhere are performed here, all other actions by the current
 //! screen or overlay.
 
 use crate::app::{INTERRUPT_WITHIN, point};

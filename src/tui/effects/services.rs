@@ -28,7 +28,7 @@ use crate::state::pattern::Pattern;
 use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, PROBE_WITHIN, Service};
 
-/// Maximum number of listed datasets, which takes 40 requests. A search finds the others.
+/// Maximum number of listed datasets, which takes 40 requests. A search finds the remaining datasets.
 const DATASETS_MAX: usize = 10_000;
 
 /// Minimum time between two batches of rows, so that a burst of rows wakes the event loop at most

@@ -106,8 +106,8 @@ impl Keymap {
         &self.bindings
     }
 
-    /// Resolves the press `chord` after the presses `pending`. If several of `layers` bind the
-    /// sequence, the first one wins.
+    /// Resolves the press `chord` after the presses `pending`. If several of `layers` bind the sequence,
+    /// the first layer wins.
     pub(crate) fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
         let mut is_start = false;
         for layer in layers {

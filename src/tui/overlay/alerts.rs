@@ -1,4 +1,4 @@
-//! Overlays of alerts: the list of rules, and the prompt for a new one.
+//! Overlays of alerts: the list of rules, and the prompt for a new rule.
 
 use alerts::state::{Alert, AlertState};
 use model::row::Value;

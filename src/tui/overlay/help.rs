@@ -31,7 +31,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) 
         let (left, right) = columns(lines, area.width);
         left.len().max(right.len())
     };
-    // The height is that of the unfiltered help, so that the box does not move while a filter is
+    // The box has the height of the unfiltered help, so that the box does not move while a filter is
     // typed.
     let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));

@@ -48,7 +48,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
     }
 }
 
-/// Handles an action in the topmost overlay. Returns true if there is one.
+/// Handles an action in the topmost overlay. Returns true if there is an overlay.
 pub(crate) fn act(state: &mut State, action: Action) -> bool {
     if state.overlays.is_empty() {
         return false;
@@ -106,8 +106,8 @@ fn select(state: &mut State, row: usize) {
     }
 }
 
-/// Opens the form for the key of a profile, or removes the key, depending on `action`. The profile
-/// is the selected one if profiles are listed, otherwise the one in use.
+/// Opens the form for the key of a profile, or removes the key, depending on `action`. This is the
+/// selected profile if profiles are listed, otherwise the profile in use.
 pub(crate) fn key(state: &mut State, action: Action) {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(row)) => Some(*row),

@@ -201,7 +201,7 @@ impl HiddenColumns {
         self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
     }
 
-    /// Parses the texts that [`Self::texts`] returns. Ignores invalid ones.
+    /// Parses the texts that [`Self::texts`] returns. Ignores invalid texts.
     pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let column = |text: &str| {
             let (table, title) = text.split_once(' ')?;

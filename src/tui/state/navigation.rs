@@ -24,7 +24,7 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
         Self::numbered(cycled(Some(self.number()), n, Self::VARIANTS.len())).unwrap_or(self)
     }
 
-    /// Returns the variant `n` places further, at most the last or the first one.
+    /// Returns the variant `n` places further, at most the last or the first variant.
     fn shifted(self, n: isize) -> Self {
         let last = Self::VARIANTS.len().saturating_sub(1);
         Self::numbered(self.number().saturating_add_signed(n).min(last)).unwrap_or(self)
@@ -78,7 +78,7 @@ impl ColumnOrder {
         self.column = Some(column);
     }
 
-    /// Sorts by the column that follows the current one in `columns`. After the last one, restores
+    /// Sorts by the column that follows the current column in `columns`. After the last column, restores
     /// the original order.
     pub(crate) fn cycle(&mut self, columns: &[&'static str]) {
         let next = match self.column {

@@ -106,8 +106,8 @@ pub(crate) struct GroupChange {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The nodes that one head lists. Each head is requested separately, so that a slow head does not
-/// delay the others.
+/// The nodes that one head lists. Each head is requested separately, so that a slow head does not delay
+/// the other heads.
 #[derive(Debug, Default)]
 pub(crate) struct HeadNodes {
     id: HeadId,
@@ -428,8 +428,8 @@ impl Activity {
         }
     }
 
-    /// Returns the number of results in each of the last `n` periods, oldest first. The last one
-    /// is the current period. `None` stands for a period without a list.
+    /// Returns the number of results in each of the last `n` periods, oldest first. The last period is
+    /// the current period. `None` stands for a period without a list.
     fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;

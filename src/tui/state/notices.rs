@@ -98,9 +98,9 @@ pub(crate) struct WatchedRule {
 pub(crate) struct Alerts(Vec<WatchedRule>);
 
 impl Alerts {
-    /// Replaces the rules by those in the file: `watched`, and `others` that need a service that
-    /// is not configured. Rules with a known name remain muted. If `continues` is true, watched
-    /// rules also keep their state.
+    /// Replaces the rules by the rules in the file: `watched`, and `others` that need a service that is
+    /// not configured. Rules with a known name remain muted. If `continues` is true, watched rules also
+    /// keep their state.
     pub(crate) fn watch(&mut self, watched: Vec<String>, others: Vec<String>, continues: bool) {
         let known = std::mem::take(&mut self.0);
         let rule = |name: String, is_watched: bool| {

@@ -168,8 +168,8 @@ impl ResultView {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
-    /// Returns the indices of the groups that are compared: the marked and the selected group. If
-    /// no other group is marked, the selected group and the next one.
+    /// Returns the indices of the groups that are compared: the marked and the selected group. If no
+    /// other group is marked, the selected group and the next group.
     pub(crate) fn compared(self, n_groups: usize) -> (usize, usize) {
         let last = n_groups.saturating_sub(1);
         let selected = self.group_idx.min(last);
@@ -179,8 +179,8 @@ impl ResultView {
         }
     }
 
-    /// Returns the visible output: the one that the user chose, otherwise standard output, or
-    /// standard error if only that has a text.
+    /// Returns the visible output: the output that the user chose, otherwise standard output, or
+    /// standard error if only standard error has a text.
     pub(crate) fn output(self, response: &ExecuteResponse) -> Output {
         let result = self.group(response).map(|group| &group.result);
         let says = |text: &str| !text.trim().is_empty();
@@ -294,9 +294,9 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// Returns the index of the line of `text` that matches `wanted` and is the next one after line
-/// `from`, or before it. The search wraps around. If `from` is `None`, it begins at the start or
-/// at the end.
+/// Returns the index of the line of `text` that matches `wanted` and is the next match after line
+/// `from`, or the previous match before `from`. The search wraps around. If `from` is `None`, it begins
+/// at the start or at the end.
 pub(crate) fn find(
     text: &str,
     wanted: &Pattern,

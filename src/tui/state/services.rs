@@ -328,7 +328,7 @@ impl Services {
                 (Some(wait), _) => Health::Limited { until: now + wait },
                 (None, Some(429)) => Health::Limited { until: now },
                 (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
-                // The service rejects this request, but handles others.
+                // The service rejects this request, but handles other requests.
                 (None, Some(400 | 404 | 409)) => Health::Idle { latency },
                 (None, None) if why.is_timeout => Health::Silent,
                 _ => Health::Down { why: why.clone() },

@@ -1,4 +1,4 @@
-//! User-defined themes: colors of tokens that replace those of a built-in theme.
+//! User-defined themes: colors of tokens that replace the colors of a built-in theme.
 
 use std::fmt;
 

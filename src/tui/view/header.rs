@@ -39,8 +39,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         frame.hits.add(place, Target::Screen(screen));
     }
-    // From complete to short: the first form that fits is drawn. Shorter forms have a shorter time
-    // or none, and then shorter notes.
+    // From complete to short: the first form that fits is drawn. Shorter forms have a shorter time or no
+    // time, and then shorter notes.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
     let full = [zoned(false), time(false), zoned(true), None].map(|time| (HealthForm::Full, time));
@@ -144,8 +144,8 @@ const fn is_trouble(health: &Health) -> bool {
     health.is_away() || matches!(health, Health::Refused { .. } | Health::Limited { .. })
 }
 
-/// Describes the number of heads that respond. With several heads, it replaces the health of a
-/// single one.
+/// Describes the number of heads that respond. With several heads, this number replaces the health of a
+/// single head.
 fn head_count(count: (usize, usize), theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
     let (n_live, n_heads) = count;
     let (glyph, style) = match n_live {

@@ -64,7 +64,7 @@ pub(crate) fn height(run: &Run) -> u16 {
 }
 
 /// Describes the progress of `run` for the border of its pane. `time` is shown for a run with a
-/// response, `end` for a run without one.
+/// response, `end` for a run without a response.
 pub(crate) fn info(run: &Run, frame: Frame<'_>, time: &str, end: &str) -> String {
     let text = match &run.phase {
         Phase::Waiting => {
@@ -174,8 +174,8 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     }
 }
 
-/// Summarizes the peers and the results. If groups are scrolled out, contains their number.
-/// `hidden` are the numbers of groups above and below the visible ones.
+/// Summarizes the peers and the results. If groups are scrolled out, contains their number. `hidden` are
+/// the numbers of groups above and below the visible groups.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
     let few =

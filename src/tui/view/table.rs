@@ -166,7 +166,7 @@ impl Table<'_> {
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
-    /// Returns a row of `cells`. If cells before the last one are empty, the text of the last one
+    /// Returns a row of `cells`. If cells before the last cell are empty, the text of the last cell
     /// starts there.
     fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
         let shown = self.columns.iter().zip(places).zip(cells);

@@ -103,7 +103,7 @@ fn steps(least: f64) -> impl Iterator<Item = (f64, usize)> {
     (0..3_u8).flat_map(move |n| {
         let power = power + f64::from(n);
         let places: usize = super::paint::cells(-power, u16::MAX).into();
-        // The step 2.5 has one more decimal than the others.
+        // The step 2.5 has one more decimal than the other steps.
         let places_more = super::paint::cells(1.0 - power, u16::MAX).into();
         [(1.0, places), (2.0, places), (2.5, places_more), (5.0, places)]
             .map(|(digit, places)| (digit * 10_f64.powf(power), places))
@@ -156,7 +156,7 @@ fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     (seconds, offset)
 }
 
-/// Returns the label of a tick at `time`: the time of day, the date if it differs from that of the
+/// Returns the label of a tick at `time`: the time of day, the date if it differs from the date of the
 /// previous tick, or the month.
 ///
 /// The first label has a date and a time of day if it is not on the day of `now`. The date has a

@@ -53,7 +53,7 @@ pub(crate) struct Candles<'a> {
     pub(crate) n_free: usize,
     /// Number of candles in a column.
     pub(crate) density: Density,
-    /// Lines behind the candles. The first one is in front of the others.
+    /// Lines behind the candles. The first line is in front of the other lines.
     pub(crate) overlays: &'a [Overlay],
     /// Current time. The axis omits the date for times on this day.
     pub(crate) now: Timestamp,

@@ -224,7 +224,7 @@ pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
 
 /// Formats a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
 pub(crate) fn bytes(size: u64) -> String {
-    /// Units that a `u64` can contain, smallest first. Each is 1024 times the previous one.
+    /// Units that a `u64` can contain, smallest first. Each unit is 1024 times the previous unit.
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if size < 1024 {
         return format!("{size} B");

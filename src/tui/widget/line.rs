@@ -42,7 +42,7 @@ impl<'a> Series<'a> {
 /// A chart of lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lines<'a> {
-    /// The lines. The last one is in front of the others.
+    /// The lines. The last line is in front of the other lines.
     pub(crate) series: &'a [Series<'a>],
     /// Time at the left end.
     pub(crate) start: Timestamp,

@@ -236,7 +236,7 @@ pub(crate) fn time_axis(
         if !is_new || *x < free_from {
             continue;
         }
-        // If the step starts between the previous column and this one, the label shows its exact
+        // If the step starts between the previous column and this column, the label shows its exact
         // start.
         let start = axis::step_start(*time, step);
         let label_time = if time.since(start) <= apart { start } else { *time };

@@ -1,7 +1,7 @@
 //! Limits connections: a listener that accepts a limited number of connections and closes silent
 //! connections.
 //!
-//! Some connections are reserved for health checks while all others are in use.
+//! Some connections are reserved for health checks while all other connections are in use.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

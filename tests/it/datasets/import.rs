@@ -184,7 +184,7 @@ async fn invalid_row_stops_the_import_which_resumes_after_the_last_valid_row() {
     let want: Vec<_> = (0..12).filter(|minute| *minute != 7).collect();
     let want: Vec<_> = want.iter().map(|minute| flat(*minute, f64::from(*minute))).collect();
     assert_eq!(service.rows("a").await.len(), want.len());
-    // A completed import leaves no state, so the next one starts at the beginning.
+    // A completed import leaves no state, so the next import starts at the beginning.
     let output = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert!(output.code == 0 && !output.err.contains("resumes after"), "{output:?}");
     assert_eq!(service.n_rows("a").await, want.len());

@@ -240,7 +240,7 @@ async fn every_row_is_mirrored_once_despite_repeated_kills() {
     insert(&http, dataset, &[minute_row(next + 1)]).await;
     pair.caught_up("bars", "bars").await;
     pair.source.restart();
-    // A new client, since the restart has closed the connections of the old one.
+    // A new client, since the restart has closed the connections of the old client.
     let http = pair.source.http();
     let rows: Vec<_> = (next + 2..next + 200).map(minute_row).collect();
     insert(&http, dataset, &rows).await;

@@ -61,7 +61,7 @@ async fn function_output_up_to_the_limit_arrives_complete() {
     drop(worker);
 }
 
-/// The limit of the worker is higher than that of the head.
+/// The limit of the worker is higher than the limit of the head.
 #[tokio::test]
 async fn too_long_response_is_an_error_immediately() {
     let home = Home::new();

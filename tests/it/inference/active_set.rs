@@ -1,4 +1,5 @@
-//! An account can neither exclude others nor determine the combined value, tested over real sockets.
+//! An account can neither exclude other accounts nor determine the combined value, tested over real
+//! sockets.
 
 use std::time::Duration;
 

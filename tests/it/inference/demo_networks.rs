@@ -108,8 +108,8 @@ fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
     block_on(backtest.run(&rows, from, |_| ())).unwrap()
 }
 
-/// Replays both topics over the rows of each seed. Checks that the combined value beats the others in
-/// all seeds except at most `n_losses_max`.
+/// Replays both topics over the rows of each seed. Checks that the combined value beats the other values
+/// in all seeds except at most `n_losses_max`.
 fn check(n_seeds: i64, n_epochs: u32, n_losses_max: usize) {
     let n_runs = NonZeroU32::new(u32::try_from(n_seeds).unwrap()).unwrap();
     let options = RuntimeOptions::for_runs(n_runs, CompileIn::ThisProcess);
@@ -161,8 +161,8 @@ fn check_actors(report: &Report, n_epochs: u32) {
     let losses = report.actors.iter().map(|actor| actor.mean_plain_loss.to_bits());
     let distinct: BTreeSet<u64> = losses.collect();
     assert_eq!(distinct.len(), report.actors.len(), "an actor is a copy of another");
-    // The skill of the inferers differs, but not too much: the worst one is not far out of the range of
-    // the others.
+    // The skill of the inferers differs, but not too much: the worst inferer is not far out of the range
+    // of the others.
     let worst = inferers.iter().map(|actor| actor.mean_plain_loss).fold(0.0, f64::max);
     assert!(worst < 5.0 * mean(report, |epoch| Some(epoch.naive)), "{worst}");
 }

@@ -23,7 +23,7 @@ async fn inference_responses_equal_the_recorded_scenarios() {
     check_on(up.inference(), up.text("api_key")).await;
 }
 
-/// The head and the dataset service are those of the shared stack.
+/// The head and the dataset service belong to the shared stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inference_responses_with_postgresql_equal_the_recorded_scenarios() {
     let Some(store) = test_postgres::new_database() else { return };

@@ -1,5 +1,5 @@
-//! Two heads of one cluster on one screen: all nodes that either knows, a cordon on both, an execution
-//! on one, and the failure of the other.
+//! Two heads of one cluster on one screen: all nodes that either head knows, a cordon on both heads, an
+//! execution on one head, and the failure of the other head.
 
 use vt100::Screen;
 

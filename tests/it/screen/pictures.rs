@@ -153,9 +153,9 @@ fn run_some(session: &Session) {
     wait_gone(session, "failed to");
 }
 
-/// Runs `whoami` with an increasing number of buckets until the workers are in different ones. The field
-/// of arguments must be focused and empty. The first run has `number`. Returns the number of the last
-/// run.
+/// Runs `whoami` with an increasing number of buckets until the workers are in different buckets. The
+/// field of arguments must be focused and empty. The first run has `number`. Returns the number of the
+/// last run.
 fn disagree(session: &Session, number: u32) -> u32 {
     for (number, n_buckets) in (number..).zip(2..BUCKETS_MAX) {
         if n_buckets > 2 {

@@ -115,7 +115,7 @@ fn killed_head_is_restarted_and_the_screen_reports_it() {
     session.wait_for("peers with unknown results", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-", "not known"])
     });
-    // A newer notice may have replaced this one on the screen, but the list contains both.
+    // A newer notice may have replaced this notice on the screen, but the list contains both.
     session.press("!");
     session.wait_text("failed to keep head running", SHOWN_WITHIN);
     session.press("esc");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-/// Maximum time until a response arrives. An execution responds when it is complete, and the first one
-/// compiles its module.
+/// Maximum time until a response arrives. An execution responds when it is complete, and the first
+/// execution compiles its module.
 const RESPONDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Time after which an unused connection is closed. The services close theirs after 30 s, and a request

@@ -91,7 +91,7 @@ pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>) {
     wait::until("exit of all processes", WITHIN, || all_gone(&pids));
 }
 
-/// Returns those of `pids` that still run as an error.
+/// Returns an error with the `pids` that still run.
 pub(crate) fn all_gone(pids: &[u32]) -> Result<(), Vec<u32>> {
     let left: Vec<_> = pids.iter().copied().filter(|&pid| is_running(pid)).collect();
     if left.is_empty() { Ok(()) } else { Err(left) }

@@ -53,7 +53,7 @@ pub(crate) struct Session {
 pub(crate) struct Place<'a> {
     /// Number of columns and of rows.
     pub(crate) size: (u16, u16),
-    /// Environment variables in addition to those of a fresh machine.
+    /// Environment variables in addition to the variables of a fresh machine.
     pub(crate) environment: &'a [(&'a str, &'a str)],
     /// Reply to the query of the background color. `None` if the terminal does not reply to it.
     pub(crate) background: Option<&'static [u8]>,

@@ -65,7 +65,7 @@ fn imports(files: &BTreeMap<Module, String>) -> Imports {
     found.collect()
 }
 
-/// Returns true if one file is in the directory of the other.
+/// Returns true if one file is in the directory of the other file.
 fn are_related(a: &[String], b: &[String]) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }
@@ -141,7 +141,8 @@ fn expand(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Returns cycles of imports: for each file that is not on an earlier one, a shortest cycle through it.
+/// Returns cycles of imports: for each file that is not on an earlier cycle, a shortest cycle through
+/// this file.
 fn cycles(imports: &Imports) -> Vec<String> {
     let mut seen: BTreeSet<Module> = BTreeSet::new();
     let mut cycles = Vec::new();

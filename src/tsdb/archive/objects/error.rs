@@ -100,7 +100,7 @@ impl ObjectError {
 }
 
 /// Returns true if `error` comes from a request for credentials. The type of such errors is private, so
-/// they are recognized by an address in the text: that of the machine's metadata service, of a
+/// they are recognized by an address in the text: the address of the machine's metadata service, of a
 /// container's role, or of Amazon's token service.
 fn is_of_credentials(error: &object_store::Error) -> bool {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! Bars generated from a seed, with as many digits as those of a live feed.
+//! Bars generated from a seed, with as many digits as the bars of a live feed.
 
 use super::store::Bar;
 

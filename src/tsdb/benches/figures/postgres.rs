@@ -200,7 +200,7 @@ async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)>
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table. Its reads and writes block, as those of the store do.
+/// A plain table. Reads and writes block, as in the store.
 struct Plain {
     connections: Connections,
     /// `None` only while the value is dropped.

@@ -62,9 +62,9 @@ impl CatalogSession for PgConnection {
     const DELETE_COLUMN: &'static str =
         "UPDATE datasets.columns SET deleted_at = now() WHERE id = ?1";
 
-    /// If several datasets have the name, returns the one that the key owns. If the key owns none of
-    /// them, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
-    /// existing one.
+    /// If several datasets have the name, returns the dataset that the key owns. If the key owns none of
+    /// these, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
+    /// existing dataset.
     async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
         let (condition, id, name) = match &which {
             DatasetRef::Id(id) => ("d.id = $1", id.get(), String::new()),
@@ -294,8 +294,8 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
     by_ids(c, ids).await
 }
 
-/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts them by
-/// relevance, others by id.
+/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts the datasets
+/// by relevance, other filters by id.
 pub(super) async fn list(
     c: &mut PgConnection,
     key: KeyId,

@@ -178,7 +178,7 @@ pub(super) fn prune(
     Ok(progress.state.removed(u64::try_from(n_gone).unwrap_or(u64::MAX)))
 }
 
-/// Stores many rows. Rows that come after the last chunk, including those of the tail, become new
+/// Stores many rows. Rows that come after the last chunk, including the rows of the tail, become new
 /// chunks. If there are many late rows per affected chunk, they are merged into these chunks, otherwise
 /// they are written to the tail.
 fn put_many(

@@ -1,11 +1,11 @@
 //! Updates buckets after rows changed.
 //!
 //! A changed bucket is never adjusted. It is computed again: a bucket of five minutes from its rows in
-//! the order of their timestamps, a longer bucket from shorter buckets. Rows that come after all others
-//! are added to the last bucket, which gives the same result. The resolutions in [`KEPT`] are stored.
-//! Other resolutions are computed during a read, each bucket from three or four stored buckets. Changed
-//! buckets and small numbers of new buckets are stored as single records, many new buckets as a chunk.
-//! [`settle`] merges both into longer chunks.
+//! the order of their timestamps, a longer bucket from shorter buckets. Rows that come after all other
+//! rows are added to the last bucket, which gives the same result. The resolutions in [`KEPT`] are
+//! stored. Other resolutions are computed during a read, each bucket from three or four stored buckets.
+//! Changed buckets and small numbers of new buckets are stored as single records, many new buckets as a
+//! chunk. [`settle`] merges both into longer chunks.
 
 use std::collections::BTreeSet;
 use std::slice;

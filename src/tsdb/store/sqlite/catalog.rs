@@ -115,9 +115,9 @@ impl CatalogSession for &Connection {
     const DELETE_COLUMN: &'static str =
         "UPDATE columns SET name = char(9) || ordinal WHERE id = ?1";
 
-    /// If several datasets have the name, returns the one that the key owns. If the key owns none of
-    /// them, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
-    /// existing one.
+    /// If several datasets have the name, returns the dataset that the key owns. If the key owns none of
+    /// these, the name is ambiguous and causes an error, since anyone can give a dataset the name of an
+    /// existing dataset.
     async fn sight(&mut self, key: Option<KeyId>, which: DatasetRef) -> Result<Option<Sight>> {
         let connection: &Connection = self;
         let own = key.map(KeyId::get);

@@ -2,7 +2,7 @@
 //!
 //! The index finds a page after many skipped rows, and counts all rows, without reading a table. It is
 //! valid until a chunk of the dataset is removed. The column `layout` of the table `progress` shows this
-//! to all processes. New chunks come after all others and are added to the index when it is used.
+//! to all processes. New chunks come after all other chunks and are added to the index when it is used.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) struct ChunkIndex {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     chunk: Chunk,
-    /// Number of rows in all chunks before this one.
+    /// Number of rows in all chunks before this chunk.
     n_before: u64,
 }
 

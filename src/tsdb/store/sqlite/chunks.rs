@@ -425,7 +425,7 @@ pub(super) fn remove_before(
 
 /// Returns the timestamp at which to prune so that the remaining rows fit into `n_bytes`. This is the
 /// end of the bucket of five minutes in which a chunk ends, since pruning removes whole chunks and whole
-/// buckets of five minutes. That chunk is the latest one that does not fit together with all later
+/// buckets of five minutes. That chunk is the latest chunk that does not fit together with all later
 /// chunks.
 pub(super) fn newest_within(
     connection: &Connection,

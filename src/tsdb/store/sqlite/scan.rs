@@ -360,7 +360,7 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Passes on the next single rows up to the first one that `is_wanted` rejects. Returns false if the
+    /// Passes on the next single rows up to the first row that `is_wanted` rejects. Returns false if the
     /// scan is over.
     fn singles_while(&mut self, is_wanted: impl Fn(&S) -> bool) -> Result<bool> {
         loop {

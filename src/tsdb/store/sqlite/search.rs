@@ -30,8 +30,8 @@ const CHECKED_MAX: usize = 20_000;
 /// Minimum number of letters of a word that can be looked up in the index of runs.
 const RUN_CHARS: usize = 3;
 
-/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts them by
-/// relevance, others by id.
+/// Returns the datasets that are visible to `key` and match the filter. A text filter sorts the datasets
+/// by relevance, other filters by id.
 pub(super) fn list(
     connection: &Connection,
     key: KeyId,

@@ -1,7 +1,7 @@
 //! Stored files of earlier formats, which every later version must be able to open.
 //!
 //! Each engine has such files next to its tests. For a new format, leave the older files and add a new
-//! one: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
+//! file: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
 
 use std::collections::BTreeMap;
 

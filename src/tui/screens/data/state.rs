@@ -341,7 +341,7 @@ impl Filter {
         self.typed = None;
     }
 
-    /// Selects the known pair `n` places after the current one.
+    /// Selects the known pair `n` places after the current pair.
     pub(crate) fn choose(&mut self, n: isize) {
         let choices = self.choices();
         let here = choices.iter().position(|choice| *choice == self.text.value());
@@ -355,8 +355,8 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter. Returns true if it differs from the last one. A text that is not
-    /// a pair removes the filter and remains in the field, which keeps the focus.
+    /// Applies the typed filter. Returns true if the filter differs from the last filter. A text that is
+    /// not a pair removes the filter and remains in the field, which keeps the focus.
     pub(crate) fn apply(&mut self) -> bool {
         let (field, value) = self.text.value().split_once('=').unwrap_or_default();
         let (field, value) = (field.trim().to_owned(), value.trim().to_owned());

@@ -163,7 +163,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         });
         spans.collect::<Line<'_>>()
     };
-    // The first line that fits: with wide separators, with narrow ones, or with short words.
+    // The first line that fits: with wide separators, with narrow separators, or with short words.
     let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
     let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
     let line = lines.find(|line| line.width() <= area.width.into());

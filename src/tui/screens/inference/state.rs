@@ -321,7 +321,7 @@ fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();
-    // Of two steps, the shorter one is the usual one, so the longer one counts as a gap.
+    // Of two steps, the shorter step is the usual step, so the longer step counts as a gap.
     let usual = steps.get(steps.len().saturating_sub(1) / 2);
     usual.map_or(BlockHeight::MAX, |usual| usual.saturating_add(usual / 2))
 }

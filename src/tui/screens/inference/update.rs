@@ -328,8 +328,8 @@ impl State {
         self.open_feed();
     }
 
-    /// Returns the topic `n` places after the current one. The last topic is followed by the
-    /// first. If topics are not listed, returns the next id.
+    /// Returns the topic `n` places after the current topic. The last topic is followed by the first. If
+    /// topics are not listed, returns the next id.
     fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();

@@ -137,7 +137,7 @@ impl Scene<'_> {
         self.unit == PERCENT
     }
 
-    /// Draws lines, the last one on top. If all values are shares, the scale is from 0 to 100.
+    /// Draws lines, the last line on top. If all values are shares, the scale is from 0 to 100.
     fn draw_lines(
         &self,
         area: Rect,
@@ -203,7 +203,7 @@ impl Places {
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
         let at = right.height.saturating_sub(topics_height);
         let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
-        // If there is no space for two charts, only one is shown, depending on the focus.
+        // If there is no space for two charts, only one chart is shown, depending on the focus.
         let at = match pane {
             // Enough space for two charts.
             _ if past.height >= 16 => past.height / 2,

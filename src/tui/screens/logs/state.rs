@@ -19,7 +19,7 @@ pub(crate) const OWN_SOURCE: &str = "screen";
 /// A log line and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Number of lines that were added before this one.
+    /// Number of lines that were added before this line.
     pub(crate) number: u64,
     pub(crate) log: LocalLog,
 }
@@ -174,7 +174,7 @@ impl State {
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
     }
 
-    /// Returns the pattern of the current search, or of the last one if there is no text in the
+    /// Returns the pattern of the current search, or of the last search if there is no text in the
     /// search field.
     pub(crate) fn search_query(&self) -> Pattern {
         match self.filter.value() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 
-/// Maximum number of executions that belong to no run. Most are executions of other clients. The
-/// oldest one is evicted.
+/// Maximum number of executions that belong to no run. Most are executions of other clients. The oldest
+/// execution is evicted.
 const EARLY_MAX: usize = 64;
 
 /// Stages between dispatch and result of a work order.
@@ -31,7 +31,7 @@ pub(crate) enum Stage {
     /// The peer failed to return a result.
     Failed {
         reason: String,
-        /// True if another peer has replaced this one.
+        /// True if another peer has replaced this peer.
         is_replaced: bool,
     },
     /// The work order was cancelled, because enough results had arrived.

@@ -164,8 +164,8 @@ impl Harness {
         id
     }
 
-    /// Executes the request of the form. The head has sent work orders to three workers, and the
-    /// first one has returned its result.
+    /// Executes the request of the form. The head has sent work orders to three workers, and the first
+    /// worker has returned its result.
     pub(crate) fn run_live(&mut self) -> RunId {
         self.take(Event::Cluster(self.head(), StreamEvent::Connected));
         self.press("e ctrl-r");

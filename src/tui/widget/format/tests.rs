@@ -42,7 +42,7 @@ fn tiny_numbers_are_formatted_as_powers_of_ten() {
     check(signed(5.9e-9, decimals), "+5.90e-9");
     check(short(6.9e-9, decimals, 9), "6.90e-9");
     check(compact(6.9e-9), "6.9e-9");
-    // A tiny number among larger ones is written as a power of ten, too.
+    // A tiny number among larger numbers is written as a power of ten, too.
     let decimals = decimals_for([5.25, 6.9e-9]);
     check(telling(6.9e-9, decimals, grouped), "6.9e-9");
     check(telling(5.25, decimals, grouped), "5.2500");

@@ -53,7 +53,8 @@ fn late_rows_result_in_the_same_buckets_as_ordered_rows() {
     let [mixed, ordered] = months(&mut connection);
     let batches = [late(0, -1.0), late(120, -2.0), late(240, 1e6), late(0, 5.0)];
     let mut all = base();
-    // The last three appends share a transaction, in which each must see the rows of the previous ones.
+    // The last three appends share a transaction, in which each append must see the rows of the previous
+    // appends.
     for shared in [&batches[..1], &batches[1..]] {
         let write = connection.transaction().unwrap();
         for rows in shared {

@@ -15,7 +15,7 @@ use model::timestamp::Timestamp;
 use crate::event::NamedRow;
 
 /// Maximum number of rows that are stored for folding: half an hour with one row per second. Older
-/// buckets are those of the service.
+/// buckets come from the service.
 const ROWS_MAX: usize = 2_000;
 
 /// Maximum number of candles. The oldest candles are dropped, and loaded again when the user
@@ -180,8 +180,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns Heikin-Ashi candles. Each opens in the middle of the previous one and closes at the mean of
-/// its prices, so the candles of a trend have the same color.
+/// Returns Heikin-Ashi candles. Each candle opens in the middle of the previous candle and closes at the
+/// mean of its prices, so the candles of a trend have the same color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {

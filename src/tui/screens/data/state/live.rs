@@ -54,7 +54,7 @@ pub(crate) struct LiveStream {
     newest_row: Option<Timestamp>,
     /// Start of the current measurement of the pace: arrival of a row and its timestamp.
     pace_from: Option<(Timestamp, Timestamp)>,
-    /// Start of the next measurement, which replaces the current one after [`PACE_WINDOW`].
+    /// Start of the next measurement, which replaces the current measurement after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Number of attempts to connect since the stream was lost.
     n_tries: u32,
@@ -307,7 +307,7 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 }
 
 impl State {
-    /// Returns the pinned datasets, followed by others in the order of the list.
+    /// Returns the pinned datasets, followed by other datasets in the order of the list.
     pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
         let pinned = self.pins.iter().map(|pin| WatchedDataset {
             dataset: pin.dataset,

@@ -278,7 +278,7 @@ impl Table {
             return;
         }
         for row in rows {
-            // A row that is older than all others is not added, since rows between can be missing.
+            // A row that is older than all other rows is not added, since rows between can be missing.
             let n_kept = self.rows.len();
             put_newest(&mut self.rows, row.clone(), n_kept);
         }

@@ -411,7 +411,7 @@ impl State {
         self.store_sparkline(dataset, shape.as_ref(), rows, now);
     }
 
-    /// Records that the latest rows of a dataset could not be read, so that those of another dataset
+    /// Records that the latest rows of a dataset could not be read, so that the rows of another dataset
     /// are read next.
     pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
         let spark = self.sparklines.entry(dataset);

@@ -65,8 +65,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
-/// Draws the content of the pane. Returns the last visible candle, or `None` if it is the latest
-/// one.
+/// Draws the content of the pane. Returns the last visible candle, or `None` if this is the latest
+/// candle.
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
@@ -126,7 +126,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }
 
-/// Describes the progress of the export. `None` if there is none.
+/// Describes the progress of the export. `None` if there is no export in progress.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
     let n_rows = format::counted(progress.rows, "row");
@@ -390,8 +390,8 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
 /// Styled word above the chart, and the target of a click on it.
 type Choice = (Span<'static>, Option<Target>);
 
-/// Draws the words that select the kind of chart, the indicators and the resolution. Highlights
-/// the selected ones.
+/// Draws the words that select the kind of chart, the indicators and the resolution. Highlights the
+/// selected words.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };

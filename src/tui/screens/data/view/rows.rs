@@ -221,7 +221,7 @@ fn tape_info(frame: Frame<'_>) -> String {
     }
 }
 
-/// Returns the numbers in column `name`. `None` for rows without one.
+/// Returns the numbers in column `name`. `None` for rows without a number.
 fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
     rows.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
 }

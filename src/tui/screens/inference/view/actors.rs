@@ -180,8 +180,8 @@ fn four_digits(value: f64) -> String {
     format::telling(value, 4, format::grouped)
 }
 
-/// Draws the facts about the selected actor, or about the first one if none is selected, from row
-/// `y` of the pane on.
+/// Draws the facts about the selected actor, or about the first actor if none is selected, from row `y`
+/// of the pane on.
 fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let theme = scene.theme;
     let Some(actor) = scene.actors.get(scene.chosen_idx().unwrap_or(0)) else { return };
@@ -207,7 +207,7 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let [_, below] = split_rows(padded(padded(area)), y + 1);
     let [body, below] = split_rows(below, FACTS_HEIGHT - 1);
     draw_facts(body, buf, theme, &facts);
-    // The first two facts, address and name, take the whole width. The others begin below them.
+    // The first two facts, address and name, take the whole width. The other facts begin below.
     let [_, right] = split_columns(split_rows(body, 2)[1], body.width / 2);
     draw_facts(right, buf, theme, &more);
     let [below, _] = split_rows(below, below.height.saturating_sub(1));

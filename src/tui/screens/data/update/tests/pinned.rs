@@ -45,7 +45,7 @@ fn stale_values_of_pins_are_read_immediately_unless_they_are_streamed() {
     state.act(Action::Pin, at(0));
     state.hide();
     state.set_in_overview(true);
-    // Only the twelve visible datasets are read, without pinned ones.
+    // Only the twelve visible datasets are read, without pinned datasets.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {

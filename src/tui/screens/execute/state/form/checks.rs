@@ -222,8 +222,8 @@ impl Form {
         std::iter::once(function.name.as_str()).chain(others)
     }
 
-    /// Merges functions with equal content id and method. The first name of each remains its name,
-    /// the others are recorded as further names.
+    /// Merges functions with equal content id and method. The first name of a function remains its name,
+    /// and the other names are recorded as further names.
     pub(crate) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
         let mut merged: Vec<FunctionBody> = Vec::with_capacity(functions.len());
         for function in functions {
