@@ -76,7 +76,7 @@ pub struct Point {
 /// An actor with a value in a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {
-    /// Its address.
+    /// Address of the actor.
     pub address: String,
     /// Name of the actor. `None` if unknown.
     pub name: Option<String>,
@@ -99,7 +99,7 @@ pub enum AlertState {
 pub struct Alert {
     /// Name of the rule.
     pub rule: String,
-    /// Its state.
+    /// State of the rule.
     pub state: AlertState,
     /// Reason, for people.
     pub text: String,

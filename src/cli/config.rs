@@ -2,8 +2,8 @@
 //! profile of the configuration file.
 //!
 //! The API key and the token of a head cannot be given as flags, since every user of the machine can
-//! read the flags of a process. They cannot be in the configuration file either. Both are read from the
-//! environment, and the key also from the storage of [`super::secret`].
+//! read the flags of a process. Key and token cannot be in the configuration file either. Both are read
+//! from the environment, and the key also from the storage of [`super::secret`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

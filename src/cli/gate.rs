@@ -89,8 +89,8 @@ pub(crate) struct StoreFlags {
 }
 
 impl GateFlags {
-    /// Creates the gate of a service. Its accounts are those in `data_dir`, in the database of `store`,
-    /// or at the service of `--accounts`. Also returns the accounts, unless another service has them.
+    /// Creates the gate of a service. The accounts are in `data_dir`, in the database of `store`, or at
+    /// the service of `--accounts`. Also returns the accounts, unless another service has them.
     ///
     /// # Errors
     /// If the accounts cannot be opened, or the address or token of the other service is invalid.

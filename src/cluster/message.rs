@@ -1,11 +1,11 @@
 //! Messages between nodes: the messages of b7s for work, and extensions for offers and functions.
 //!
 //! A message is a JSON object with a `type`, published as gossip or sent on a stream of
-//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version
-//! 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well
-//! as orders to workers. It sets `from` in its messages. Version 2 has work orders for workers. Between
-//! nodes of this program, work orders and their responses are frames of [`LINE_PROTOCOL`] with a kind
-//! that determines the JSON. Extensions that b7s does not have are marked.
+//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add fields. Version 1
+//! has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, for requests of clients as well as
+//! orders to workers. Version 1 sets `from` in its messages. Version 2 has work orders for workers.
+//! Between nodes of this program, work orders and their responses are frames of [`LINE_PROTOCOL`] with a
+//! kind that determines the JSON. Extensions that b7s does not have are marked.
 
 mod signature;
 
@@ -32,7 +32,7 @@ pub mod frame {
     pub const ORDER: u8 = 1;
     /// From a worker: the JSON of a [`WorkOrderResponse`](super::WorkOrderResponse).
     pub const ANSWER: u8 = 2;
-    /// From a head: the id of a request. Its run is canceled without a response.
+    /// From a head: the id of a request. The run of this request is canceled without a response.
     pub const CANCEL: u8 = 3;
     /// From a head: a ping. Empty.
     pub const PING: u8 = 4;

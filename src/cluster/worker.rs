@@ -122,7 +122,7 @@ struct WorkerParts {
 /// Phase of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// It accepts work.
+    /// The worker accepts work.
     Working,
     /// The worker accepts no more work and completes its runs.
     Draining,

@@ -285,8 +285,8 @@ async fn evicted_functions_are_deleted_in_an_order_that_survives_a_restart() {
     assert_eq!(kept(&small(&dir, limits).await), [pinned].into());
 }
 
-/// Records of an earlier version do not contain the requester. Their functions remain after an update,
-/// but can be evicted, so a store that was filled by an attack accepts new functions.
+/// Records of an earlier version do not contain the requester. Functions with such records remain after
+/// an update, but can be evicted, so a store that was filled by an attack accepts new functions.
 #[tokio::test]
 async fn full_store_of_an_earlier_version_accepts_new_functions() {
     let dir = tempfile::tempdir().unwrap();

@@ -95,7 +95,8 @@ impl OperationError {
     /// The request names a tag that does not exist.
     pub(crate) const TAG_UNKNOWN: Self = Self::Denied(StatusCode::NOT_FOUND, "tag not found");
 
-    /// The tag is public, so every key can acquire it. It has no owner who could manage its holders.
+    /// The tag is public, so every key can acquire it. A public tag has no owner who could manage its
+    /// holders.
     pub(crate) const TAG_PUBLIC: Self =
         Self::Denied(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
 

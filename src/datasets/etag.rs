@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// Entity tag of a response: a hash of everything that determines its bytes. It can be computed before
-/// the response is rendered.
+/// Entity tag of a response: a hash of everything that determines its bytes. The hash can be computed
+/// before the response is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{_0:016x}")]
 pub(crate) struct ETag(u64);

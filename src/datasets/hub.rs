@@ -1,8 +1,8 @@
 //! Broadcasts the rows of each commit to the readers that follow the dataset.
 //!
 //! A commit is rendered once, and all readers share the bytes. A reader that lags behind by more than
-//! the buffer is cut off. It reconnects and gets the missed rows. Readers are also notified if they can
-//! have lost access.
+//! the buffer is cut off. The reader reconnects and gets the missed rows. Readers are also notified if
+//! they can have lost access.
 //!
 //! If several services write to one store, each of them publishes all commits in order: see [`shared`].
 
@@ -29,8 +29,8 @@ pub(crate) const LAG_FRAMES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// This key, or every key if `None`, can have lost access. Its readers must check their access
-    /// again.
+    /// This key, or every key if `None`, can have lost access. Readers with this key must check their
+    /// access again.
     Access(Option<KeyId>),
     /// The commits after the previous frame are no longer recorded. The reader must reconnect.
     Lost,

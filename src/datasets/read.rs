@@ -115,7 +115,7 @@ impl PageLookup {
     }
 }
 
-/// Function that renders a page. It repeats the parameters in the link to the next page.
+/// Function that renders a page. The function repeats the parameters in the link to the next page.
 pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {

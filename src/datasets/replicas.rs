@@ -3,7 +3,7 @@
 //! The store is the source of truth. At intervals, and whenever the store signals new commits, one
 //! statement reads the latest revisions of all datasets with readers. Missing commits are then read.
 //! They are read immediately if this service itself makes a later commit to the dataset. The task is
-//! idle while no dataset has readers. It does not run if only this service writes to the store.
+//! idle while no dataset has readers. The task does not run if only this service writes to the store.
 
 use std::error::Error;
 use std::future::pending;

@@ -277,7 +277,7 @@ fn keyed_api() -> OpenApiRouter<App> {
     chain_api().merge(consumer_api())
 }
 
-/// Returns the paths of the consumer API. Its errors have a different form.
+/// Returns the paths of the consumer API. Errors of this API have a different form.
 fn consumer_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(consumer::value))

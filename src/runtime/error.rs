@@ -110,7 +110,7 @@ pub(crate) enum CompileError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The program is invalid. It fails on every worker.
+    /// The program is invalid. The program fails on every worker.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// The guest's clock could not be set up.

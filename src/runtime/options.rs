@@ -16,8 +16,8 @@ const STACK_BYTES: usize = 512 * 1024;
 /// hundred with an interpreter and its libraries. Compilation needs time and memory in proportion.
 const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Capacity of the cache of compiled modules. It can hold one of the largest, since compiled code has
-/// about three times the size of its module.
+/// Capacity of the cache of compiled modules. The cache can hold one of the largest modules, since
+/// compiled code has about three times the size of its module.
 const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024 };
 
 /// Default time limit of a compilation. An interpreter of 17 MB takes a minute on two idle processors.

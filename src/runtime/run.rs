@@ -31,7 +31,8 @@ pub struct Run {
     pub files: Option<Files>,
     /// Limits.
     pub limits: Limits,
-    /// Client that requested the run. Its share of concurrent compilations is limited. Empty if unknown.
+    /// Client that requested the run. The client's share of concurrent compilations is limited. Empty if
+    /// unknown.
     pub client: Arc<str>,
 }
 

@@ -34,8 +34,8 @@ pub(crate) enum MemoryPlace {
     /// In address space that is reserved in advance for all possible addresses, so that the processor
     /// checks accesses.
     Reserved,
-    /// Allocated when a guest starts or grows. Its code then has to check accesses, which makes it
-    /// slower. For processes with a limited address space, as set by `ulimit -v`.
+    /// Allocated when a guest starts or grows. The guest's code then has to check accesses, which makes
+    /// the guest slower. For processes with a limited address space, as set by `ulimit -v`.
     OnDemand,
 }
 

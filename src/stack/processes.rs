@@ -51,7 +51,7 @@ type Process = (Running, Option<LocalNode>);
 pub struct ProcessesOptions {
     /// Directory of the stack. `None` for any free stack directory of the user.
     pub data_dir: Option<PathBuf>,
-    /// Token for the head. Its process receives it in the environment.
+    /// Token for the head. The head's process receives the token in the environment.
     pub head_token: Option<Token>,
 }
 

@@ -76,7 +76,7 @@ pub struct StackOptions {
     pub log_level: Level,
     /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Token for the head. Its process receives it in the environment.
+    /// Token for the head. The head's process receives the token in the environment.
     pub head_token: Option<Token>,
 }
 
@@ -185,7 +185,7 @@ struct Starter<'a> {
     awaited: &'a Awaited,
 }
 
-/// Starts a stack. Returns when all its processes respond. They exit when `group` stops.
+/// Starts a stack. Returns when all its processes respond. The processes exit when `group` stops.
 ///
 /// Log lines are sent to `lines`. `progress` is called for each step, and for delays.
 ///

@@ -9,9 +9,9 @@
 //!
 //! **Readers of the directory** see one file for each month at any time: a new version replaces the old
 //! version as a whole, under the same key. Corrections and deletions of old rows are only in the store
-//! at first. They reach the file with the next run of [`ArchivedStore::archive`], or within a day if
-//! there are few of them. If a file on S3 is replaced while it is read, a client that compares `ETag`s
-//! returns an error, and the read must be repeated.
+//! at first. Such changes reach the file with the next run of [`ArchivedStore::archive`], or within a
+//! day if there are few of them. If a file on S3 is replaced while it is read, a client that compares
+//! `ETag`s returns an error, and the read must be repeated.
 //!
 //! **This service** announces a file in the store before it writes the file. Later, one transaction
 //! removes the archived rows from the store and puts the file into effect. Until this transaction, it

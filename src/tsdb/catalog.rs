@@ -54,7 +54,7 @@ impl NewDataset {
     }
 }
 
-/// A tag. It grants the keys that hold it access to datasets.
+/// A tag, which grants access to datasets to the keys that hold the tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// Name of the tag, unique per owner.

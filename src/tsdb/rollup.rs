@@ -305,8 +305,8 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
 /// Computes the buckets of `resolution` that contain any of the `changed` buckets of the next finer
-/// resolution or any of `times`. They are folded from the `changed` buckets, and from the `stored`
-/// buckets of the finer resolution that did not change. All arguments are sorted.
+/// resolution or any of `times`. The computed buckets are folded from the `changed` buckets, and from
+/// the `stored` buckets of the finer resolution that did not change. All arguments are sorted.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &[(Timestamp, Option<Bucket>)],

@@ -111,7 +111,7 @@ pub struct Sight {
     pub revision: u64,
     /// Timestamp of the dataset's latest row; `None` if it has no rows.
     pub newest: Option<Timestamp>,
-    /// Timestamp before which rows were pruned. Their buckets remain.
+    /// Timestamp before which rows were pruned. The buckets of these rows remain.
     pub kept_from: Option<Timestamp>,
 }
 
@@ -136,7 +136,8 @@ pub struct Since {
 pub enum AppendMode {
     /// The row replaces the stored row.
     Replace,
-    /// Where the row has values, they replace the values of the stored row. Its other columns remain.
+    /// Where the row has values, they replace the values of the stored row. The other columns of the
+    /// stored row remain.
     Merge,
     /// The row is copied from another store, with its creation time, and comes after all stored rows. If
     /// its bucket was already copied, as a bucket of pruned rows, the bucket does not change.
@@ -397,8 +398,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes a dataset. Returns false if it does not exist.
     ///
-    /// The dataset is invisible when this returns. Its space is then freed in small steps, which
-    /// continue after a restart.
+    /// The dataset is invisible when this returns. The dataset's space is then freed in small steps,
+    /// which continue after a restart.
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>>;
 
     /// Completes the maintenance that otherwise runs in small steps between writes: frees the space of

@@ -205,7 +205,7 @@ fn press(state: &mut State, chord: Chord) {
             state.pending = pending;
             state.pending.push(chord);
         }
-        // The key does not continue the pending sequence. It is resolved again without the
+        // The key does not continue the pending sequence. The key is resolved again without the
         // sequence, since it can have a binding of its own.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {

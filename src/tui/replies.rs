@@ -27,10 +27,11 @@ impl Replies {
     /// Returns the background color if `event` completes a reply, and the events that are not part
     /// of a reply.
     pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
-        // An event that is no key, such as a resize, can arrive within a reply. It is passed on.
+        // An event that is no key, such as a resize, can arrive within a reply. Such an event is passed
+        // on.
         let Some(text) = text_of(&event) else { return (None, vec![event]) };
         if self.held.is_empty() && text == "\x1b" {
-            // The escape key is not held back, because it is usually pressed by the user. It is
+            // The escape key is not held back, because it is usually pressed by the user. The key is
             // only remembered as the possible start of a reply.
             self.text = text;
             return (None, vec![event]);

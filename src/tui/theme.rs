@@ -106,7 +106,7 @@ pub enum InitialTheme {
     /// The theme of the last session, or the theme that matches the terminal.
     #[default]
     Session,
-    /// This theme, or the theme that matches the terminal if it is `None`. It is used only for
+    /// This theme, or the theme that matches the terminal if it is `None`. The theme is used only for
     /// this start: the session's theme does not change unless the user chooses another theme.
     Given(Option<Name>),
 }

@@ -184,7 +184,8 @@ pub(crate) fn strip(area: Rect, at: impl Into<Position>, width: u16) -> Rect {
     place.intersection(area)
 }
 
-/// Returns the area of this size in the middle of `area`. It is smaller if `area` is.
+/// Returns the area of this size in the middle of `area`. The returned area is smaller if it does not
+/// fit in `area`.
 pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
@@ -219,7 +220,7 @@ pub(crate) fn text_cut(
     paint::text(buf, area, at, &format::fit(whole, room), style)
 }
 
-/// Draws the text of an empty pane. It is centered and wrapped.
+/// Draws the text of an empty pane. The text is centered and wrapped.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
     let lines: Vec<String> =
         lines.iter().flat_map(|line| wrapped(line.as_ref(), area.width)).collect();

@@ -94,9 +94,9 @@ impl HostNames {
     }
 
     /// Returns true if a request certainly comes from a program on this machine, or from a page of this
-    /// service. It must arrive over loopback and name a loopback host or a configured name. It must
-    /// neither come from a page of another origin nor be forwarded by a proxy. HTTP/1.0 is excluded,
-    /// since proxies that add no header use it.
+    /// service. Such a request must arrive over loopback and name a loopback host or a configured name.
+    /// It must neither come from a page of another origin nor be forwarded by a proxy. HTTP/1.0 is
+    /// excluded, since proxies that add no header use it.
     #[must_use]
     pub fn is_local<B>(&self, request: &axum::http::Request<B>) -> bool {
         let peer = request.extensions().get::<ConnectInfo<Caller>>();

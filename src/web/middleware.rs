@@ -1,5 +1,5 @@
-//! Middleware for all services. It limits the time and size of requests and logs each of them. Also a
-//! helper to add other middleware.
+//! Middleware for all services. The middleware limits the time and size of requests and logs each
+//! request. Also a helper to add other middleware.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -29,8 +29,8 @@ const EVENTS: &[u8] = b"text/event-stream";
 /// Header that tells nginx not to buffer a response.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// `Vary` header of most responses. They depend on the API key, which is in one of these request
-/// headers.
+/// `Vary` header of most responses. These responses depend on the API key, which is in one of these
+/// request headers.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
 /// Default `Retry-After` of a response with status 503, in seconds. It is long enough for connections

@@ -94,8 +94,8 @@ fn names_of(operation: &Operation) -> Vec<String> {
     names.collect()
 }
 
-/// Checks the query string of `uri`. Its names must be unique and, unless `known` is `None`, among
-/// `known`.
+/// Checks the query string of `uri`. The names of parameters must be unique and, unless `known` is
+/// `None`, among `known`.
 fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
     if uri.query().is_none_or(str::is_empty) {
         return Ok(());

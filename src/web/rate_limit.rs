@@ -31,7 +31,7 @@ impl Rate {
     /// Returns a rate of `n` events per second, at least one, with a burst of `burst` events.
     #[must_use]
     pub const fn per_second(n: u32, burst: u32) -> Self {
-        // This is a cast because `From` is not const. It is lossless.
+        // This is a cast because `From` is not const. The cast is lossless.
         Self { every: Duration::from_nanos(1_000_000_000 / n as u64), burst }
     }
 }

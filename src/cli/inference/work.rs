@@ -3,7 +3,7 @@
 //! In each window for submissions, the command passes the latest rows of the topic's dataset to the
 //! program and submits the program's response. A program that fails is started again after increasing
 //! pauses, at the latest when the next window opens. With `--keep-running`, one process of the program
-//! handles all epochs. Its loading can then take longer than a window.
+//! handles all epochs. Loading the program can then take longer than a window.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -110,7 +110,7 @@ struct ProgramWorker {
     inference: Inference,
     rows: DatasetRows,
     group: Group,
-    /// The running program with `--keep-running`. It is `None` while an epoch is passed to it, and
+    /// The running program with `--keep-running`. `None` while an epoch is passed to the program, and
     /// after a failure.
     program: Option<Program>,
     /// Dataset of the topic, once it has been found by name.

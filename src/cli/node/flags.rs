@@ -250,8 +250,8 @@ pub(crate) struct UnusedFlags {
 }
 
 impl UnusedFlags {
-    /// Returns the collector of spans that the options of b7s name. They contain its address without
-    /// `http://`.
+    /// Returns the collector of spans that the options of b7s name. These options contain the
+    /// collector's address without `http://`.
     ///
     /// # Errors
     /// As [`Collector::parse`].

@@ -199,7 +199,7 @@ impl Slots {
         }
     }
 
-    /// Records that a worker has just reported that it is full. Its offer does not count for a
+    /// Records that a worker has just reported that it is full. The worker's offer does not count for a
     /// while.
     pub(super) fn note_full(&self, peer: &PeerId) {
         if let Some(worker) = self.0.lock().workers.get_mut(peer) {
@@ -207,7 +207,7 @@ impl Slots {
         }
     }
 
-    /// Records that a worker gave no usable response to an order. It gets no work for a while.
+    /// Records that a worker gave no usable response to an order. The worker gets no work for a while.
     pub(super) fn note_silent(&self, peer: &PeerId) {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }

@@ -41,7 +41,8 @@ const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
 const PEERS_MAX: usize = 256;
 
 /// Two consecutive connections shorter than this were most likely closed by the peer because it has no
-/// room. They are not due to a restart, since a restarting peer cannot be reached for a while.
+/// room. Such brief connections are not due to a restart, since a restarting peer cannot be reached for
+/// a while.
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Maximum number of addresses per peer.
@@ -112,8 +113,8 @@ impl Dialer {
         dialer
     }
 
-    /// Returns the peers that are due at `now` with their addresses, the strongest reasons first.
-    /// They count as being dialed from now on.
+    /// Returns the peers that are due at `now` with their addresses, the strongest reasons first. The
+    /// returned peers count as being dialed from now on.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(PeerId, Vec<Multiaddr>)> {
         let is_due = |entry: &KnownPeer| matches!(entry.state, DialState::Due(at) if at <= now);
         let mut due: Vec<(DialReason, PeerId)> = self

@@ -202,7 +202,7 @@ impl FrameReader {
             self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
             if flags & RST != 0 {
                 // Yamux drops the body of a frame that resets its stream, so the body must not be
-                // counted. It is attributed to stream 0, which never exists.
+                // counted. The body is attributed to stream 0, which never exists.
                 self.stream = 0;
             }
         }

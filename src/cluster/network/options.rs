@@ -57,8 +57,9 @@ impl Connectivity {
     }
 }
 
-/// Interval of pings by a worker. It is long because heads ping workers more often, a vanished neighbor
-/// only occupies a connection, and pings between neighbors are most of the work of idle workers.
+/// Interval of pings by a worker. The interval is long because heads ping workers more often, a vanished
+/// neighbor only occupies a connection, and pings between neighbors are most of the work of idle
+/// workers.
 const PING_EVERY: Duration = Duration::from_mins(1);
 
 /// Interval of pings by a head, which uses the round trips for placement. A worker that runs an

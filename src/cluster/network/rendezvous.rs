@@ -29,9 +29,9 @@ pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Minimum and maximum delay before a worker that is connected to a head looks for neighbors. The delay
-/// is random, so that workers that start together do not all dial one another at the same time. It can
-/// be long, since the head gives the worker work and functions. Neighbors only forward the gossip of
-/// heads farther away.
+/// is random, so that workers that start together do not all dial one another at the same time. The
+/// delay can be long, since the head gives the worker work and functions. Neighbors only forward the
+/// gossip of heads farther away.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
 
 /// Interval between lookups when there are enough peers. A topic is also provided again at this

@@ -4,8 +4,9 @@
 //! per peer and per second. Since the origin of an address is unknown, addresses of this machine or a
 //! private network are dialed only while every connected peer is at least as near. A node that is
 //! connected to enough peers or to a head queries only connected peers: otherwise each query would dial
-//! the nearest twenty, and eventually every node. Kademlia starts a bootstrap after each new peer. It is
-//! skipped because it would be most of the cost of a new neighbor, and only providers are looked for.
+//! the nearest twenty, and eventually every node. Kademlia starts a bootstrap after each new peer. The
+//! bootstrap is skipped because it would be most of the cost of a new neighbor, and only providers are
+//! looked for.
 
 use std::collections::HashMap;
 use std::task::{Context, Poll};
@@ -95,9 +96,9 @@ impl ProviderTable {
         n_connections == 0 || !self.has_head && n_connections < self.n_enough
     }
 
-    /// Skips the bootstrap that Kademlia starts half a second after it added a peer. It cannot be
-    /// disabled. However, starting a bootstrap resets the timer, and a bootstrap that is finished before
-    /// it is polled sends no queries.
+    /// Skips the bootstrap that Kademlia starts half a second after it added a peer. This bootstrap
+    /// cannot be disabled. However, starting a bootstrap resets the timer, and a bootstrap that is
+    /// finished before it is polled sends no queries.
     fn skip_bootstrap(&mut self) {
         if self.bootstrap.is_none() && self.is_bootstrap_due {
             self.is_bootstrap_due = false;

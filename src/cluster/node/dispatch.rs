@@ -69,8 +69,8 @@ impl Dispatch {
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
-            // Most installations wait for a fetch. They have separate permits, so that roll calls are
-            // still handled.
+            // Most installations wait for a fetch. Installations have separate permits, so that roll
+            // calls are still handled.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
             // Each function request can hold one of the largest modules in memory.

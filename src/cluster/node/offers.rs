@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Interval at which an unchanged offer is repeated to a worker, which only needs to know sources of
-/// functions. It is longer because many workers send offers to each other.
+/// functions. The interval is longer because many workers send offers to each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
 /// Maximum number of simultaneous sends, not counting slow sends.
@@ -181,7 +181,7 @@ impl Offers {
         sent.is_ok()
     }
 
-    /// Returns the offer for workers. It omits the slots, which change with each run, and the
+    /// Returns the offer for workers. The offer omits the slots, which change with each run, and the
     /// attributes, since workers need neither.
     fn offer(&self) -> Offer {
         // If there are too many functions, those that were only fetched for strangers are omitted first.

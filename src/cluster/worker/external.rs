@@ -184,8 +184,8 @@ impl External {
 }
 
 impl ExternalParts {
-    /// Prepares the process for a run. It must be started before the returned directory is dropped.
-    /// Blocks.
+    /// Prepares the process for a run. The process must be started before the returned directory is
+    /// dropped. Blocks.
     fn command(
         &self,
         run: &ExternalRun,

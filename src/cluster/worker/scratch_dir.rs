@@ -27,8 +27,9 @@ pub(super) fn name(request_id: &str) -> String {
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the directories that executions of an earlier process left behind. Their names begin with a
-/// UUID, as request ids do. Other directories might belong to someone else. Blocks.
+/// Removes the directories that executions of an earlier process left behind. The names of these
+/// directories begin with a UUID, as request ids do. Other directories might belong to someone else.
+/// Blocks.
 ///
 /// # Errors
 /// Returns the error of the file system.

@@ -191,7 +191,8 @@ impl Datasets {
             let answers = appends.iter().map(|append| outcome_for(&joined, append.n_rows()));
             if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
                 for (append, answer) in appends.into_iter().zip(answers) {
-                    // Sending fails only if the caller was cancelled. Its rows are stored nevertheless.
+                    // Sending fails only if the caller was cancelled. The caller's rows are stored
+                    // nevertheless.
                     drop(append.reply.send(answer));
                 }
                 return;

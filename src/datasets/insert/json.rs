@@ -1,8 +1,8 @@
 //! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values as siblings of the timestamp.
 //!
-//! `serde_json` parses 2.4 to 3.2 million rows of seven numbers per second and thread. It borrows names
-//! and texts from the body. A hand-written scanner, sonic-rs and simd-json reached only 0.7 to 0.95 of
-//! this speed (`cargo bench -p datasets --bench http -- formats`).
+//! `serde_json` parses 2.4 to 3.2 million rows of seven numbers per second and thread. The parser
+//! borrows names and texts from the body. A hand-written scanner, sonic-rs and simd-json reached only
+//! 0.7 to 0.95 of this speed (`cargo bench -p datasets --bench http -- formats`).
 
 use std::fmt;
 

@@ -44,7 +44,7 @@ pub(super) async fn post(
     Ok(Created(apply_change(&app, key, which, ColumnChange::Add(name, dtype)).await?))
 }
 
-/// Renames a column of a dataset that the key owns. Its values are kept.
+/// Renames a column of a dataset that the key owns. The values of the column are kept.
 #[utoipa::path(patch, path = paths::COLUMNS, operation_id = "rename_column", tag = "producing",
     request_body = RenameColumn,
     responses((status = 200, description = "The column", body = ColumnBody)))]

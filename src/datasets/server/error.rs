@@ -241,7 +241,7 @@ pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// Returns the response with an error. Its text ends with the kind of the error, as in the upstream,
+/// Returns the response with an error. The text ends with the kind of the error, as in the upstream,
 /// which wraps errors in Go.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {

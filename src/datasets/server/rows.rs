@@ -88,8 +88,8 @@ pub(super) async fn get(
 
 /// Deletes the rows of a range from a dataset that the key owns.
 ///
-/// Their buckets are updated in the same commit, including those whose rows are no longer kept.
-/// Both bounds are required, since a request with a forgotten bound would delete too much.
+/// The buckets of these rows are updated in the same commit, including buckets whose rows are no longer
+/// kept. Both bounds are required, since a request with a forgotten bound would delete too much.
 #[utoipa::path(delete, path = paths::ROWS, operation_id = "delete_rows", tag = "producing",
     params(WhichDataset,
         ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),

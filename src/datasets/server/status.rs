@@ -1,4 +1,5 @@
-//! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. They need no key.
+//! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. These requests
+//! need no key.
 
 use accounts::AccountsError;
 use axum::extract::State;

@@ -1,9 +1,9 @@
 //! Synthetic market: bars that behave like real bars, but are not prices of a real market.
 //!
-//! It appends one bar per second. Earlier periods have longer bars: the history of some months that the
-//! first start writes, and later the periods in which the service did not run. Thus few rows provide
-//! data for every resolution. A bar is a function of the seed and its time, so a restarted service
-//! continues after the latest row. As in real feeds, some bars are missing, late or corrected.
+//! The source appends one bar per second. Earlier periods have longer bars: the history of some months
+//! that the first start writes, and later the periods in which the service did not run. Thus few rows
+//! provide data for every resolution. A bar is a function of the seed and its time, so a restarted
+//! service continues after the latest row. As in real feeds, some bars are missing, late or corrected.
 
 mod generator;
 

@@ -212,8 +212,8 @@ fn rest(sample: &[u8], from: Position) -> &[u8] {
     sample.get(from..).unwrap_or_default()
 }
 
-/// Splits the sample into records. The last record may be truncated, as the sample ends there. It is
-/// dropped if there are other records.
+/// Splits the sample into records. The last record may be truncated, as the sample ends there. The last
+/// record is dropped if there are other records.
 fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
     let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
     let (mut records, mut at) = (Vec::new(), begin);
@@ -304,8 +304,8 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
     Ok(())
 }
 
-/// Finds the line that names the index of a table, below a header of one or several lines. It has a name
-/// in the first field, and its other fields are empty.
+/// Finds the line that names the index of a table, below a header of one or several lines. Such a line
+/// has a name in the first field, and its other fields are empty.
 fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     let is_index = |record: &SampleRecord| {
         let name = record.fields.first().map_or("", |name| name.trim());

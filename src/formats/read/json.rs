@@ -10,8 +10,8 @@ use super::cell::Cell;
 /// Name of the member with a row's values, in rows that are not flat.
 const VALUES: &str = "values";
 
-/// Members that services add to a row and that are not values. They are only skipped if the row is not
-/// flat, since a flat row may have columns with these names.
+/// Members that services add to a row and that are not values. Such members are only skipped if the row
+/// is not flat, since a flat row may have columns with these names.
 const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 
 /// Callback for a member of a row: its name and value.

@@ -303,9 +303,9 @@ pub struct Crowd<'a> {
     pub n_min: usize,
 }
 
-/// Returns the initial regret of a newcomer. It is low compared with the regrets of experienced actors,
-/// so that newcomers have to earn their weight. With too few experienced actors, it is a low quantile
-/// of all regrets. Returns `None` if there are too few actors for that, too.
+/// Returns the initial regret of a newcomer. The initial regret is low compared with the regrets of
+/// experienced actors, so that newcomers have to earn their weight. With too few experienced actors, it
+/// is a low quantile of all regrets. Returns `None` if there are too few actors for that, too.
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;

@@ -30,10 +30,10 @@ const SECP256K1: &[u8] = &[0x00, 0x25, 0x08, 0x02, 0x12, 0x21];
 /// key.
 const SHA256: &[u8] = &[0x12, 0x20];
 
-/// Returns the address of the cluster's worker `peer`. It is a hash of the public key in its id:
-/// RIPEMD-160 of SHA-256 for a secp256k1 key, and the first 20 bytes of SHA-256 for an Ed25519 key. For
-/// other keys, the id contains only the key's SHA-256, and the address is the first 20 bytes of that.
-/// If `peer` is not a valid id, the text itself is hashed.
+/// Returns the address of the cluster's worker `peer`. The address is a hash of the public key in the
+/// peer's id: RIPEMD-160 of SHA-256 for a secp256k1 key, and the first 20 bytes of SHA-256 for an
+/// Ed25519 key. For other keys, the id contains only the key's SHA-256, and the address is the first 20
+/// bytes of that. If `peer` is not a valid id, the text itself is hashed.
 pub fn of_peer(peer: &PeerId) -> Address {
     let id = bs58::decode(peer.as_str()).into_vec().unwrap_or_default();
     let key =

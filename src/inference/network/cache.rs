@@ -46,7 +46,7 @@ pub(crate) struct CachedTopic {
 /// Entries by topic.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Change counter of each topic. Its lock is held while an entry is replaced.
+    /// Change counter of each topic. The lock is held while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), CachedTopic>,
     loading: ReentrantMutex<()>,
@@ -64,7 +64,7 @@ struct Changes {
 impl Default for Cache {
     fn default() -> Self {
         // A topic can have an outdated entry in addition to the current entry. The size includes only
-        // learned regrets and latest bundles. It is enough for some twenty topics with a thousand
+        // learned regrets and latest bundles. This size is enough for some twenty topics with a thousand
         // inferers and fifty forecasters, or for thousands of topics with a dozen actors.
         let entries =
             cache::Cache::new(Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 });

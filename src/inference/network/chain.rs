@@ -117,7 +117,8 @@ impl Chain {
         let time = if self.clock.is_manual() { pace.time() } else { date };
         let before = pace.time();
         let behind = before.micros().saturating_sub(time.micros());
-        // A date slightly in the past is due to a delayed response of the database. It is not adopted.
+        // A date slightly in the past is due to a delayed response of the database. Such a date is not
+        // adopted.
         let is_late = pace.is_shared && (0..LEAP_MICROS_MIN).contains(&behind);
         let is_back = pace.is_shared && pace.blocks == blocks && behind >= LEAP_MICROS_MIN;
         let height = pace.blocks.height(before);

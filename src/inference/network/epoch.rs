@@ -80,7 +80,8 @@ pub fn due(care: Care, progress: &EpochProgress, height: BlockHeight) -> Vec<Epo
     }
     if let Some(nonce) = progress.unlearned.first() {
         let asked_from = nonce.saturating_add(timing.ground_truth_lag);
-        // The row with the ground truth can be late. It is awaited for some time, and then given up.
+        // The row with the ground truth can be late. The row is awaited for some time, and then given
+        // up.
         let given_up_at = asked_from.saturating_add(care.patience);
         if height >= asked_from {
             steps.push(EpochStep::Learn { nonce: *nonce, is_last_try: height >= given_up_at });

@@ -1,12 +1,13 @@
 //! Built-in forecasters of a topic.
 //!
-//! They predict the losses of an epoch's inferers from the current inferences and from the inferences
-//! and losses of past epochs. They use neither ground truths nor rows, since inferences reflect the
-//! state of the source well enough. A forecast omits inferers without past losses.
+//! Forecasters predict the losses of an epoch's inferers from the current inferences and from the
+//! inferences and losses of past epochs. They use neither ground truths nor rows of the dataset, since
+//! inferences reflect the state of the source well enough. A forecast omits inferers without past
+//! losses.
 //!
-//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do. It prefers
-//! inferers that are often very close to the ground truth. The other forecasters take the logarithm of
-//! an average. They prefer inferers that are rarely far from the ground truth.
+//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do. So this forecaster
+//! prefers inferers that are often very close to the ground truth. The other forecasters take the
+//! logarithm of an average, so they prefer inferers that are rarely far from the ground truth.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

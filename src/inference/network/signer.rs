@@ -1,6 +1,6 @@
 //! Signatures of inferences for consumer contracts.
 //!
-//! The chain's public consumer contract defines the format. It computes the EIP-712 hash of an
+//! The chain's public consumer contract defines the format. The contract computes the EIP-712 hash of an
 //! inference, wraps this hash like a message signed by a wallet, and recovers the signer. Amounts are
 //! integers in units of 10⁻¹⁸.
 
@@ -158,8 +158,8 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
         &[0; 12],
         &domain.contract.0,
     ]);
-    // The encoding begins with seven words. They include the offsets of three lists, which follow the
-    // words.
+    // The encoding begins with seven words. These words include the offsets of three lists, which follow
+    // the words.
     let head = 7 * WORD;
     let percentiles = list(&inference.percentiles);
     let values = list(&inference.values);

@@ -91,8 +91,8 @@ impl Inference {
         self.shared.news.subscribe()
     }
 
-    /// Creates `topics` of one creator with the next ids. They are durable once this function returns.
-    /// Their first epochs open at the next block.
+    /// Creates `topics` of one creator with the next ids. The topics are durable once this function
+    /// returns. Their first epochs open at the next block.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if one of them is refused. None is created in this case.
@@ -296,7 +296,7 @@ impl Inference {
     /// stored list before the change.
     fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
         let mut list = self.shared.topics.write();
-        // If the list was reloaded in the meantime, it can already contain the change. It is then
+        // If the list was reloaded in the meantime, it can already contain the change. The list is then
         // reloaded at the next check, since its version is not updated here.
         if list.version == known {
             change(&mut list);

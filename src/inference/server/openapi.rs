@@ -140,7 +140,7 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
             describe_parameters(path, operation);
         }
     }
-    // Marks `data` as required in the schemas of successful responses. It is optional only because
+    // Marks `data` as required in the schemas of successful responses. `data` is optional only because
     // errors have the same type.
     for name in ["ConsumerTopics", "SignedInference"] {
         let answer = &mut document["components"]["schemas"][format!("Answer_{name}")];

@@ -46,8 +46,8 @@ use crate::network::{addresses, epoch};
 /// Maximum number of topics that are created together. The dataset of each is checked.
 const BATCH_MAX: usize = 64;
 
-/// JSON text after which a topic's actors are inserted. It cannot occur within a string, since quotes
-/// in strings are escaped.
+/// JSON text after which a topic's actors are inserted. This text cannot occur within a string, since
+/// quotes in strings are escaped.
 const PLACE: &str = "\"actors\":[";
 
 /// Returns all topics with their schedule and actors.
@@ -226,10 +226,10 @@ pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>> {
 /// `metadata`, `dataset`, `column` and `horizon_seconds` are required. The other settings default to
 /// those of most topics of the chain. The dataset and the column must exist, and the interval between
 /// rows must not exceed the horizon. The ground truth is the column's value `horizon_seconds` after the
-/// row that was the latest at the opening of the epoch, or the `target` over that time. It is read once
-/// `ground_truth_lag` blocks have passed. The horizon must be longer than the submission window, so that
-/// workers cannot read the ground truth before they submit. Only an `experimental` topic can have a
-/// shorter one.
+/// row that was the latest at the opening of the epoch, or the `target` over that time. The ground truth
+/// is read once `ground_truth_lag` blocks have passed. The horizon must be longer than the submission
+/// window, so that workers cannot read the ground truth before they submit. Only an `experimental` topic
+/// can have a shorter one.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),

@@ -55,8 +55,8 @@ pub(super) struct StoreDatabase {
 
 impl Drop for StoreDatabase {
     fn drop(&mut self) {
-        // Does not wait for operations in progress. They are interrupted, and the database rolls them
-        // back.
+        // Does not wait for operations in progress. Such operations are interrupted, and the database
+        // rolls them back.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -299,8 +299,8 @@ impl Session<'_> {
         matches!(self.0, Engine::Postgres(_))
     }
 
-    /// Returns the suffix of a `SELECT` that locks the selected rows. It is empty for a file, which has
-    /// a single writer and needs no locks.
+    /// Returns the suffix of a `SELECT` that locks the selected rows. The suffix is empty for a file,
+    /// which has a single writer and needs no locks.
     pub(super) const fn locking(&self, lock: LockMode) -> &'static str {
         match (&self.0, lock) {
             (Engine::Sqlite(_), _) => "",

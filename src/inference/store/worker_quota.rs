@@ -11,8 +11,8 @@ use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
 
-/// Maximum number of submissions by newcomers for a nonce. They are counted separately, so that they do
-/// not displace other submissions.
+/// Maximum number of submissions by newcomers for a nonce. These submissions are counted separately, so
+/// that they do not displace other submissions.
 pub const NEWCOMERS_MAX: u32 = 512;
 
 /// Name of the counter of an epoch's labels.

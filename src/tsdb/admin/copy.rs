@@ -122,7 +122,7 @@ pub enum CopyError {
         /// Name of the other dataset.
         other: String,
     },
-    /// The copy was changed or pruned independently of its source, or has other tags. It remains
+    /// The copy was changed or pruned independently of its source, or has other tags. The copy remains
     /// unchanged.
     #[error(
         "dataset of the destination was changed after it was copied; copy to an empty store, or delete this dataset if its changes are not needed"

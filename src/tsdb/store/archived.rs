@@ -105,8 +105,9 @@ pub struct Beneath {
 pub struct ArchivedDeletion {
     /// Timestamp of the latest archived row that the deletion leaves; `None` if none is left.
     pub newest_archived: Option<Timestamp>,
-    /// Archived rows that remain in the buckets at both ends of the deleted span. Their `span` is
-    /// [`Span::ALL`](crate::span::Span::ALL), since `newest_archived` depends on all archived rows.
+    /// Archived rows that remain in the buckets at both ends of the deleted span. The `span` in this
+    /// value is [`Span::ALL`](crate::span::Span::ALL), since `newest_archived` depends on all archived
+    /// rows.
     pub beneath: Beneath,
     /// Number of archived rows in the span that no stored row replaces.
     pub n_rows: u64,

@@ -26,7 +26,7 @@ pub struct CatalogEntry {
     pub tags: Vec<Tag>,
     /// Timestamp of the latest row.
     pub newest: Option<Timestamp>,
-    /// Timestamp before which rows were pruned. Their buckets remain.
+    /// Timestamp before which rows were pruned. The buckets of these rows remain.
     pub kept_from: Option<Timestamp>,
 }
 
@@ -52,7 +52,7 @@ impl CatalogEntry {
 /// archived rows and [`Append::beneath`](super::Append::beneath) is missing.
 /// [`delete_rows`](Store::delete_rows) fails with the same error if the dataset has archived rows and
 /// [`RowDeletion::archived`](super::RowDeletion::archived) is missing. [`prune`](Catalog::prune) removes
-/// archived months only as a whole. It does not remove the stored rows of an archived month that
+/// archived months only as a whole. Pruning does not remove the stored rows of an archived month that
 /// remains.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.

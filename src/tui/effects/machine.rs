@@ -209,7 +209,7 @@ fn refused(error: &ProfileError) -> Failure {
 }
 
 // The escape sequence OSC 52 asks the terminal to copy a text. Terminals without support ignore it
-// silently, and so does tmux by default. It is therefore used only if no tool copies the text:
+// silently, and so does tmux by default. OSC 52 is therefore used only if no tool copies the text:
 // without a display, and over SSH, where a tool would use the clipboard of the wrong machine.
 
 /// A program that copies its standard input: its name, its arguments, an environment variable that

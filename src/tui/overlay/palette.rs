@@ -203,7 +203,7 @@ fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Item, found
     paint::line(buf, room, (0, 0), &line);
 }
 
-/// Returns a character of an entry. It is highlighted if the search matched it.
+/// Returns a character of an entry. The character is highlighted if the search matched it.
 fn found_or(
     letter: char,
     idx: usize,

@@ -20,8 +20,8 @@ pub(crate) struct Latency {
 impl Latency {
     /// Adds a sample and returns the time to display.
     ///
-    /// The first sample can include the time to connect. It is displayed only until there are
-    /// enough samples for a median.
+    /// The first sample can include the time to connect. The first sample is displayed only until there
+    /// are enough samples for a median.
     pub(crate) fn add(&mut self, sample_ms: f64) -> f64 {
         let is_filled = self.samples.len() + 1 == SAMPLES_MAX;
         self.samples.push_back(sample_ms);

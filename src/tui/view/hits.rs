@@ -30,7 +30,7 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// Adds `target` with its area. It is above earlier targets.
+    /// Adds `target` with its area. The target is above earlier targets.
     pub(crate) fn add(&self, area: Rect, target: Target) {
         let mut places = self.places.borrow_mut();
         if places.len() < PLACES_MAX {

@@ -20,7 +20,7 @@ use crate::widget::{format, paint};
 /// Maximum number of lines that are drawn.
 const TEXT_LINES_MAX: usize = 200_000;
 
-/// Maximum number of characters of a line. They fill more than a screen.
+/// Maximum number of characters of a line. So many characters fill more than a screen.
 const LINE_CHARS_MAX: usize = 64 * 1024;
 
 /// Width of the search field.

@@ -23,8 +23,8 @@ use crate::widget::{format, paint};
 /// Width of the bar that shows a group's share.
 const BAR_WIDTH: u16 = 20;
 
-/// Maximum number of characters of an output in the line of its group. They fill more than a wide
-/// terminal.
+/// Maximum number of characters of an output in the line of its group. So many characters fill more than
+/// a wide terminal.
 const GIST_CHARS_MAX: usize = 400;
 
 /// Minimum height of a comparison: its title, a removed line and an added line.

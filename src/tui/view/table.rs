@@ -52,7 +52,7 @@ pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize 
     selected.saturating_sub(height / 2).min(last)
 }
 
-/// Draws facts, each in a row. Their names are right-aligned.
+/// Draws facts, each in a row. The names of the facts are right-aligned.
 pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(&str, String)]) {
     /// Maximum width of a name.
     const NAME_MAX: usize = 12;
@@ -66,7 +66,7 @@ pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(
 }
 
 impl<'a> Table<'a> {
-    /// Returns a table of `columns`. Its title marks the column called `sorted`. The width of
+    /// Returns a table of `columns`. The title of the column called `sorted` is marked. The width of
     /// columns that the user has hidden is set to 0.
     pub(crate) fn new(
         name: TableName,
@@ -127,7 +127,7 @@ impl Table<'_> {
         visible().map(|((_, row), place)| (row, place, self.places(place))).collect()
     }
 
-    /// Returns the area of each cell in `row`. It is empty for an omitted column.
+    /// Returns the area of each cell in `row`. The area of an omitted column is empty.
     fn places(&self, row: Rect) -> Vec<Rect> {
         let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
         let mut shown = layout.iter().copied();

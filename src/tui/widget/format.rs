@@ -66,7 +66,7 @@ pub(crate) fn signed(value: f64, decimals: usize) -> String {
     if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
 }
 
-/// Formats a change in percent: `+0.51`, `-0.0004`. It has two decimals, or more if a smaller
+/// Formats a change in percent: `+0.51`, `-0.0004`. The text has two decimals, or more if a smaller
 /// change would be shown as zero.
 pub(crate) fn percent(value: f64) -> String {
     let places =
@@ -88,7 +88,7 @@ pub(crate) fn decimals_of(value: f64) -> usize {
 }
 
 /// Returns the number of decimals for a column of values. This is the number that the values have,
-/// limited depending on their size. It is larger if the lowest and the highest value would look
+/// limited depending on their size, but higher if the lowest and the highest value would otherwise look
 /// equal.
 pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -279,7 +279,7 @@ pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// Formats the remaining time of a countdown: `90s`, `6m`. It is in seconds below two minutes.
+/// Formats the remaining time of a countdown: `90s`, `6m`. The unit is seconds below two minutes.
 pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
@@ -337,7 +337,7 @@ pub(crate) fn short_address(address: &str) -> Cow<'_, str> {
 /// Returns `text` with control characters escaped. If it is wider than `width` columns, it is cut
 /// and ends with `…`.
 pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
-    // Accents have no width, so a text can be very long and still fit. It is first cut by its
+    // Accents have no width, so a text can be very long and still fit. The text is first cut by its
     // number of characters.
     let n_max = width.saturating_mul(MARKS_MAX);
     let (start, is_cut) = match text.char_indices().nth(n_max) {

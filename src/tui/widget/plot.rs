@@ -88,8 +88,8 @@ impl Layout {
     }
 }
 
-/// Returns the row of `value`, not rounded, if the scale is `height` rows high. It can be outside
-/// of them.
+/// Returns the row of `value`, not rounded, if the scale is `height` rows high. The returned row can be
+/// outside of these rows.
 pub(crate) fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
     (1.0 - scale.position(value)) * f64::from(height)
 }

@@ -30,7 +30,8 @@ use crate::address::{Caller, forwarded};
 use crate::middleware::Overloaded;
 
 /// Time limit for the head of each request to arrive. Thus it also limits idle connections, even an
-/// HTTP/2 connection that responds to pings. It allows some round trips over the slowest connections.
+/// HTTP/2 connection that responds to pings. This time allows some round trips over the slowest
+/// connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// Like [`HEAD_WITHIN`], for a connection with a reserved permit. It is shorter, since other

@@ -29,8 +29,8 @@ use crate::process::{BOOT, CONNECTIONS, PORT, Process, SLOTS};
 pub(crate) const N_STUBS: usize = 10_000;
 /// Number of workers of the head that restarts.
 const N_RETURNING: usize = 1_000;
-/// Number of workers in one process. It has a listener and a connection for each worker, and a
-/// process can open up to 20,000 files.
+/// Number of workers in one process. A process has a listener and a connection for each worker, and can
+/// open up to 20,000 files.
 const N_PER_PROCESS: usize = 1_000;
 /// Limit of connections of the head of the largest cluster.
 const CONNECTIONS_WANTED: u32 = 24_000;

@@ -92,7 +92,7 @@ pub(super) async fn function(
     Ok(respond(&detail.ok_or(RestError::UNKNOWN_FUNCTION)?))
 }
 
-/// Removes a function from the head. It remains on workers that hold it.
+/// Removes a function from the head. The function remains on workers that hold it.
 #[utoipa::path(delete, path = paths::FUNCTION, tag = "functions",
     params(("id" = String, Path, description = "The id of its content.")),
     responses((status = 200, description = "What was removed", body = FunctionBody)))]

@@ -122,9 +122,9 @@ pub(super) async fn node(
 
 /// Cordons, drains, approves or refuses a node, for this head only.
 ///
-/// Omitted fields remain unchanged. A cordoned node gets no new work but completes its work orders.
-/// With `wait`, the response is sent after they are complete or the time has passed. It lists the work
-/// orders that are still running. Other heads of the cluster are not affected. Decisions outlast a
+/// Omitted fields remain unchanged. A cordoned node gets no new work but completes its work orders. With
+/// `wait`, the response is sent after they are complete or the time has passed. The response lists the
+/// work orders that are still running. Other heads of the cluster are not affected. Decisions outlast a
 /// restart. A node that is not known yet can be approved or refused by its full id.
 #[utoipa::path(patch, path = paths::NODE, tag = "cluster",
     params(("id" = String, Path, description = "The id of the node."), Query),

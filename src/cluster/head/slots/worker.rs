@@ -34,7 +34,8 @@ const PINGS_MISSED_MAX: u32 = 2;
 pub(super) struct WorkerState {
     /// Latest offer and its time.
     pub(super) offer: Option<(Arc<NodeOffer>, Instant)>,
-    /// Functions that the worker has run for this head. It might offer them under other ids.
+    /// Functions that the worker has run for this head. The worker might offer these functions under
+    /// other ids.
     pub(super) learned: BTreeSet<FunctionId>,
     /// Orders that this head gave the worker, by number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,

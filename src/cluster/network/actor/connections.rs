@@ -2,10 +2,10 @@
 //! connections to unneeded neighbors, and connections to a peer that connects again.
 //!
 //! A peer only dials while it has no connection. If it connects again, it has lost the earlier
-//! connection without notice: its link was cut or its machine failed. State that belongs to a
-//! connection is then known to one side only. For example, gossip announces its topics on the first
-//! connection to a peer only, so a head would not learn that a worker listens. Therefore all
-//! connections of the peer are closed. It dials again immediately, and both sides start over.
+//! connection without notice: its link was cut or its machine failed. State that belongs to a connection
+//! is then known to one side only. For example, gossip announces its topics on the first connection to a
+//! peer only, so a head would not learn that a worker listens. Therefore all connections of the peer are
+//! closed. The peer dials again immediately, and both sides start over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Actor {
         of_peer.map(|established| established.scope).max().unwrap_or(Scope::Public)
     }
 
-    /// Updates the scopes of all connections. They determine which host names and addresses can be
+    /// Updates the scopes of all connections. The scopes determine which host names and addresses can be
     /// dialed.
     pub(super) fn note_scopes(&self) {
         self.names.set_connections(self.connections.values().map(|established| established.scope));

@@ -27,8 +27,8 @@ impl Reader {
         Self::of(&service.router, &service.reader, PATH, last_id).await
     }
 
-    /// Opens the stream at `path` with the API key `key`. It resumes after the event `last_id`, if
-    /// given.
+    /// Opens the stream at `path` with the API key `key`. The stream resumes after the event `last_id`,
+    /// if given.
     pub(super) async fn of(router: &Router, key: &str, path: &str, last_id: Option<&str>) -> Self {
         let mut request = Request::builder().uri(path).header("X-API-Key", key);
         if let Some(last_id) = last_id {

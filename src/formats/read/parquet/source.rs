@@ -171,8 +171,8 @@ fn footer_bytes(file: &[u8]) -> u32 {
     length.copied().map_or(0, u32::from_le_bytes)
 }
 
-/// Returns the decompressed length of the page that begins with `head`. It is the second number of the
-/// page header.
+/// Returns the decompressed length of the page that begins with `head`. The length is the second number
+/// of the page header.
 fn page_bytes(head: &[u8]) -> Option<u64> {
     let mut rest = head;
     let mut zigzag = 0;

@@ -70,8 +70,8 @@ pub(crate) async fn latest() -> Outcome<()> {
     print(&format!("latest_network_inferences, {n_bytes} bytes"), &figure, "0.6x")
 }
 
-/// Measures the rate of submissions. They are distributed over many topics, since an epoch accepts only
-/// a thousand.
+/// Measures the rate of submissions. The submissions are distributed over many topics, since an epoch
+/// accepts only a thousand.
 pub(crate) async fn submissions() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let topics = (1..=64).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;

@@ -77,8 +77,8 @@ impl<'a> EpochTable<'a> {
         line
     }
 
-    /// Returns a line of the inferers' naive regrets. It ends before the forecasters, which have no
-    /// naive regrets.
+    /// Returns a line of the inferers' naive regrets. The line ends before the forecasters, which have
+    /// no naive regrets.
     pub fn naive_line(&self) -> Vec<f64> {
         self.aligned(&self.inferers, &self.epoch.regrets.naive)
     }
@@ -222,8 +222,8 @@ pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
 }
 
 /// Returns one combined value for each forecaster, with the regrets in its row of `pairwise`. `counts`
-/// returns true if another forecaster is included in this value. Its argument is true for the row's own
-/// forecaster.
+/// returns true if another forecaster is included in this value. The argument of `counts` is true for
+/// the row's own forecaster.
 fn each_forecaster(
     table: &EpochTable<'_>,
     pairwise: &PairwiseRegrets,

@@ -143,8 +143,8 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
 }
 
 /// Returns the value implied by `elements` with an inferer of the epoch left out, by the inferer's
-/// position and the label. It is NaN if no elements remain, and equal to `whole`, the value with all
-/// elements, if the forecaster predicted no loss of the inferer.
+/// position and the label. The value is NaN if no elements remain, and equal to `whole`, the value with
+/// all elements, if the forecaster predicted no loss of the inferer.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());

@@ -84,7 +84,7 @@ pub(in crate::server) struct PageMembers {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct ConsumerMembers {
-    /// Id of the topic. It must have a single label.
+    /// Id of the topic, which must have a single label.
     #[param(minimum = 1, format = "uint64")]
     allora_topic_id: u64,
     /// Type of the signed value.

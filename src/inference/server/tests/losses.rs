@@ -66,7 +66,7 @@ async fn losses_are_scaled_by_the_deviation_of_past_truths() {
     // tanh 10 − tanh 2.
     let got = losses(&fixture, ["0", "1"], 0.2).await;
     check_losses(&got, [0.964_027_580_075_816_9, 0.035_972_415_801_875_54]);
-    // The baseline of the leaderboard is the mean of earlier truths. It has the same scale:
+    // The baseline of the leaderboard is the mean of earlier truths. The baseline has the same scale:
     // the mean of five truths of 0 and four of 0.2 is 0.8 / 9, and its loss tanh 2 − tanh (8 / 9).
     let (_, board) = fixture.get("/api/v1/topics/3/leaderboard").await;
     let last = board["epochs"].as_array().unwrap().last().unwrap().clone();

@@ -26,7 +26,7 @@ pub enum ObjectError {
     /// The bucket does not exist.
     #[error("bucket of the archive does not exist")]
     NoBucket(#[source] Cause),
-    /// The object does not exist. It may have been deleted by a rule of the bucket.
+    /// The object does not exist. A rule of the bucket may have deleted the object.
     #[error("archive object {key} is missing")]
     Missing {
         /// Key of the object.

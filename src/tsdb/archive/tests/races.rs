@@ -131,8 +131,8 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
     check();
 }
 
-/// Checks that a process with a lost lease does not overwrite a file of another process. It was paused
-/// just before it wrote its own file.
+/// Checks that a process with a lost lease does not overwrite a file of another process. The process was
+/// paused just before it wrote its own file.
 fn check_paused_archiver(open: OpenIn<'_>) {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let inner = open(folder.path());

@@ -1,7 +1,8 @@
 //! Compares a store in a database with hand-written tables: one with a row for each bar, and one with
-//! buckets of the same five resolutions. They are in the same database, with the same durability and
-//! number of connections. Store and tables are measured in turns, batch by batch and page by page, so
-//! that other load on the machine affects both equally. The embedded store is measured in the same run.
+//! buckets of the same five resolutions. Both tables are in the same database, with the same durability
+//! and number of connections. Store and tables are measured in turns, batch by batch and page by page,
+//! so that other load on the machine affects both equally. The embedded store is measured in the same
+//! run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::FutureExt as _;

@@ -329,7 +329,8 @@ const fn decode(cause: sqlx::error::BoxDynError) -> sqlx::Error {
     sqlx::Error::Decode(cause)
 }
 
-/// Reads a bucket from a record. Its columns from `first` on are start, prices, volume and count.
+/// Reads a bucket from a record. The record's columns from `first` on are start, prices, volume and
+/// count.
 pub(super) fn read_bucket(row: &PgRow, first: usize) -> Result<Bucket> {
     let Time(timestamp) = row.try_get(first)?;
     let number = |idx: usize| row.try_get::<f64, _>(first + idx);

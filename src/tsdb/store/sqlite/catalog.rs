@@ -378,7 +378,7 @@ impl SearchTexts {
         Ok(())
     }
 
-    /// Removes the texts from the indexes. They must be equal to the texts that were added.
+    /// Removes the texts from the indexes. The texts must be equal to the texts that were added.
     fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql =
@@ -398,8 +398,8 @@ impl SearchTexts {
     }
 }
 
-/// Returns the distinct letters and pairs of letters of a text. They are encoded as hexadecimal digits,
-/// so that the tokenizer of the index does not split words at punctuation.
+/// Returns the distinct letters and pairs of letters of a text. Letters and pairs are encoded as
+/// hexadecimal digits, so that the tokenizer of the index does not split words at punctuation.
 pub(super) fn grams(text: &str) -> String {
     let mut found = BTreeSet::new();
     let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();

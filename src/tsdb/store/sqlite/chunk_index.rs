@@ -1,8 +1,9 @@
 //! In-memory index of the chunks of a series, with the number of rows before each chunk.
 //!
-//! The index finds a page after many skipped rows, and counts all rows, without reading a table. It is
-//! valid until a chunk of the dataset is removed. The column `layout` of the table `progress` shows this
-//! to all processes. New chunks come after all other chunks and are added to the index when it is used.
+//! The index finds a page after many skipped rows, and counts all rows, without reading a table. The
+//! index is valid until a chunk of the dataset is removed. The column `layout` of the table `progress`
+//! shows this to all processes. New chunks come after all other chunks and are added to the index when
+//! it is used.
 
 use std::sync::Arc;
 

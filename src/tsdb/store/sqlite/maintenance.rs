@@ -33,8 +33,8 @@ const BUSY_STEPS: u64 = 4;
 /// Number of looks after which old records of batches are removed: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
 
-/// Number of latest chunks in the store that remain unpacked, since most late rows fall into them. They
-/// occupy about 15 MB.
+/// Number of latest chunks in the store that remain unpacked, since most late rows fall into them. These
+/// chunks occupy about 15 MB.
 const HOT_CHUNKS: i64 = 512;
 
 /// Number of free pages that remain in the file for new rows: 1 MB.

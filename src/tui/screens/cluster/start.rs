@@ -1,4 +1,4 @@
-//! The pane Start here: first steps and the names of functions, datasets and topics. It takes the
+//! The pane Start here: first steps and the names of functions, datasets and topics. This pane takes the
 //! place of runs and results until there is a run.
 
 use model::dataset::Dataset;

@@ -255,9 +255,8 @@ impl State {
         }
     }
 
-    /// Returns the shape in which all views show a dataset. It is determined by the column that
-    /// the user chose, otherwise by the columns of the dataset, or by `row` while these are
-    /// unknown.
+    /// Returns the shape in which all views show a dataset. The shape is determined by the column that
+    /// the user chose, otherwise by the columns of the dataset, or by `row` while these are unknown.
     pub(crate) fn shape_for(
         &self,
         dataset: DatasetId,

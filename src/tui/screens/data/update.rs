@@ -23,8 +23,8 @@ const RAW_ROWS: usize = 3_600;
 /// Number of buckets on the first page, more than the widest screen shows.
 const BUCKETS: usize = 1_000;
 
-/// Number of buckets that are read again when a bucket closes. They replace buckets folded from
-/// live rows.
+/// Number of buckets that are read again when a bucket closes. The buckets that are read replace buckets
+/// folded from live rows.
 const BUCKETS_AGAIN: usize = 3;
 
 /// Number of rows on the tape.
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Returns the poll interval of the list. It is longer for a long list.
+    /// Returns the poll interval of the list. The interval is longer for a long list.
     fn datasets_every(&self) -> Duration {
         let n = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
         DATASETS_EVERY.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))

@@ -270,7 +270,7 @@ impl History {
         }
     }
 
-    /// Records the epochs that the service returned. They replace epochs recorded earlier.
+    /// Records the epochs that the service returned. Returned epochs replace epochs recorded earlier.
     pub(crate) fn take_history(&mut self, history: TopicHistory) {
         for epoch in history.epochs {
             let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;

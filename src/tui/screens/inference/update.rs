@@ -72,8 +72,8 @@ impl State {
             {
                 self.on_latest(result, now);
             }
-            // The bundle is of another topic, for the Overview screen, or it includes outliers
-            // while the screen shows bundles without. It only adds to the history.
+            // The bundle is of another topic, for the Overview screen, or it includes outliers while the
+            // screen shows bundles without. Such a bundle only adds to the history.
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }

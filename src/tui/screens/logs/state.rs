@@ -121,8 +121,8 @@ impl State {
         tail
     }
 
-    /// Returns the lines for a pane of `height` rows. They match the filters, and the selected
-    /// line is in the middle if there are enough lines.
+    /// Returns the lines for a pane of `height` rows. All returned lines match the filters, and the
+    /// selected line is in the middle if there are enough lines.
     pub(crate) fn window(&self, height: usize) -> Window<'_> {
         let (above, below) = self.around(height);
         let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));

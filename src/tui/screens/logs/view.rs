@@ -224,7 +224,7 @@ fn level_style(level: Level, theme: &Theme) -> Style {
     }
 }
 
-/// Returns the style of a source. It depends on the position of the source in the list.
+/// Returns the style of a source. The style depends on the position of the source in the list.
 fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
     if source == OWN_SOURCE {
         return theme.accent2;

@@ -97,7 +97,7 @@ impl Chart {
         self.rebuild();
     }
 
-    /// Adds buckets of the service, in any order. They replace buckets with the same timestamp.
+    /// Adds buckets of the service, in any order. These buckets replace buckets with the same timestamp.
     pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Bucket>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.timestamp, candle)));
         self.rebuild();

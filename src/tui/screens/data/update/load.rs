@@ -332,7 +332,7 @@ impl State {
         }
     }
 
-    /// Drops the latest values of a dataset, since another column is displayed. They are loaded
+    /// Drops the latest values of a dataset, since another column is displayed. The values are loaded
     /// again. For a pinned dataset, this is done by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);

@@ -76,7 +76,7 @@ pub(crate) enum Check {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     pub(crate) text: Field,
-    /// True if the field has lost the focus before. Its error is shown from then on.
+    /// True if the field has lost the focus before. The error of the field is shown from then on.
     pub(crate) is_left: bool,
 }
 
