@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let mut arguments = args_os();
     let name = arguments.next().unwrap_or_else(|| "tui".into());
     let error = match current_exe().map(|tui| tui.with_file_name("triptych")) {
-        // Returns only if it fails.
+        // Returns only if executing the program fails.
         Ok(program) => {
             let error = Command::new(&program).arg0(name).args(arguments).exec();
             format!("cannot execute {}: {error}", program.display())

@@ -29,8 +29,8 @@ const NAMES_MAX: usize = 200;
 
 /// Prints completions and exits the process if a shell requested completions. Does nothing otherwise.
 pub(super) fn complete_if_requested() {
-    // The variable is checked first so that ordinary starts, nearly all, skip the setup of the
-    // commands.
+    // The variable is checked first so that ordinary starts, which are nearly all starts, skip the setup
+    // of the commands.
     if env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(command).var(VARIABLE).complete();
     }

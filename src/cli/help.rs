@@ -13,8 +13,8 @@ const EXIT_CODES_START: &str = "Exit codes:";
 /// Examples of all commands. Each section begins with a line of `===` and the command.
 const ENDINGS: &str = include_str!("../../assets/help.txt");
 
-/// Adds examples and exit codes to the help of `command` and its subcommands, unless their own text has
-/// them.
+/// Adds examples and exit codes to the help of `command` and its subcommands, unless the help text
+/// already contains these.
 pub(super) fn with_endings(command: Command) -> Command {
     let path = command.get_name().to_owned();
     with_endings_at(command, &path)

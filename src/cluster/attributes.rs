@@ -16,7 +16,8 @@ pub(crate) type Attributes = BTreeMap<String, String>;
 /// Attributes that a worker must declare to be eligible for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
-    /// Exact values, as in b7s. Roll calls contain them, and workers compare them with their own.
+    /// Exact values, as in b7s. Roll calls contain these values, and workers compare them with their own
+    /// attributes.
     pub attributes: Option<AttributesBody>,
     /// Selector that the head applies to the attributes in offers.
     pub selector: Option<Selector>,

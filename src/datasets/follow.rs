@@ -3,8 +3,8 @@
 //! The rows of a dataset are numbered in the order of their commits. The embedded store numbers the rows
 //! of all datasets together. A row that replaces another gets a new number. A reader that sends the
 //! number of its last row gets all rows with higher numbers, including late rows and corrections, each
-//! of them once and in its current state. Then it gets new rows as they are committed. Missed rows are
-//! read from the store, so they are available even after a restart. Deletions are not sent.
+//! row once and in its current state. Then it gets new rows as they are committed. Missed rows are read
+//! from the store, so they are available even after a restart. Deletions are not sent.
 
 use std::io::Write as _;
 

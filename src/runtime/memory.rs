@@ -13,7 +13,7 @@ pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 pub(crate) const TABLES_MAX: u32 = 8;
 
 /// Maximum number of memories, excluding the memory of garbage-collected objects. Few modules have more
-/// than one. Components made of several programs have one for each.
+/// than one memory. Components made of several programs have a memory for each program.
 pub(crate) const MEMORIES_MAX: u32 = 2;
 
 /// Maximum number of module instances in a component. A program has about four, including its adapters.

@@ -414,9 +414,9 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
-    /// Returns a number that changes with every commit to the store, of this process or another. Data
-    /// that was read after this number remains valid until the number changes. Returns `None` if reading
-    /// the number would block.
+    /// Returns a number that changes with every commit to the store, of this process or another process.
+    /// Data that was read after this number remains valid until the number changes. Returns `None` if
+    /// reading the number would block.
     fn version(&self) -> Option<i64>;
 
     /// Returns the datasets that are visible to `key` and match `filter`.

@@ -187,7 +187,7 @@ pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
 /// A run to be sent to a head.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
-    /// Head that executes the run. If this head fails, the run is not sent to another.
+    /// Head that executes the run. If this head fails, the run is not sent to another head.
     pub(crate) head: HeadId,
     /// Request of the run. Standard input from a file or a dataset is filled in before it is sent.
     pub(crate) request: ExecuteRequest,

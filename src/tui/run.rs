@@ -280,7 +280,7 @@ impl Loop {
         has_changes
     }
 
-    /// Waits for the next event. If several are ready, returns the most urgent one. If
+    /// Waits for the next event. If several events are ready, returns the most urgent event. If
     /// `is_waiting` is false, returns `None` if no event is ready, and ignores timers and frames.
     async fn next(&mut self, is_waiting: bool) -> Option<Next> {
         let frame = self.pacer.next().filter(|_| is_waiting && !self.is_paging);

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client with little overhead. It has one connection and sends one request at a time.
+//! An HTTP/1.1 client with little overhead, one connection, and one request at a time.
 
 use std::net::SocketAddr;
 
@@ -117,8 +117,8 @@ impl Connection {
         Ok(Response { status, body })
     }
 
-    /// Sends a request and discards the body of the response. Counts its bytes and the occurrences of
-    /// `mark`.
+    /// Sends a request and discards the body of the response. Counts the bytes of the body and the
+    /// occurrences of `mark`.
     pub async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
         let mut drained = Drained::default();
         let count = &mut |bytes: &[u8]| {

@@ -106,7 +106,8 @@ impl Table {
     }
 }
 
-/// Returns the smallest of `durations` that `percent` of them do not exceed. Zero if there are none.
+/// Returns the smallest of `durations` that `percent` percent of them do not exceed. Zero if there are
+/// no durations.
 pub fn quantile(durations: &[Duration], percent: usize) -> Duration {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();

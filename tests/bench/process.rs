@@ -15,7 +15,7 @@ pub struct CpuTime {
     pub parent: u32,
     /// Processor time of the process itself.
     pub own: Duration,
-    /// Processor time of its children that have exited.
+    /// Processor time of children that have exited.
     pub of_children: Duration,
 }
 

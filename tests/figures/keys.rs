@@ -20,7 +20,7 @@ const N_KEYS: usize = 80;
 /// Silence after which the output of a key is complete.
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// Silence before a key. The stream interrupts it once per second.
+/// Silence before a key. The stream interrupts the silence once per second.
 const PAUSE: Duration = Duration::from_millis(120);
 
 /// Longest wait for silence and for output.

@@ -29,7 +29,7 @@ const N_STEPS: usize = 4_000;
 /// Number of parts in which the rows of a dataset are loaded.
 const N_PARTS: usize = 3;
 
-/// Silence after which a screen counts as settled, followed by the longest wait for it.
+/// Silence after which a screen counts as settled, and the longest wait for this silence.
 const SETTLED: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(4));
 
 /// Measures the memory of the program.

@@ -44,7 +44,7 @@ pub(crate) fn others() -> impl Iterator<Item = &'static str> {
 }
 
 /// Measures the time from the start of the process to its first frame. The programs take turns, so that
-/// other load affects all of them.
+/// other load affects all programs.
 pub(crate) fn first(_: &Runtime) -> Vec<Row> {
     let mut programs: Vec<(&str, &str, &[&str])> = vec![
         ("first paint, services elsewhere", TRIPTYCH, &NOWHERE),

@@ -34,7 +34,7 @@ async fn create(http: &Http, name: &str) -> i64 {
     body["id"].as_i64().unwrap()
 }
 
-/// Returns a row for a minute. Its values depend only on `minute`.
+/// Returns a row for a minute. The values depend only on `minute`.
 fn minute_row(minute: u32) -> Value {
     let close = 100.0 + f64::from(minute % 7);
     json!({
@@ -56,7 +56,7 @@ fn timestamp(minute: u32) -> String {
     format!("2026-03-{day:02}T{hour:02}:{minute:02}:00Z")
 }
 
-/// Inserts rows and checks that all of them were stored.
+/// Inserts rows and checks that all rows were stored.
 async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     let request = json!({"dataset": dataset, "rows": rows});
     let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;

@@ -106,7 +106,7 @@ fn valid_body(path: &str) -> Value {
     }
 }
 
-/// Returns every command that sends requests, except those that run until they are interrupted.
+/// Returns every command that sends requests, except commands that run until they are interrupted.
 fn commands(home: &Home) -> Vec<Vec<String>> {
     let topic = home.write(
         "topic.json",

@@ -10,7 +10,7 @@ use crate::support::up::Up;
 /// Prefixes of the program's metrics.
 const PREFIXES: [&str; 4] = ["b7s_", "triptych_datasets_", "triptych_inference_", "process_"];
 
-/// Suffixes that the samples of a histogram or summary add to its name.
+/// Suffixes that the samples of a histogram or summary add to the name of the metric.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 /// Returns the names of the metrics in `text`, without the suffixes of samples.

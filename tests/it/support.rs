@@ -1,5 +1,5 @@
-//! Harness of the integration tests. It runs the program in a terminal, as a command, as a service and
-//! as a whole stack, sends HTTP requests and observes processes.
+//! Harness of the integration tests, which runs the program in a terminal, as a command, as a service
+//! and as a whole stack, sends HTTP requests and observes processes.
 
 pub(crate) mod cluster;
 pub(crate) mod command;

@@ -114,8 +114,8 @@ pub(super) async fn gather(
     std::mem::take(&mut work.gathered)
 }
 
-/// Outcome of sending a work order: the number of the [line](crate::network::line) that it was sent on,
-/// or `None` if it was sent on its own stream.
+/// Outcome of sending a work order: the number of the [line](crate::network::line) on which the order
+/// was sent, or `None` if the order had its own stream.
 type Sent = Result<Option<u64>, ExchangeError>;
 
 /// The work orders of a request.

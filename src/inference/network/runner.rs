@@ -430,8 +430,8 @@ impl Runner {
         }
     }
 
-    /// Returns the id of the topic's dataset. The first call finds it by the dataset's name and stores
-    /// it, so that the topic keeps its dataset if another gets this name.
+    /// Returns the id of the topic's dataset. The first call finds the id by the dataset's name and
+    /// stores it, so that the topic keeps its dataset if another dataset gets this name.
     async fn dataset(&self) -> Result<DatasetId, StepError> {
         let source = &self.topic.source;
         if let Some(dataset) = source.dataset_id {

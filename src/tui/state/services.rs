@@ -185,8 +185,8 @@ impl Services {
         heads.chain([Service::Data, Service::Inference])
     }
 
-    /// Returns the number of heads that respond and the number of all heads. `None` if there are
-    /// not several.
+    /// Returns the number of heads that respond and the number of all heads. `None` unless there are
+    /// several heads.
     pub(crate) fn head_count(&self) -> Option<(usize, usize)> {
         let n_live = self.heads().filter(|it| self.health(Service::Head(*it)).is_up()).count();
         self.has_several_heads().then(|| (n_live, self.heads().len()))

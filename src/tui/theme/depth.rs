@@ -78,8 +78,9 @@ pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
 /// Minimum contrast of text according to WCAG 2 (level AA).
 pub(crate) const CONTRAST_MIN: f64 = 4.5;
 
-/// Returns the number of a color of the cube or of the grays. It is the nearest to `rgb` among
-/// colors that are legible on all backgrounds `behind`. If no color is, the nearest of all.
+/// Returns the number of a color of the cube or of the grays. This is the color nearest to `rgb` among
+/// colors that are legible on all backgrounds `behind`. If no color is legible on all of them, it is the
+/// nearest of all colors.
 ///
 /// The first 16 colors are never returned, since they depend on the user's palette.
 pub(crate) fn nearest_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {

@@ -17,8 +17,8 @@ pub(crate) struct Quartiles {
     pub(crate) upper: f64,
 }
 
-/// Distance from the median at which a value is an outlier, as a multiple of the median distance.
-/// The network's rule uses the same.
+/// Distance from the median at which a value is an outlier, as a multiple of the median distance. The
+/// network's rule uses the same multiple.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {

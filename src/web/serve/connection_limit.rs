@@ -25,8 +25,8 @@ use crate::address::{AddressSource, Neighborhood};
 /// the pauses of streams. Without it, idle clients could occupy their connections indefinitely.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Maximum number of reserved connections. A load balancer and a metrics scraper need one at a time, and
-/// each is free again after one response.
+/// Maximum number of reserved connections. A load balancer and a metrics scraper need one connection at
+/// a time, and each connection is free again after one response.
 const RESERVED_MAX: usize = 32;
 
 /// Accepts connections while permits are available. Further connections wait in the queue of the system.

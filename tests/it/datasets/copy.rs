@@ -23,7 +23,7 @@ async fn filled_service() -> (Service, Vec<String>) {
         let rows: Vec<_> = (part * ROWS / 4..(part + 1) * ROWS / 4).map(minute_row).collect();
         insert(&http, dataset, &rows).await;
     }
-    // A late row that replaces an existing one.
+    // A late row that replaces an existing row.
     insert(&http, dataset, &[minute_row(17)]).await;
     home.run_ok(&["datasets", "tags", "long", "--add", "desk"]);
     let served = all_responses(&service).await;
@@ -49,7 +49,8 @@ async fn all_responses(service: &Service) -> Vec<String> {
     bodies
 }
 
-/// Restores the store of the stopped service from `file`, which verifies it. Then starts the service.
+/// Restores the store of the stopped service from `file`, which also verifies the store. Then starts the
+/// service.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
     Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
@@ -136,8 +137,8 @@ async fn copy_of_a_copy_in_a_database_serves_the_same_bytes() {
     let (mut service, before) = filled_service().await;
     let (home, from) = (Home::new(), service.data_dir());
     let (back, began) = (home.path("back.db"), tokio::time::Instant::now());
-    // The progress of a copy to a database is not visible from outside, so it is killed after different
-    // times.
+    // The progress of a copy to a database is not visible from outside, so the copy is killed after
+    // different times.
     for wait in [50, 150, 400] {
         let until = began.elapsed() + Duration::from_millis(wait);
         kill_a_copy(&from, &there, || began.elapsed() > until).await;

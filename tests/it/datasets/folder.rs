@@ -17,8 +17,8 @@ use crate::support::running::Running;
 /// Number of concurrent clients that insert.
 const N_WRITERS: u32 = 4;
 
-/// Inserts single rows, beginning with minute `first`, until one is rejected. Returns the error. Checks
-/// that no insert that began after `is_over` became true is acknowledged.
+/// Inserts single rows, beginning with minute `first`, until a row is rejected. Returns the error.
+/// Checks that no insert that began after `is_over` became true is acknowledged.
 async fn write_until_refused(
     http: Http,
     dataset: i64,

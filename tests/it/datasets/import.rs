@@ -149,7 +149,7 @@ async fn capitalized_price_columns_are_imported_in_lowercase() {
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
-    // Names that differ only by case are not converted to lowercase.
+    // Names that differ only in case are not converted to lowercase.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
@@ -291,8 +291,8 @@ async fn check_rows(service: &Service, n_rows: u32) {
 
 #[tokio::test]
 async fn killed_import_resumes_without_missing_or_repeating_rows() {
-    /// Number of rows. The service cannot store all of them before the kill, but a debug build can
-    /// within the test.
+    /// Number of rows. The service cannot store all rows before the kill, but a debug build can store
+    /// them within the test.
     const ROWS: u32 = 40_000;
     let service = Service::start();
     let home = service.home();
@@ -361,7 +361,7 @@ async fn import_report_contains_time_column_time_range_and_replaced_rows() {
 
 #[tokio::test]
 async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
-    /// Number of rows. The service cannot store all of them before the kill.
+    /// Number of rows. The service cannot store all rows before the kill.
     const ROWS: u32 = 20_000;
     let service = Service::start();
     let home = service.home();

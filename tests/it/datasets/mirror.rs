@@ -13,8 +13,8 @@ use crate::support::server;
 /// Maximum time until a copy has all rows, on a busy machine.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
 
-/// A source service, a target service, and a home directory for commands that copy from the former to
-/// the latter.
+/// A source service, a target service, and a home directory for commands that copy from the source to
+/// the target.
 struct Pair {
     source: Service,
     target: Service,

@@ -1,8 +1,8 @@
 //! `tests/data/datasets/scenarios.http`: requests of real clients and the exact bytes of their
 //! responses.
 //!
-//! The file describes its format. Its requests are sent from top to bottom to the program as a user
-//! would start it, with rows whose timestamps are fixed and in the past.
+//! The file describes its format. Requests are sent from top to bottom to the program as a user would
+//! start it, with rows whose timestamps are fixed and in the past.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -59,7 +59,7 @@ fn typed_rows() -> Vec<Value> {
     ]
 }
 
-/// Returns the row of minute `n` of 2026-07-29. Its bar opens at `n` and closes at `n` + 0.5.
+/// Returns the row of minute `n` of 2026-07-29. The bar opens at `n` and closes at `n` + 0.5.
 fn minute(n: u32) -> Value {
     let open = f64::from(n);
     json!({"timestamp": format!("2026-07-29T{:02}:{:02}:00Z", n / 60, n % 60), "values": {

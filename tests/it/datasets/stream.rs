@@ -14,7 +14,7 @@ const EVENT_WITHIN: Duration = Duration::from_secs(40);
 /// One event of a stream.
 #[derive(Debug)]
 struct Event {
-    /// Name of the event. Clients use `message` if the event does not have one.
+    /// Name of the event. Clients use `message` if the event does not have a name.
     name: String,
     data: Value,
 }

@@ -8,7 +8,7 @@ use crate::support::command::{Home, demo};
 use crate::support::server;
 use crate::support::up::Up;
 
-/// The smallest module. It cannot be run, since it has no start function.
+/// The smallest module, which cannot be run, since it has no start function.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// Writes `files` to a home directory, adds `name` and checks that the only line of output is the

@@ -1,4 +1,4 @@
-//! Modules that compile slowly: they occupy a slot of the worker, but do not block it otherwise.
+//! Modules that compile slowly: they occupy a slot of the worker, but do not block the worker otherwise.
 
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ impl Pair {
     }
 }
 
-/// Returns a module with `n_functions` functions. Each has `n_loops` nested loops, all of which change 1
-/// 000 locals.
+/// Returns a module with `n_functions` functions. Each function has `n_loops` nested loops, all of which
+/// change 1 000 locals.
 fn bomb(n_functions: usize, n_loops: usize) -> Vec<u8> {
     wat::parse_str(wat_bomb(n_functions, n_loops)).unwrap()
 }

@@ -20,7 +20,7 @@ async fn execute(up: &Up, name: &str, more: Value) -> Value {
     body
 }
 
-/// Returns the peer ids in a list, in its order.
+/// Returns the peer ids in a list, in the order of the list.
 fn peers(list: &Value) -> Vec<&str> {
     let mut peers: Vec<_> =
         list.as_array().unwrap().iter().map(|peer| peer.as_str().unwrap()).collect();

@@ -25,7 +25,7 @@ fn module(body: &str) -> Vec<u8> {
 }
 
 /// Prints the name of its second preopened directory and the content of `data/words.txt` in it. Then
-/// tries to change that directory. Exits with a code other than 0 if it cannot read or can write.
+/// tries to change that directory. Exits with a code other than 0 if reading fails or writing succeeds.
 const READS_ITS_FILES: &str = r#"
     (memory (export "memory") 1)
     (data (i32.const 0) "data/words.txt") (data (i32.const 100) "new")
@@ -49,8 +49,8 @@ const READS_ITS_FILES: &str = r#"
         (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
             (i64.const 64))) (i32.const 94)))"#;
 
-/// Runs the function at `path` on two workers, one of which has an external runtime. Returns their
-/// result, which must be equal.
+/// Runs the function at `path` on two workers, one of which has an external runtime. Returns the result,
+/// which must be the same on both.
 async fn run_on_both(home: &Home, path: &str) -> Value {
     let program = home.path("bls-runtime");
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();

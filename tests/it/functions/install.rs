@@ -1,5 +1,5 @@
-//! `POST /api/v1/functions/install`, sent by its command: installs by content id, or by the address of a
-//! manifest.
+//! `POST /api/v1/functions/install`, sent by `triptych function install`: installs by content id, or by
+//! the address of a manifest.
 
 use crate::support::cluster::Node;
 use crate::support::command::Home;

@@ -13,8 +13,8 @@ fn node_key_is_created_once_and_used_by_a_node() {
     assert!(id.starts_with("12D3KooW") && id.len() == 52, "{id}");
     let read = |name: &str| std::fs::read(home.path(&format!("worker/{name}"))).unwrap();
     let (private, public) = (read("priv.bin"), read("pub.bin"));
-    // Both files are protobufs. They contain the key type (Ed25519), followed by the seed and the public
-    // key, or only by the public key.
+    // Both files are protobufs of the key type (Ed25519), followed by the seed and the public key, or
+    // only by the public key.
     assert_eq!((private.len(), private.get(..4)), (68, Some(&[8, 1, 18, 64][..])));
     assert_eq!((public.len(), public.get(..4)), (36, Some(&[8, 1, 18, 32][..])));
     assert_eq!(private.get(36..), public.get(4..));

@@ -105,7 +105,7 @@ async fn account_with_many_keys_cannot_exclude_other_workers_or_move_the_value()
         assert!((value - 4.3).abs() < 0.1, "{value}");
     }
 
-    // A worker of an operator counts for the combined value, but not for the signed one.
+    // A worker of an operator counts for the combined value, but not for the signed value.
     let nonce = open_epoch(&own, "a", "4.2").await;
     for (model, value) in [("b", "4.3"), ("c", "4.4"), ("d", "1000000")] {
         let (status, body) = submit(&own, Some(nonce), model, value).await;

@@ -29,15 +29,15 @@ use crate::support::command::demo;
 /// Time at which synthetic rows begin, in seconds since 1970: the start of 2026.
 const START_SECONDS: i64 = 1_767_225_600;
 
-/// Distance between the first rows of consecutive seeds, in seconds. It is a prime number, so that each
-/// seed begins in another phase of the market's regimes.
+/// Distance between the first rows of consecutive seeds, in seconds. A prime number, so that each seed
+/// begins in another phase of the market's regimes.
 const SEED_SECONDS: i64 = 3_607;
 
 /// Number of rows from one epoch to the next. The epochs of both topics have twelve blocks, with one row
 /// per block.
 const EPOCH_ROWS: u32 = 12;
 
-/// Number of rows after the last ground truth, since a row may be missing. Less than in an epoch.
+/// Number of rows after the last ground truth, since a row may be missing. Fewer rows than in an epoch.
 const SPARE_ROWS: u32 = 5;
 
 /// The models of a topic's predictor, which are run in this process.
@@ -167,7 +167,7 @@ fn check_actors(report: &Report, n_epochs: u32) {
     assert!(worst < 5.0 * mean(report, |epoch| Some(epoch.naive)), "{worst}");
 }
 
-/// The number of epochs is that from which a demo learns in its first ten minutes.
+/// A demo learns from this number of epochs in its first ten minutes.
 #[test]
 fn demo_networks_beat_baselines_within_ten_minutes() {
     check(12, 47, 0);

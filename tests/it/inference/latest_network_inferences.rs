@@ -9,7 +9,7 @@ use task::wait;
 use crate::support::http::Http;
 use crate::support::up::Up;
 
-/// Maximum time for two epochs. In the local stack, each lasts 12 seconds.
+/// Maximum time for two epochs. In the local stack, an epoch lasts 12 seconds.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Waits until the latest bundle of `topic` satisfies `is_wanted`. Returns the bundle.

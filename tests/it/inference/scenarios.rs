@@ -73,7 +73,8 @@ async fn create(http: &Http, changes: Value) -> String {
     created["topic"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Submits a value to each epoch of `topic` until one has been learned from. Then pauses the topic.
+/// Submits a value to each epoch of `topic` until the network has learned from one of these epochs. Then
+/// pauses the topic.
 async fn submit_until_learned(http: &Http, topic: &str) {
     let submissions = format!("/api/v1/topics/{topic}/submissions");
     let (reputers, workers) = ("unfulfilled_reputer_nonces", "unfulfilled_worker_nonces");

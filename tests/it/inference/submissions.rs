@@ -54,7 +54,7 @@ async fn bundle_contains_a_value_submitted_by_command() {
 
     let submit = || async {
         let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
-        // Fails until the first epoch opens, with the next block.
+        // The command fails until the first epoch opens, with the next block.
         if said.code == 0 { Ok(()) } else { Err(said) }
     };
     wait::until(EPOCH_WITHIN, submit).await.unwrap();

@@ -93,7 +93,7 @@ async fn killed_head_fails_its_requests_and_frees_their_slots() {
     for result in lost.join_all().await {
         result.unwrap_err();
     }
-    // All slots must be free, since the next requests need all of them.
+    // All slots must be free, since the next requests need all slots.
     let _clients = execute(&rest_apis[1], "next");
     wait_runs("next", SLOTS).await;
     assert_eq!(runs().lines().count(), 2 * SLOTS, "each once: {}", runs());

@@ -28,11 +28,11 @@ const TRACE: [u8; 16] = [0xab; 16];
 /// Id of the client's span.
 const CALLER: [u8; 8] = [0xcd; 8];
 
-/// A collector, with the spans that it received and the role of the node that sent each.
+/// A collector, with the spans that it received and the role of the node that sent each span.
 struct Collector {
     address: String,
     spans: Arc<Mutex<Vec<(String, Span)>>>,
-    // Task that serves the collector. It stops when dropped.
+    // Task that serves the collector, which stops when this is dropped.
     _serving: JoinSet<()>,
 }
 

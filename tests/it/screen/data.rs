@@ -61,7 +61,8 @@ fn timestamps(screen: &Screen) -> Vec<String> {
     text.lines().filter_map(row).filter(|time| time.ends_with(":00")).collect()
 }
 
-/// Waits until the table shows `minute` and the minutes before it, each once, with the latest first.
+/// Waits until the table shows `minute` and the earlier minutes, each minute once, with the latest
+/// first.
 #[track_caller]
 fn wait_contiguous(session: &Session, minute: u32) {
     session.wait_for(&format!("rows up to minute {minute}, each once"), SHOWN_WITHIN, |screen| {

@@ -1,4 +1,4 @@
-//! The ways in which the screen exits. Each restores the terminal and leaves no process behind.
+//! The ways in which the screen exits. Every exit restores the terminal and leaves no process behind.
 
 use std::collections::BTreeSet;
 

@@ -39,7 +39,8 @@ async fn screen_shows_two_heads_and_then_only_the_head_that_has_not_failed() {
     wait_row(&session, &second.id(), &["head"]);
     wait_row(&session, &other.id(), &["worker"]);
 
-    // At first, only the second head has cordoned the worker. The key press then cordons it on both.
+    // At first, only the second head has cordoned the worker. The key press then cordons the worker on
+    // both heads.
     let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
     home.run_ok(&["nodes", "cordon", &worker.id()]);
     wait_row(&session, &worker.id(), &["cordoned 1/2"]);
@@ -48,7 +49,7 @@ async fn screen_shows_two_heads_and_then_only_the_head_that_has_not_failed() {
     session.press("enter c");
     session.wait_text("Cordon this node?", SHOWN_WITHIN);
     session.press("y");
-    // The row of the second head has changed, not only the notice of the first.
+    // The row of the second head has changed, not only the notice of the first head.
     wait_row(&session, &worker.id(), &["2/2", " cordoned  "]);
     session.press("c");
     session.wait_text("gets work again", SHOWN_WITHIN);

@@ -30,14 +30,14 @@ async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'st
     (service, place)
 }
 
-/// Waits until dataset `name` is charted. Returns the column at which its chart begins.
+/// Waits until dataset `name` is charted. Returns the column at which the chart begins.
 fn wait_chart(session: &Session, name: &str) -> usize {
     session
         .wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_column(screen, name))
 }
 
-/// Waits until the chart of `name` begins to the right of column `left`. Returns the column at which it
-/// begins.
+/// Waits until the chart of `name` begins to the right of column `left`. Returns the column at which the
+/// chart begins.
 fn wait_wider(session: &Session, name: &str, left: usize) -> usize {
     session.wait_for(&format!("the list is wider than {left}"), SHOWN_WITHIN, |screen| {
         chart_column(screen, name).filter(|now| *now > left)

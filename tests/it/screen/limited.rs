@@ -16,7 +16,7 @@ use crate::support::running::Running;
 /// Maximum time until an epoch opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Starts an inference service that uses `datasets`. Its chain has five blocks per second.
+/// Starts an inference service that uses `datasets`. The service's chain has five blocks per second.
 fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Running, String) {
     let (folder, address) = (datasets.data_dir(), datasets.address());
     let arguments = [

@@ -41,7 +41,7 @@ const BUCKETS_MAX: u32 = 10;
 /// Time for which the animation shows each still screen.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Number of frames of the live chart in the animation, and the time for which each is shown.
+/// Number of frames of the live chart in the animation, and the time for which each frame is shown.
 const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
 
 /// Writes the current screen as the picture `name`. Returns the screen.
@@ -74,8 +74,8 @@ fn record(session: &Session) -> Vec<(Screen, Duration)> {
     frames
 }
 
-/// Returns the number of epochs of the first topic whose losses are known. On the screen, it follows the
-/// topic's subgroup.
+/// Returns the number of epochs of the first topic whose losses are known. On the screen, this number
+/// follows the topic's subgroup.
 fn n_learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
     let row =

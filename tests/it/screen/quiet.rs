@@ -28,8 +28,8 @@ fn wait_still(session: &Session) -> u64 {
     after.iter().map(|(thread, n)| n - before.get(thread).copied().unwrap_or(0)).sum()
 }
 
-/// Checks that each of `screens`, given as its key and a text on it, stops writing. Each is shown by its
-/// own process, so that the waits overlap.
+/// Checks that each of `screens`, given as its key and a text on it, stops writing. Each screen is shown
+/// by its own process, so that the waits overlap.
 #[track_caller]
 fn check_still(environment: &[(&str, &str)], arguments: &[&str], screens: &[(&str, &str)]) {
     thread::scope(|scope| {

@@ -64,7 +64,7 @@ fn late_terminal_reply_in_pieces_is_not_interpreted_as_keys() {
         let mut from = 0;
         for to in cuts.iter().copied().chain([LIGHT.len()]) {
             session.send(&LIGHT[from..to]);
-            // The program has read this piece before the next one is sent.
+            // The program has read this piece before the next piece is sent.
             session.resize((WIDE.0, WIDE.1 + u16::try_from(to).unwrap()));
             session.wait_for("the new size", SHOWN_WITHIN, |screen| {
                 text(screen).ends_with(" help").then_some(())
@@ -93,7 +93,8 @@ fn key_pressed_during_a_resize_is_not_lost() {
     }
 }
 
-/// Suspends a program by `stop`. Checks that it returns the terminal to its shell until it is resumed.
+/// Suspends a program by `stop`. Checks that the program returns the terminal to its shell until it is
+/// resumed.
 #[track_caller]
 fn check_stop(stop: impl Fn(&Session)) {
     let place = Place::default().with_config(NOWHERE);

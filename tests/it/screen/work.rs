@@ -83,7 +83,7 @@ fn started_worker_runs_a_local_module_and_can_be_stopped() {
     process::wait_gone(added);
 
     session.press("R");
-    // The notice about its first start may still be visible.
+    // The notice about the worker's first start may still be visible.
     session.wait_for("worker-4 runs again", STARTS_WITHIN, |screen| {
         row(screen, &["● worker-4", " running"])
     });

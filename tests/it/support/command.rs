@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::support::running::{Running, wait_child};
 use crate::support::{CACHE, ROOT, TRIPTYCH};
 
-/// A home directory in which commands run. They do not get the tester's own environment.
+/// A home directory in which commands run. The commands do not get the tester's own environment.
 pub(crate) struct Home {
     folder: TempDir,
     variables: Vec<(String, String)>,
@@ -94,7 +94,7 @@ impl Home {
     /// Runs a command with `input` as its standard input.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
-        // Fails for a command that does not read its input.
+        // Writing fails for a command that does not read its input.
         drop(child.stdin.take().unwrap().write_all(input));
         wait_output(child)
     }

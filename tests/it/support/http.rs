@@ -1,5 +1,5 @@
-//! An HTTP client that is independent of the program's own, so that tests see responses as any client
-//! does.
+//! An HTTP client that is independent of the program's own clients, so that tests see responses as any
+//! client does.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 /// execution compiles its module.
 const RESPONDS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Time after which an unused connection is closed. The services close theirs after 30 s, and a request
-/// that is sent at that moment gets no response.
+/// Time after which an unused connection is closed. The services close unused connections after 30 s,
+/// and a request that is sent at that moment gets no response.
 const IDLE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A client of a service.
@@ -23,7 +23,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Creates a client of the service at `base`. It sends `key`, if given.
+    /// Creates a client of the service at `base`, which sends `key`, if given.
     pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
         // Fails if another test has already installed the provider.
         drop(rustls::crypto::ring::default_provider().install_default());

@@ -103,7 +103,7 @@ struct Stat {
     parent: u32,
 }
 
-/// Parses `/proc/PID/stat`. It begins with the id, the name in parentheses (which may contain any
+/// Parses `/proc/PID/stat`. The file begins with the id, the name in parentheses (which may contain any
 /// character), the state and the parent.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

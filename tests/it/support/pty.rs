@@ -55,7 +55,7 @@ pub(crate) struct Place<'a> {
     pub(crate) size: (u16, u16),
     /// Environment variables in addition to the variables of a fresh machine.
     pub(crate) environment: &'a [(&'a str, &'a str)],
-    /// Reply to the query of the background color. `None` if the terminal does not reply to it.
+    /// Reply to the query of the background color. `None` if the terminal does not reply to this query.
     pub(crate) background: Option<&'static [u8]>,
     /// Home directory, which may contain files of earlier sessions.
     pub(crate) home: Arc<TempDir>,

@@ -111,7 +111,7 @@ impl Running {
         Some(self.stdout()).filter(|lines| lines.len() >= n_lines)
     }
 
-    /// Waits for `n_lines` lines of standard output and returns all of them.
+    /// Waits for `n_lines` lines of standard output and returns all lines.
     #[track_caller]
     pub(crate) fn wait_lines(&self, n_lines: usize) -> Vec<String> {
         self.output.wait(&format!("{n_lines} lines"), |lines| {
@@ -186,7 +186,7 @@ impl Drop for Running {
         if self.stdin.is_some() && !thread::panicking() {
             self.stop();
         } else {
-            // Errors are ignored: after a panic, a second one would hide the first. Processes that a
+            // Errors are ignored: after a panic, a second panic would hide the first. Processes that a
             // service has started exit when their pipes are closed.
             drop(self.child.kill());
             drop(self.child.wait());
@@ -204,7 +204,7 @@ impl Lines {
 }
 
 impl Output {
-    /// Reads `pipe` in a thread. Adds its lines to the list that `select` returns.
+    /// Reads `pipe` in a thread. Adds the lines to the list that `select` returns.
     fn read(
         self: &Arc<Self>,
         pipe: impl Read + Send + 'static,
@@ -222,7 +222,7 @@ impl Output {
     }
 
     /// Waits until `find` returns a value. Panics with the output if this takes too long, or if the
-    /// process closes both outputs before.
+    /// process closes both outputs first.
     #[track_caller]
     fn wait<T>(&self, wanted: &str, find: impl Fn(&Lines) -> Option<T>) -> T {
         let mut lines = self.lines.lock();

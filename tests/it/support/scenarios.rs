@@ -1,5 +1,5 @@
-//! Requests and the exact responses to them, in the files `tests/data/*/scenarios.http`, which describe
-//! their format.
+//! Requests and the exact responses to them, in the files `tests/data/*/scenarios.http`. Each file
+//! describes its own format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -117,7 +117,7 @@ fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     fits && matches(got, after, known)
 }
 
-/// Runs a scenario. The error describes how the response differs from the expected one.
+/// Runs a scenario. The error describes how the response differs from the expected response.
 async fn run(
     client: &reqwest::Client,
     base: &str,
@@ -185,8 +185,8 @@ pub(crate) fn read_file(folder: &str) -> String {
     fs::read_to_string(format!("{ROOT}/tests/data/{folder}/scenarios.http")).unwrap()
 }
 
-/// Runs the scenarios in `text` in order with the service at `base`. There must be at least `n_min`, so
-/// that a truncated file does not pass.
+/// Runs the scenarios in `text` in order with the service at `base`. There must be at least `n_min`
+/// scenarios, so that a truncated file does not pass.
 pub(crate) async fn check(text: &str, base: &str, mut known: Known, n_min: usize) {
     let scenarios = parse(text);
     assert!(scenarios.len() >= n_min, "{} scenarios", scenarios.len());

@@ -1,4 +1,4 @@
-//! Small HTTP servers and proxies on loopback. They run until the process exits.
+//! Small HTTP servers and proxies on loopback, which run until the process exits.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -75,7 +75,7 @@ impl Request {
         self.stream.write_all(body)
     }
 
-    /// Sends the request to the server at `host`. Returns the connection to it.
+    /// Sends the request to the server at `host`. Returns the connection to the server.
     fn forward(&self, host: &str) -> io::Result<TcpStream> {
         let mut server = TcpStream::connect(host)?;
         server.write_all(self.head.as_bytes())?;
@@ -84,8 +84,8 @@ impl Request {
     }
 }
 
-/// Accepts connections on a free port and handles each in its own thread. Returns the address as
-/// `host:port`.
+/// Accepts connections on a free port and handles each connection in its own thread. Returns the address
+/// as `host:port`.
 fn listen(handle: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -227,7 +227,7 @@ impl LossyProxy {
     }
 }
 
-/// Copies requests to the server. Sets `is_marked` once they contain all of `marks`.
+/// Copies requests to the server. Sets `is_marked` once the requests contain all of `marks`.
 fn copy_requests(
     mut client: TcpStream,
     mut server: TcpStream,

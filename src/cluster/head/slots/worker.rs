@@ -165,8 +165,8 @@ impl WorkerState {
         }
     }
 
-    /// Records a response to an order for `function` after `elapsed`. Returns true if it is the
-    /// first.
+    /// Records a response to an order for `function` after `elapsed`. Returns true if the worker has not
+    /// run `function` before.
     pub(super) fn note_answer(
         &mut self,
         function: FunctionId,

@@ -234,8 +234,8 @@ async fn page_of_old_rows_has_the_same_etag_after_new_rows_arrive() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // Changes each row that the page depends on: its first row, its last row, and the row after it,
-    // which only shows that there is a next page.
+    // Changes each row that the page depends on: its first row, its last row, and the row after the
+    // page, which only shows that there is a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);

@@ -397,8 +397,8 @@ pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<()> {
     Ok(())
 }
 
-/// Removes chunks that end before `timestamp`, from the oldest on, with about `limit_rows` rows at most.
-/// Returns the number of removed rows and the latest of their timestamps.
+/// Removes chunks that end before `timestamp`, beginning with the oldest chunk, with about `limit_rows`
+/// rows at most. Returns the number of removed rows and the latest of their timestamps.
 pub(super) fn remove_before(
     connection: &Connection,
     series: SeriesId,
