@@ -54,7 +54,7 @@ impl Drop for Folder {
     }
 }
 
-/// A head and its workers. All are killed when this value is dropped.
+/// A head and its workers, which are killed when this value is dropped.
 pub(crate) struct Cluster {
     pub(crate) head: Process,
     pub(crate) workers: Vec<Process>,

@@ -12,7 +12,7 @@ use crate::compiled::{compile_time, module};
 use crate::http::{Client, Request};
 use crate::nodes::Nodes;
 
-/// Number of workers without the function. All of them compile it, on the same cores.
+/// Number of workers without the function. All workers compile the function, on the same cores.
 const N_WORKERS: usize = 3;
 
 /// Maximum total duration of the roll call, fetching and the run. The time to compile is not included.

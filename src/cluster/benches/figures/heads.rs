@@ -137,8 +137,8 @@ fn judge_waits(served: &[Served]) -> (String, bool) {
     (value, wait <= WAIT_MAX && refused <= REFUSED_MAX && n_done > 0)
 }
 
-/// Returns Jain's fairness index: 1 if all numbers of executions are equal, 1/n if only one is not
-/// zero.
+/// Returns Jain's fairness index: 1 if all numbers of executions are equal, 1/n if only one number is
+/// not zero.
 fn jain(served: &[Served]) -> f64 {
     let done: Vec<f64> = served.iter().map(|served| f64::from(served.n_done)).collect();
     let (sum, squares) = (done.iter().sum::<f64>(), done.iter().map(|n| n * n).sum::<f64>());
@@ -146,7 +146,8 @@ fn jain(served: &[Served]) -> f64 {
     sum * sum / (f64::from(n) * squares).max(1.0)
 }
 
-/// Uploads a module to the heads and has all workers run it for each of them. Returns its id.
+/// Uploads a module to the heads and has all workers run the module for each head. Returns the id of the
+/// module.
 async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     let module = wat::parse_str(module)?;
     let mut function = String::new();

@@ -15,8 +15,8 @@ const N_SAMPLES: usize = 2000;
 /// Number of requests before each measurement, to fill caches and let the processor reach a stable
 /// clock rate.
 const N_WARM_UP: usize = 200;
-/// Number of consecutive requests of one kind. The kinds alternate, so that other load on the
-/// machine affects both.
+/// Number of consecutive requests of one kind. The kinds alternate, so that other load on the machine
+/// affects both kinds.
 const N_CONSECUTIVE: usize = 100;
 /// Maximum total duration of the requests to many nodes. When it is reached, no more requests are
 /// sent.
@@ -67,7 +67,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_TO_ECHO_MAX))
 }
 
-/// Compares the latency of `hello` on 50 nodes with that on one node. Neither needs a roll call.
+/// Compares the latency of `hello` on 50 nodes with the latency on one node, both without a roll call.
 pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;
@@ -98,8 +98,8 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     ))
 }
 
-/// Compares the latency of `hello` on one of 300 nodes, without a roll call, with its latency on one of
-/// three nodes.
+/// Compares the latency of `hello` on one of 300 nodes with the latency on one of three nodes, both
+/// without a roll call.
 pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_FEW).await?;
     let hello = cluster.hello(1).await?;

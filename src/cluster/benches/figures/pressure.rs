@@ -45,7 +45,7 @@ const N_JOINED: usize = 200;
 /// Maximum duration of the first call on all new workers.
 const JOINED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Compares the rate of three fast workers with and without a slow one with many slots.
+/// Compares the rate of three fast workers with and without a slow worker with many slots.
 pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
     let program = folder.path().join(RUNTIME_NAME);
@@ -122,8 +122,8 @@ async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> 
 
 type Clients = JoinSet<Outcome<(Latencies, usize)>>;
 
-/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each returns the durations of its requests
-/// and the number of incomplete responses.
+/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each client returns the durations of its
+/// requests and the number of incomplete responses.
 async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcome<Clients> {
     let mut clients = JoinSet::new();
     for _ in 0..N_CONNECTIONS {

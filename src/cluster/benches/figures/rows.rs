@@ -72,8 +72,8 @@ impl Selection {
     }
 }
 
-/// Measures the figures in `arguments`, or all of them, and prints the table. Fails if any figure
-/// misses its limit.
+/// Measures the figures in `arguments`, or all figures, and prints the table. Fails if any figure misses
+/// its limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let asked = Selection::read(arguments)?;
     let mut rows = Vec::new();

@@ -14,7 +14,7 @@ use crate::nodes::Nodes;
 use crate::rate::{N_CONNECTIONS, sustained};
 use crate::soak_usage::SoakUsage;
 
-/// Number of workers. At most one of them is down at a time.
+/// Number of workers. At most one worker is down at a time.
 const N_WORKERS: usize = 3;
 /// Interval at which a worker is killed.
 const CRASH_EVERY: Duration = Duration::from_secs(10);

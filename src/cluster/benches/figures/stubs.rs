@@ -29,8 +29,8 @@ use crate::process::{BOOT, CONNECTIONS, PORT, Process, SLOTS};
 pub(crate) const N_STUBS: usize = 10_000;
 /// Number of workers of the head that restarts.
 const N_RETURNING: usize = 1_000;
-/// Number of workers in one process. A process has a listener and a connection for each worker, and can
-/// open up to 20,000 files.
+/// Number of workers in one process. The process has a listener and a connection for each worker, and
+/// can open up to 20,000 files.
 const N_PER_PROCESS: usize = 1_000;
 /// Limit of connections of the head of the largest cluster.
 const CONNECTIONS_WANTED: u32 = 24_000;
@@ -153,8 +153,8 @@ impl Crowd {
         Ok(Self { head, stubs: Vec::new(), n_stubs: 0, boot, folder })
     }
 
-    /// Starts `n_stubs` stub workers and waits until all of them have offered slots. Returns the
-    /// elapsed time.
+    /// Starts `n_stubs` stub workers and waits until all stubs have offered slots. Returns the elapsed
+    /// time.
     async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
         let began = Instant::now();
         self.n_stubs = n_stubs;

@@ -1,4 +1,4 @@
-//! Names and metadata of datasets, generated from a number. Both resemble names and metadata of the
+//! Names and metadata of datasets, generated from a number, similar to names and metadata of the
 //! upstream service.
 
 use serde_json::{Value, json};

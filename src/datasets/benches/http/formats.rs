@@ -27,7 +27,7 @@ const BATCH_ROWS: usize = 20_000;
 /// Number of bodies that are sent concurrently.
 const IN_FLIGHT: usize = 3;
 
-/// Maximum number of rows of each format. Inserting this many takes some seconds.
+/// Maximum number of rows of each format. Inserting so many rows takes some seconds.
 const ROWS_MAX: usize = 2_000_000;
 
 /// Minimum speed of each format, relative to COPY.

@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Sends `page` to the reference process, which adds it to its pages.
+/// Sends `page` to the reference process, which adds the page to its pages.
 pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
     let request = Request::post("/pages/", "", "application/json", page);
     connection.send(&request).await?.ok()?;

@@ -109,7 +109,8 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 }
 
 impl Pair {
-    /// Sends a request to the service and one to the reference process. Returns the service's response.
+    /// Sends a request to the service and a request to the reference process. Returns the service's
+    /// response.
     async fn send(
         &mut self,
         took: &mut Took,
@@ -182,7 +183,7 @@ pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     Request::get(&path, key)
 }
 
-/// Parses a whole page and returns the link to the next page, or `None` if it is the last page.
+/// Parses a whole page and returns the link to the next page, or `None` for the last page.
 fn link(page: &[u8]) -> Outcome<Option<String>> {
     let page: Value = serde_json::from_slice(page)?;
     Ok(page["next"].as_str().map(str::to_owned))

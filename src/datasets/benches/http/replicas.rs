@@ -1,6 +1,6 @@
 //! Measures pages that are read through one, two and three services with one `PostgreSQL`: pages per
-//! second, and the processor time of the services and the server. Each service runs on one core, and
-//! shares it only if the machine has too few cores.
+//! second, and the processor time of the services and the server. Each service runs on its own core,
+//! unless the machine has too few cores.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -32,8 +32,8 @@ const N_CACHED: usize = 64;
 /// Duration of each measurement.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Number of repetitions of each measurement. Measurements alternate, so that other load affects all of
-/// them equally.
+/// Number of repetitions of each measurement. Measurements alternate, so that other load affects all
+/// measurements equally.
 const N_TAKES: u32 = 3;
 
 /// Distance in rows between pages that are read once. It is a prime, so that all of these pages differ.

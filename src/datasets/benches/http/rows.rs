@@ -69,14 +69,14 @@ impl Options {
     }
 }
 
-/// Resolves a path relative to the working directory. If it does not exist there, resolves it relative
-/// to the root of the workspace, since cargo runs benchmarks in the directory of their crate.
+/// Resolves a path relative to the working directory. If there is no such file, resolves the path
+/// relative to the root of the workspace, since cargo runs benchmarks in the directory of their crate.
 fn from_root(path: PathBuf) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if path.exists() || !root.join(&path).exists() { path } else { root.join(path) }
 }
 
-/// Measures the figures that `arguments` name, or all of them, and prints the table. Fails if a figure
+/// Measures the figures that `arguments` name, or all figures, and prints the table. Fails if a figure
 /// misses its limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let options = Options::read(arguments)?;
@@ -115,7 +115,8 @@ async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
     bench.stop().await
 }
 
-/// Adds the figures of a measurement, or a line that it failed. Other measurements continue.
+/// Adds the figures of a measurement, or a line that the measurement failed. Other measurements
+/// continue.
 fn push(rows: &mut Vec<Row>, name: &str, taken: Outcome<Vec<Row>>) {
     match taken {
         Ok(taken) => rows.extend(taken),

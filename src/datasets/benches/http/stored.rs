@@ -32,7 +32,7 @@ struct Pages {
     n_free_bytes: u64,
 }
 
-/// Waits until the service has compacted its rows, then measures their size.
+/// Waits until the service has compacted its rows, then measures the size of the rows.
 pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let began = Instant::now();
     let (mut last, mut since) = (0, Instant::now());
@@ -79,8 +79,8 @@ pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     Ok(vec![Row::new("start of the process to its first answer", value, "1 s at most", is_met)])
 }
 
-/// Returns the number of used bytes of the file. While its log is being written, returns a different
-/// number each time.
+/// Returns the number of used bytes of the file. While the write-ahead log is being written, returns a
+/// different number each time.
 fn used(bench: &Bench) -> Outcome<u64> {
     let pages = pages(bench)?;
     let mut log = bench.store().into_os_string();

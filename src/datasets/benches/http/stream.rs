@@ -44,7 +44,8 @@ const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 const BURST_READERS: usize = 20;
 /// Number of rows of each insert while a reader is stalled.
 const BURST_ROWS: usize = 1_000;
-/// Number of inserts while a reader is stalled. Their rows exceed all buffers of the stalled reader.
+/// Number of inserts while a reader is stalled. The inserted rows exceed all buffers of the stalled
+/// reader.
 const N_BURSTS: usize = 400;
 
 /// Record of the arrivals of rows at all readers.

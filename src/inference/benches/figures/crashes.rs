@@ -143,7 +143,7 @@ fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
 }
 
 /// Returns the number of lost submissions, the number of epochs with a changed bundle, and the number of
-/// epochs that have no bundle and no state that explains its absence.
+/// epochs that have no bundle and no state that explains why.
 async fn judge(
     folder: &Path,
     acknowledged: &BTreeMap<u64, BTreeSet<String>>,

@@ -28,14 +28,14 @@ use crate::synthesis::Numbers;
 /// Number of inferers.
 const N_INFERERS: usize = 1000;
 
-/// Number of forecasters. Each forecasts the losses of all inferers.
+/// Number of forecasters. Each forecaster forecasts the losses of all inferers.
 const N_FORECASTERS: usize = 50;
 
 /// Number of epochs, enough for several times the size of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
-/// Retention of the topic in bytes. Two copies of the learned state need nearly 9 MB each, so fewer
-/// than ten epochs fit in the rest.
+/// Retention of the topic in bytes. Two copies of the learned state need nearly 9 MB each, so fewer than
+/// ten epochs fit in the remaining bytes.
 const LIMIT: u64 = 50_000_000;
 
 /// Maximum number of bytes by which the file and its write-ahead log can exceed [`LIMIT`].
@@ -146,7 +146,7 @@ async fn submissions(inference: &Inference, clock: &Clock) -> Outcome<()> {
     let mut took = [Vec::new(), Vec::new()];
     for epoch in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
         let nonce = begin_epoch(inference, clock, epoch);
-        // Alternates which topic is first, so that disturbances affect both equally.
+        // Alternates which topic is first, so that disturbances affect both topics equally.
         for turn in [epoch, epoch + 1] {
             let topic = TopicId::new(1 + turn % 2).ok_or("invalid topic id")?;
             let took = if topic == TopicId::FIRST { &mut took[0] } else { &mut took[1] };

@@ -1,7 +1,7 @@
 //! Prints figures of a prediction network with their targets: `figures [ROW]…`, where a row is
 //! `synthesis`, `requests`, `submissions`, `topics`, `large` or `crashes`.
 //!
-//! `crashes` starts this program again as the service, so that it can kill it.
+//! `crashes` starts this program again as the service, so that it can kill the service.
 
 mod crashes;
 mod large;

@@ -1,4 +1,4 @@
-//! Inference service on loopback. Its topics have no predictor.
+//! Inference service on loopback, with topics without a predictor.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ use task::group::Group;
 
 use crate::Outcome;
 
-/// Running service and an API key for it.
+/// Running service and an API key for the service.
 pub(crate) struct Network {
     pub(crate) address: SocketAddr,
     pub(crate) inference: Inference,
@@ -73,7 +73,7 @@ impl Rows for Constant {
 }
 
 impl Network {
-    /// Starts a service with `topics` on the system clock. Its database is in `folder`.
+    /// Starts a service with `topics` on the system clock, with its database in `folder`.
     pub(crate) async fn start(
         folder: &Path,
         listen: &str,
@@ -83,7 +83,7 @@ impl Network {
         Self::start_by(Clock::system(), folder, listen, block_time, topics).await
     }
 
-    /// Starts a service with `topics` on `clock`. Its database is in `folder`.
+    /// Starts a service with `topics` on `clock`, with its database in `folder`.
     pub(crate) async fn start_by(
         clock: Clock,
         folder: &Path,

@@ -58,7 +58,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     serve(listener, Router::new().route(path, get(answer)), &network.group);
-    // Alternates between the two, so that other load of the machine affects both.
+    // Alternates between the two kinds of requests, so that other load of the machine affects both.
     let (mut of_ours, mut of_constant) = (0.0, 0.0);
     let same = move |_: usize| Arc::clone(&request);
     for _ in 0..2 {

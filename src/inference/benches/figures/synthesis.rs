@@ -195,7 +195,7 @@ fn kept(size: Size) -> Outcome<()> {
     print(&what, &figure, "none")
 }
 
-/// Stores `regrets` in a database at `path` and returns their number.
+/// Stores `regrets` in a database at `path` and returns the number of regrets.
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let store = Store::open(&path.to_owned().into())?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));

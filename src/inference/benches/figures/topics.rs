@@ -25,7 +25,7 @@ const WITHIN: Duration = Duration::from_mins(2);
 
 pub(crate) async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    // Half of an epoch's twelve blocks is a submission window long enough for five thousand
+    // The submission window, half of an epoch's twelve blocks, is long enough for five thousand
     // submissions.
     let topics = (1..=N_TOPICS).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;

@@ -17,7 +17,7 @@ pub(crate) struct Bars {
     decimals: Option<u8>,
 }
 
-/// Returns a generator of random numbers. Called with `n`, it returns a number below `n`.
+/// Returns a generator of random numbers, which returns a number below `n` when it is called with `n`.
 pub(crate) fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |below| shifted(&mut state) % below

@@ -1,4 +1,5 @@
-//! Measures the disk of the machine in the same run, so that the figures can be compared with it.
+//! Measures the disk of the machine in the same run, so that the figures can be compared with the speed
+//! of the disk.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};

@@ -1,8 +1,8 @@
-//! Compares a store in a database with hand-written tables: one with a row for each bar, and one with
-//! buckets of the same five resolutions. Both tables are in the same database, with the same durability
-//! and number of connections. Store and tables are measured in turns, batch by batch and page by page,
-//! so that other load on the machine affects both equally. The embedded store is measured in the same
-//! run.
+//! Compares a store in a database with hand-written tables: a table with a row for each bar, and a table
+//! with buckets of the same five resolutions. Both tables are in the same database, with the same
+//! durability and number of connections. Store and tables are measured in turns, batch by batch and page
+//! by page, so that other load on the machine affects store and tables equally. The embedded store is
+//! measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::FutureExt as _;
@@ -240,7 +240,7 @@ impl Plain {
         Ok(block_on(unconstrained(self.connections.write(write)))?)
     }
 
-    /// Inserts rows and updates their buckets, in one transaction.
+    /// Inserts rows and updates the buckets of these rows, in one transaction.
     fn append(&self, batch: &[Bar]) -> Outcome<()> {
         let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60).collect();
         let first = times.first().copied().unwrap_or_default();

@@ -57,7 +57,7 @@ impl Figures {
         Ok(Self { store: Box::new(PostgresStore::open(&url.parse()?)?) })
     }
 
-    /// Creates a dataset, or returns the existing one.
+    /// Creates a dataset, or returns the existing dataset.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -102,7 +102,8 @@ impl Figures {
         Ok(())
     }
 
-    /// Reads a page. Returns its number of rows and, for [`Page::Offset`], the number of all rows.
+    /// Reads a page. Returns the number of rows on the page and, for [`Page::Offset`], the number of all
+    /// rows.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -132,7 +133,7 @@ impl Figures {
         Ok((n_rows, read.count.unwrap_or_default()))
     }
 
-    /// Reads all rows. Returns their number and the sum of their values.
+    /// Reads all rows. Returns the number of rows and the sum of their values.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -153,7 +154,7 @@ impl Figures {
         Ok((n_rows, sum))
     }
 
-    /// Reads all daily buckets and returns their number.
+    /// Reads all daily buckets and returns the number of buckets.
     ///
     /// # Errors
     /// [`StoreError`].
