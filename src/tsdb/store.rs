@@ -13,6 +13,7 @@ pub mod engine;
 pub mod postgres;
 mod records;
 pub mod row_batch;
+pub mod row_changes;
 pub(crate) mod series;
 mod session;
 pub mod sqlite;
@@ -41,6 +42,7 @@ use model::timestamp::Timestamp;
 use self::archived::{ArchivedDeletion, Beneath};
 use self::batch::{Batch, StoredBatch};
 use self::row_batch::VisitBatch;
+use self::row_changes::RowChange;
 use crate::archive::month::Month;
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
@@ -434,6 +436,20 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// Returns all tags that keys hold, as the changes that would give them these tags in a copy of the
     /// store.
     fn grants(&self) -> Result<Vec<TagChange>>;
+
+    /// Returns the highest row number of a dataset, or a higher unused number. All rows up to this
+    /// number are committed.
+    fn last_row(&self, dataset: DatasetId) -> Result<i64>;
+
+    /// Returns the commits of a dataset that removed or replaced rows, with revisions above the first
+    /// number of `after` or row numbers above the second, in order and at most `limit`. Returns `None` if
+    /// commits after that revision are no longer recorded.
+    fn row_changes(
+        &self,
+        dataset: DatasetId,
+        after: (u64, i64),
+        limit: usize,
+    ) -> Result<Option<Vec<RowChange>>>;
 
     /// Returns the datasets with a retention limit in their metadata.
     fn retained(&self) -> Result<Vec<Dataset>>;

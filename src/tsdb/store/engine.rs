@@ -78,10 +78,6 @@ pub trait Engine: Catalog + Store {
     /// Returns true if any dataset has archived months, or if a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Returns the highest row number of a dataset, or a higher unused number. All rows up to this
-    /// number are committed.
-    fn last_row(&self, dataset: DatasetId) -> Result<i64>;
-
     /// Acquires or extends the lease for the process `holder`, for the time `length` from now by the
     /// clock of the engine. Returns false if another process has the lease. Only the holder of the lease
     /// may write to the archive.

@@ -50,6 +50,7 @@ use self::tables::SCHEMA;
 use super::batch::StoredBatch;
 use super::changes::{self, CatalogSession as _};
 use super::row_batch::{RowBatch, VisitBatch};
+use super::row_changes::{self, RowChange};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
     Result, RowDeletion, SharedStore, Sight, Since, Store, StoreError, tags, time,
@@ -73,8 +74,9 @@ const THREADS: usize = 2;
 /// Statements that check the permissions: an update without effect, and a read of every table.
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
-         datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
-         datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
+         datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.row_changes,
+         datasets.batches, datasets.archived, datasets.archived_cuts, datasets.archive_lease,
+         datasets.doomed LIMIT 0";
 
 /// Queue of each dataset with active writers. Writers of a dataset wait here for one another, since
 /// waiting in the database would occupy a connection each.
@@ -338,6 +340,26 @@ impl Catalog for PostgresStore {
 
     fn grants(&self) -> Result<Vec<TagChange>> {
         self.read(|c| tags::grants(c).boxed())
+    }
+
+    fn last_row(&self, dataset: DatasetId) -> Result<i64> {
+        let sql = "SELECT last_row FROM datasets.datasets WHERE id = $1";
+        self.read(move |c| {
+            async move {
+                let query = sqlx::query_scalar(sql).bind(dataset.get());
+                query.fetch_optional(c).await?.ok_or(StoreError::NoDataset { dataset })
+            }
+            .boxed()
+        })
+    }
+
+    fn row_changes(
+        &self,
+        dataset: DatasetId,
+        after: (u64, i64),
+        limit: usize,
+    ) -> Result<Option<Vec<RowChange>>> {
+        self.read_snapshot(move |c| row_changes::read(c, dataset, after, limit).boxed())
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {

@@ -52,6 +52,7 @@ use self::readers::Readers;
 use super::batch::StoredBatch;
 use super::changes::{self, CatalogSession as _};
 use super::row_batch::VisitBatch;
+use super::row_changes::{self, RowChange};
 use super::series::{self, SeriesId};
 use super::session::ready;
 use super::{
@@ -262,6 +263,20 @@ impl Catalog for SqliteStore {
 
     fn grants(&self) -> Result<Vec<TagChange>> {
         self.readers.read(|connection| ready(super::tags::grants(&mut &*connection)))
+    }
+
+    fn last_row(&self, _: DatasetId) -> Result<i64> {
+        self.readers.read(progress::last_row)
+    }
+
+    fn row_changes(
+        &self,
+        dataset: DatasetId,
+        after: (u64, i64),
+        limit: usize,
+    ) -> Result<Option<Vec<RowChange>>> {
+        let read = |c: &Connection| ready(row_changes::read(&mut &*c, dataset, after, limit));
+        self.readers.read(read)
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {

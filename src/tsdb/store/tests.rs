@@ -7,6 +7,7 @@ pub(crate) mod archived;
 pub(crate) mod catalog;
 pub(crate) mod random;
 pub(crate) mod repeats;
+pub(crate) mod row_changes;
 pub(crate) mod stored;
 
 use std::collections::BTreeMap;
@@ -154,6 +155,7 @@ pub(crate) async fn check_all(open: Open<'_>) {
     listing(open).await;
     commits(open).await;
     following(open).await;
+    row_changes::check(open).await;
     long_appends(open).await;
     writes_during_a_scan(open).await;
     repeats::check(open).await;

@@ -11,9 +11,11 @@ use super::buckets::{self, Levels};
 use super::head::{Change, Head};
 use super::time::{EARLIEST, Time, bounds};
 use super::{Result, StoreError, batches, binary, reads};
+use crate::archive::month::Month;
 use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored};
-use crate::span::Span;
+use crate::span::{Span, just_before};
+use crate::store::row_changes::{self, RowChange};
 use crate::store::state::Place;
 use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, records, series};
 
@@ -45,9 +47,12 @@ pub(super) async fn append(
         rows.created = vec![now; rows.len()];
     }
     if !rows.is_empty() {
-        store(c, &mut head, &mut rows, place, beneath).await?;
+        let stored = store(c, &mut head, &mut rows, place, beneath).await?;
         let change = Change::Rows { rows: &rows, is_after: place.is_after };
         head.commit(c, change, Some(now)).await?;
+        if let Some(change) = RowChange::replacement(head.state.revision, &rows, &stored) {
+            row_changes::record(c, dataset, &change).await?;
+        }
     }
     batches::put(c, dataset, &batches, head.state.revision).await?;
     Ok((head.state.appended(rows.len()), rows))
@@ -65,13 +70,16 @@ fn check_storable(rows: &Block) -> Result<()> {
 
 /// Stores rows and updates buckets. `beneath` has the archived rows in the same buckets. Stored rows
 /// take precedence over archived rows.
+///
+/// Returns the timestamps of the replaced rows and of `beneath`, in ascending order.
 async fn store(
     c: &mut PgConnection,
     head: &mut Head,
     rows: &mut Block,
     Place { is_after, n_folded }: Place,
     beneath: &Block,
-) -> Result<()> {
+) -> Result<Vec<Timestamp>> {
+    let mut stored = beneath.times.clone();
     let folded = rows.part(n_folded..rows.len());
     let levels = match head.fold {
         Some(fold) if is_after => extend(c, head, fold, &folded).await?,
@@ -80,15 +88,17 @@ async fn store(
     };
     if let Some(newest) = head.state.newest.filter(|_| !is_after) {
         let late = rows.times.get(..rows.first_after(newest)).unwrap_or_default();
-        let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts = ANY($2)";
+        let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts = ANY($2) RETURNING ts";
         let late: Vec<Time> = late.iter().copied().map(Time).collect();
-        sqlx::query(sql).bind(head.dataset.get()).bind(late).execute(&mut *c).await?;
+        let replaced = sqlx::query_scalar(sql).bind(head.dataset.get()).bind(late);
+        stored.extend(replaced.fetch_all(&mut *c).await?.into_iter().map(|Time(at)| at));
+        stored.sort_unstable();
     }
     head.number(rows);
     binary::copy_rows(c, head.dataset, rows).await?;
     levels.put(c, head).await?;
     head.state.newest = head.state.newest.max(rows.times.last().copied());
-    Ok(())
+    Ok(stored)
 }
 
 /// Adds rows to the stored buckets. The rows must come after all stored rows.
@@ -155,7 +165,9 @@ pub(super) async fn prune(
     let mut head = Head::lock(c, dataset).await?;
     if let Some(n_rows) = records::prune(c, dataset, &mut before, &mut head.state).await? {
         head.read_latest(c).await?;
-        head.commit(c, Change::Other, None).await?;
+        let last = just_before(Month::of(before).start());
+        let span = Span { first: Timestamp::MIN, last };
+        head.commit(c, Change::Removal(span), None).await?;
         return Ok(head.state.removed(n_rows));
     }
     let found: Option<(Time,)> = sqlx::query_as(
@@ -183,7 +195,8 @@ pub(super) async fn prune(
     let state = &mut head.state;
     state.kept_from = state.kept_from.max(Some(end.min(before)));
     state.newest = state.newest.filter(|newest| *newest >= bound).max(state.newest_archived);
-    head.commit(c, Change::Other, None).await?;
+    let span = Span { first: Timestamp::MIN, last: just_before(bound) };
+    head.commit(c, Change::Removal(span), None).await?;
     Ok(head.state.removed(n_gone.unsigned_abs()))
 }
 
@@ -249,7 +262,7 @@ async fn delete(
         Levels::refold(&ends, changed, &stored).put(c, &head).await?;
     }
     head.read_latest(c).await?;
-    head.commit(c, Change::Other, Some(now)).await?;
+    head.commit(c, Change::Removal(span), Some(now)).await?;
     Ok(head.state.removed(n_gone))
 }
 

@@ -40,17 +40,6 @@ impl Engine for PostgresStore {
         self.read(|c| records::has_any(c).boxed())
     }
 
-    fn last_row(&self, dataset: DatasetId) -> Result<i64> {
-        let sql = "SELECT last_row FROM datasets.datasets WHERE id = $1";
-        self.read(move |c| {
-            async move {
-                let query = sqlx::query_scalar(sql).bind(dataset.get());
-                query.fetch_optional(c).await?.ok_or(StoreError::NoDataset { dataset })
-            }
-            .boxed()
-        })
-    }
-
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {
         self.write(None, move |c| records::lease(c, holder, length).boxed())
     }

@@ -14,7 +14,8 @@ use super::time::Time;
 use super::{Result, StoreError};
 use crate::catalog::VALUE_COLUMN;
 use crate::rollup::Fold;
-use crate::span::just_before;
+use crate::span::{Span, just_before};
+use crate::store::row_changes::{self, RowChange};
 use crate::store::state::State;
 use crate::store::{Commit, Heads};
 
@@ -56,7 +57,9 @@ pub(super) struct Head {
 pub(super) enum Change<'a> {
     /// Adds rows. `is_after` is true if they come after all earlier rows.
     Rows { rows: &'a Block, is_after: bool },
-    /// Removes rows, or changes a copy without adding rows.
+    /// Removes the rows of a span.
+    Removal(Span),
+    /// Changes a copy without adding rows.
     Other,
 }
 
@@ -139,7 +142,7 @@ impl Head {
                 let late = || rows.times.iter().copied().map(Time).collect::<Vec<_>>();
                 ("rows", rows.times.as_slice(), (!is_after).then(late))
             }
-            Change::Other => ("other", &[][..], None),
+            Change::Removal(_) | Change::Other => ("other", &[][..], None),
         };
         sqlx::query(COMMIT)
             .bind(self.dataset.get())
@@ -155,8 +158,12 @@ impl Head {
             .bind(late)
             .bind(state.removed.cast_signed())
             .bind(state.newest_archived.map(Time))
-            .execute(c)
+            .execute(&mut *c)
             .await?;
+        if let Change::Removal(span) = change {
+            let change = RowChange::removal(self.state.revision, self.last_row, span);
+            row_changes::record(c, self.dataset, &change).await?;
+        }
         Ok(())
     }
 }

@@ -5,7 +5,19 @@ use db::postgres::schema::Schema;
 /// The tables and the number of their format, which increases with each change. Up to format 9, rows
 /// were in chunks.
 pub(super) const SCHEMA: Schema =
-    Schema { name: "datasets", version: 10, steps: &[], tables: TABLES };
+    Schema { name: "datasets", version: 11, steps: &[TO_11], tables: TABLES };
+
+/// Adds the records of commits that removed or replaced rows.
+const TO_11: &str = "CREATE TABLE datasets.row_changes (
+    dataset bigint NOT NULL REFERENCES datasets.datasets ON DELETE CASCADE,
+    n bigint NOT NULL,
+    revision bigint NOT NULL,
+    last_row bigint NOT NULL,
+    first_ts timestamptz,
+    last_ts timestamptz,
+    replaced bytea NOT NULL,
+    PRIMARY KEY (dataset, n)
+);";
 
 /// The tables, in their own schema. Statements name the schema and never rely on `search_path`.
 ///
@@ -33,6 +45,7 @@ pub(super) const SCHEMA: Schema =
 /// - `commits`: commits of the last day, which streams follow. `kind` is `rows`, or `other` for a commit
 ///   without new rows. `late` is null if all rows of the commit came after all earlier rows. Otherwise
 ///   it lists the timestamps of all rows of the commit.
+/// - `row_changes`: the latest commits of each dataset that removed or replaced rows, as in SQLite.
 /// - `batches`: appends that a `writer`, which is a key, named `batch`, with the response.
 /// - `withdrawals`: one row, which counts how often a tag was removed from a dataset or a key.
 /// - `archived`: files of the archive, each with the rows of the month that begins at `month`.
@@ -138,6 +151,17 @@ CREATE TABLE datasets.commits (
 );
 CREATE INDEX commits_last_row ON datasets.commits (dataset, last_row);
 CREATE INDEX commits_at ON datasets.commits (at);
+
+CREATE TABLE datasets.row_changes (
+    dataset bigint NOT NULL REFERENCES datasets.datasets ON DELETE CASCADE,
+    n bigint NOT NULL,
+    revision bigint NOT NULL,
+    last_row bigint NOT NULL,
+    first_ts timestamptz,
+    last_ts timestamptz,
+    replaced bytea NOT NULL,
+    PRIMARY KEY (dataset, n)
+);
 
 CREATE TABLE datasets.batches (
     writer bigint NOT NULL,

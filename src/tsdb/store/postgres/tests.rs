@@ -237,7 +237,7 @@ async fn deleting_a_dataset_leaves_no_records_of_it() {
     }
     assert!(store.delete(id).await.unwrap());
     store.settle().await.unwrap();
-    for table in ["datasets", "columns", "rows", "buckets", "commits", "doomed"] {
+    for table in ["datasets", "columns", "rows", "buckets", "commits", "row_changes", "doomed"] {
         let sql = format!("SELECT count(*) FROM datasets.{table}");
         assert_eq!(number(&url, &sql), 0, "{table}");
     }

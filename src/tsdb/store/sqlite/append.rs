@@ -16,8 +16,10 @@ use super::chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN};
 use super::progress::{self, Progress};
 use super::series::{SeriesId, bucket_end};
 use super::{Result, buckets, catalog, scan, tables, tail};
+use crate::archive::month::Month;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::Beneath;
+use crate::store::row_changes::{self, RowChange};
 use crate::store::session::ready;
 use crate::store::state::Place;
 use crate::store::{AppendMode, Appended, Removed, records};
@@ -76,6 +78,12 @@ pub(super) fn append(
         None => None,
     };
     let held = touched.as_ref().map(|touched| touched.held.as_slice());
+    let late = rows.times.get(..progress.state.newest.map_or(0, |newest| rows.first_after(newest)));
+    let mut stored = tail::find_stored(connection, dataset, late.unwrap_or_default(), held)?;
+    if let Some(beneath) = beneath.filter(|_| !is_after) {
+        stored.extend(&beneath.times);
+        stored.sort_unstable();
+    }
     rows.ids = numbers(connection, n)?;
     put(connection, dataset, rows, held, &mut progress)?;
     match (touched, fold) {
@@ -90,6 +98,9 @@ pub(super) fn append(
     seal(connection, dataset, &mut progress, rows)?;
     progress.state.revision += 1;
     progress.state.newest = progress.state.newest.max(Some(last));
+    if let Some(change) = RowChange::replacement(progress.state.revision, rows, &stored) {
+        ready(row_changes::record(&mut &*connection, dataset, &change))?;
+    }
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
     Ok(progress.state.appended(n))
@@ -152,7 +163,8 @@ pub(super) fn prune(
     let mut progress = Progress::read(connection, dataset)?;
     let state = &mut progress.state;
     if let Some(n_rows) = ready(records::prune(&mut &*connection, dataset, &mut before, state))? {
-        progress.note_removal(connection, dataset)?;
+        let last = just_before(Month::of(before).start());
+        progress.note_removal(connection, dataset, Span { first: Timestamp::MIN, last })?;
         progress.save(connection, dataset)?;
         return Ok(progress.state.removed(n_rows));
     }
@@ -172,7 +184,7 @@ pub(super) fn prune(
         // otherwise be rejected.
         let end = bucket_end(Resolution::FiveMinutes, newest_gone);
         progress.state.kept_from = progress.state.kept_from.max(Some(end.min(before)));
-        progress.note_removal(connection, dataset)?;
+        progress.note_removal(connection, dataset, old)?;
         progress.save(connection, dataset)?;
     }
     Ok(progress.state.removed(u64::try_from(n_gone).unwrap_or(u64::MAX)))

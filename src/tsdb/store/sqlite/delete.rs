@@ -72,7 +72,7 @@ fn cut(
         buckets::cut(connection, dataset, fold, cut)?;
     }
     progress.recount(connection, dataset)?;
-    progress.note_removal(connection, dataset)?;
+    progress.note_removal(connection, dataset, span)?;
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
     Ok(progress.state.removed(n_rows))

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use db::statement::Statements as _;
 use futures::future::BoxFuture;
 use model::dataset::DatasetId;
 use model::row::Bucket;
@@ -38,11 +37,6 @@ impl Engine for SqliteStore {
 
     fn has_archive(&self) -> Result<bool> {
         self.readers.read(|connection| ready(records::has_any(&mut &*connection)))
-    }
-
-    fn last_row(&self, _: DatasetId) -> Result<i64> {
-        let sql = "SELECT value FROM counters WHERE name = 'row'";
-        self.readers.read(|connection| Ok(connection.value(sql, [])?))
     }
 
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {

@@ -8,6 +8,8 @@ use rusqlite::{Connection, params};
 use super::series::SeriesId;
 use super::{Result, StoreError, chunks, tail};
 use crate::span::Span;
+use crate::store::row_changes::{self, RowChange};
+use crate::store::session::ready;
 use crate::store::state::State;
 
 /// State of a dataset in SQLite, which the writer maintains.
@@ -64,17 +66,19 @@ impl Progress {
         Ok(())
     }
 
-    /// Records a commit that removed rows and reads the timestamp of the latest row again.
+    /// Records a commit that removed the rows of `span` and reads the timestamp of the latest row again.
     pub(super) fn note_removal(
         &mut self,
         connection: &Connection,
         dataset: DatasetId,
+        span: Span,
     ) -> Result<()> {
         let state = &mut self.state;
         state.revision += 1;
         state.removed = state.revision;
         state.newest = newest(connection, dataset)?.max(state.newest_archived);
-        Ok(())
+        let change = RowChange::removal(state.revision, last_row(connection)?, span);
+        ready(row_changes::record(&mut &*connection, dataset, &change))
     }
 
     /// Counts the rows of the tail again, to replace the upper bounds with exact numbers.
@@ -93,6 +97,11 @@ pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Opti
         connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;
     let in_tail = in_tail.map(Timestamp::from_micros);
     Ok(in_tail.max(chunks::end(connection, SeriesId::rows(dataset))?))
+}
+
+/// Returns the latest row number of all datasets.
+pub(super) fn last_row(connection: &Connection) -> Result<i64> {
+    Ok(connection.value("SELECT value FROM counters WHERE name = 'row'", [])?)
 }
 
 /// Returns the revision of a dataset.

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use db::statement::Statements as _;
 use model::block::Block;
 use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
@@ -29,8 +28,7 @@ pub(super) fn read_since(
     after: i64,
     limit: usize,
 ) -> Result<Option<Since>> {
-    let last: i64 = connection.value("SELECT value FROM counters WHERE name = 'row'", [])?;
-    if !(0..=last).contains(&after) {
+    if !(0..=progress::last_row(connection)?).contains(&after) {
         return Ok(None);
     }
     let touched = chunks::with_rows_after(connection, dataset, after, CHUNKS_MAX + 1)?;

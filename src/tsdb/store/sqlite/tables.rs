@@ -17,6 +17,18 @@ const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
      ALTER TABLE archived_cuts RENAME COLUMN first TO first_ts;
      ALTER TABLE archived_cuts RENAME COLUMN last TO last_ts;";
 
+/// Adds the records of commits that removed or replaced rows.
+const TO_12: &str = "CREATE TABLE row_changes (
+    dataset INTEGER NOT NULL REFERENCES datasets (id) ON DELETE CASCADE,
+    n INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    last_row INTEGER NOT NULL,
+    first_ts INTEGER,
+    last_ts INTEGER,
+    replaced BLOB NOT NULL,
+    PRIMARY KEY (dataset, n)
+) STRICT, WITHOUT ROWID;";
+
 /// The tables and the number of their format, which increases with each change of the tables or of the
 /// encoding of chunks.
 ///
@@ -63,12 +75,17 @@ const TO_11: &str = "ALTER TABLE archived RENAME COLUMN rows TO n_rows;
 ///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the file in effect, and
 ///   2 for a file that is to be deleted. `changed` is the time of the last change of `state`.
 ///   `archive_lease` names the process that writes files.
+/// - `row_changes`: the latest commits of each dataset that removed or replaced rows, which streams
+///   follow. `n` counts them. A commit removed the rows from `first_ts`, or the start if it is null, to
+///   `last_ts`. If `last_ts` is null, the commit added rows, and `replaced` has a bit for each of them in
+///   descending order, beginning with the row `last_row` and the lowest bit of a byte. The bit is set if
+///   the row replaced another. `last_row` is the highest row number at the commit.
 /// - `doomed`: deleted datasets of which some `chunks`, `tail` or `buckets` are still to be
 ///   removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
-    version: 11,
-    steps: &[TO_11],
+    version: 12,
+    steps: &[TO_11, TO_12],
     // `auto_vacuum` can only be set while the file is empty. The write-ahead log is copied to the file
     // after 4000 pages, which is rare enough for bulk loads and limits the log to 40 MB.
     pragmas: "PRAGMA auto_vacuum = incremental;
@@ -258,6 +275,17 @@ CREATE TABLE archive_lease (
     holder INTEGER NOT NULL,
     until INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE row_changes (
+    dataset INTEGER NOT NULL REFERENCES datasets (id) ON DELETE CASCADE,
+    n INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    last_row INTEGER NOT NULL,
+    first_ts INTEGER,
+    last_ts INTEGER,
+    replaced BLOB NOT NULL,
+    PRIMARY KEY (dataset, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE doomed (
     dataset INTEGER PRIMARY KEY

@@ -91,6 +91,30 @@ pub(super) fn put(
     Ok(n_late)
 }
 
+/// Returns the timestamps among `times`, which are sorted, at which rows are stored. `held` has the
+/// timestamps at which chunks have rows. They are looked up if it is `None`.
+pub(super) fn find_stored(
+    connection: &Connection,
+    dataset: DatasetId,
+    times: &[Timestamp],
+    held: Option<&[Timestamp]>,
+) -> Result<Vec<Timestamp>> {
+    let mut chunk_times = ChunkTimes::default();
+    let mut in_tail =
+        connection.prepare_cached("SELECT 1 FROM tail WHERE dataset = ?1 AND t = ?2")?;
+    let mut stored = Vec::new();
+    for time in times {
+        let is_held = match held {
+            Some(held) => held.binary_search(time).is_ok(),
+            None => chunk_times.contains(connection, SeriesId::rows(dataset), *time)?,
+        };
+        if is_held || in_tail.exists([dataset.get(), time.micros()])? {
+            stored.push(*time);
+        }
+    }
+    Ok(stored)
+}
+
 /// Removes and returns the first rows of a span from the tail, at most `limit`.
 pub(super) fn take(
     connection: &Connection,

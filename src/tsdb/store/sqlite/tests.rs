@@ -277,6 +277,24 @@ async fn damaged_file_causes_errors_and_no_wrong_rows() {
     assert!(n_errors > 3, "{n_errors} of 24 were noticed, the others hit buckets or nothing");
 }
 
+#[test]
+fn old_row_changes_are_forgotten() {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch(tables::SCHEMA.tables).unwrap();
+    connection.execute_batch("INSERT INTO datasets VALUES (1, 'a', 'a', '', NULL, 0, 0)").unwrap();
+    let id = DatasetId::new(1).unwrap();
+    for revision in 1..=4224_u32 {
+        let last_row = i64::from(revision) * 10;
+        let change = RowChange::removal(revision.into(), last_row, Span::ALL);
+        ready(row_changes::record(&mut &connection, id, &change)).unwrap();
+    }
+    let read = |after| ready(row_changes::read(&mut &connection, id, (after, 42_240), 9)).unwrap();
+    assert_eq!(read(128), None, "the change after it may be missing");
+    let changes = read(129).unwrap();
+    assert_eq!((changes.len(), changes[0].revision), (9, 130));
+    assert_eq!(read(4224), Some(vec![]));
+}
+
 #[tokio::test]
 async fn file_in_an_old_format_is_read_and_written() {
     let folder = tempdir().unwrap();
