@@ -4,8 +4,12 @@
 //! of all datasets together. A row that replaces another gets a new number. A reader that sends the
 //! number of its last row gets all rows with higher numbers, including late rows and corrections, each
 //! row once and in its current state. Then it gets new rows as they are committed. Missed rows are read
-//! from the store, so they are available even after a restart. Deletions are not sent.
+//! from the store, so they are available even after a restart.
+//!
+//! Deletions are only sent to readers that follow changes. These readers read the rows and changes of
+//! every commit from the store, so that each change is sent at the same position to all readers.
 
+use std::fmt;
 use std::io::Write as _;
 
 use bytes::Bytes;
@@ -15,10 +19,13 @@ use model::dataset::{Column, DatasetId};
 use model::key::KeyId;
 use model::page::REPLAY_ROWS;
 use model::resolution::Resolution;
+use model::timestamp::Timestamp;
 use serde::Serialize;
 use tsdb::catalog::DatasetRef;
+use tsdb::span::Span;
+use tsdb::store::row_changes::RowChange;
 use tsdb::store::{Since, Store, StoreError};
-use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
+use wire::datasets::{Deletion, EVENT_CORRECTION, EVENT_DATA, EVENT_DELETION, EVENT_RESET, Reset};
 
 use crate::Datasets;
 use crate::error::{OperationError, Result};
@@ -36,6 +43,9 @@ const MISSED_BYTES: usize = 4 * 1024 * 1024;
 /// readers catch up, each of which takes some milliseconds.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
+/// Maximum number of deletions and corrections that are read at a time.
+const CHANGES_MAX: usize = 256;
+
 /// Message to a reader with an unknown position, which cannot be resumed.
 const RESET_MESSAGE: &str =
     "The rows since the given id are unknown; the latest rows follow, and there may be a gap";
@@ -43,21 +53,32 @@ const RESET_MESSAGE: &str =
 /// Position of a reader: the number of its last row, and the era of the store in which the number is
 /// valid.
 ///
-/// The text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
+/// The text form is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative. A reader
+/// of changes also has `-<revision>` at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     era: u32,
     number: i64,
+    /// Revision up to which the reader has all changes. `None` for a reader of rows only.
+    revision: Option<u64>,
 }
 
 impl Cursor {
     /// Parses a cursor that a client sent. Returns `None` if no service can have issued it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
-        let (era, number) = row.split_once('-')?;
-        let era = u32::from_str_radix(era, 16).ok()?;
-        let number: i64 = number.parse().ok()?;
-        (number >= 0).then_some(Self { era, number })
+        let mut parts = row.splitn(3, '-');
+        let era = u32::from_str_radix(parts.next()?, 16).ok()?;
+        let number: i64 = parts.next()?.parse().ok()?;
+        let revision = parts.next().map(str::parse).transpose().ok()?;
+        (number >= 0).then_some(Self { era, number, revision })
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}-{}", self.era, self.number)?;
+        self.revision.map_or(Ok(()), |revision| write!(f, "-{revision}"))
     }
 }
 
@@ -77,6 +98,8 @@ pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
     key: KeyId,
     columns: SelectedColumns,
+    /// True if deletions are sent and corrections are marked.
+    has_changes: bool,
     /// True if the key can have lost access since the last check.
     must_recheck_access: bool,
     datasets: Datasets,
@@ -92,8 +115,9 @@ enum ReaderPhase {
     Behind(Option<Cursor>),
     /// The latest rows are still to be read from the store.
     Replay,
-    /// All rows up to this revision were sent. Later commits are sent as they are published.
-    Live(u64),
+    /// All rows up to this revision were sent. Later commits are sent as they are published. `number` is
+    /// the number of the last row, which is only needed to follow changes.
+    Live { revision: u64, number: i64 },
 }
 
 /// Reason why a stream was closed early.
@@ -129,22 +153,30 @@ impl FollowStream {
                 }
                 self.must_recheck_access = false;
             }
-            if !matches!(self.state, ReaderPhase::Live(_)) {
+            if !matches!(self.state, ReaderPhase::Live { .. }) {
                 // Restarts before the store is read, so that no later commit and no loss of access is
                 // missed.
                 self.live.restart();
             }
             let next = match self.state {
-                ReaderPhase::Replay => self.datasets.read_replay(key, dataset, Vec::new()).await,
-                ReaderPhase::Behind(cursor) => {
-                    self.datasets.read_missed(key, dataset, cursor).await
+                ReaderPhase::Replay => {
+                    self.datasets.read_replay(key, dataset, self.has_changes, Vec::new()).await
                 }
-                ReaderPhase::Live(revision) => match self.live.next().await? {
+                ReaderPhase::Behind(cursor) => {
+                    self.datasets.read_missed(key, dataset, self.has_changes, cursor).await
+                }
+                ReaderPhase::Live { revision, number } => match self.live.next().await? {
                     None => return Ok(None),
                     Some(HubEvent::Access(_)) => {
                         self.must_recheck_access = true;
                         continue;
                     }
+                    Some(HubEvent::Frame(_) | HubEvent::Removal) if self.has_changes => {
+                        let (era, revision) = (self.datasets.era, Some(revision));
+                        self.state = ReaderPhase::Behind(Some(Cursor { era, number, revision }));
+                        continue;
+                    }
+                    Some(HubEvent::Removal) => continue,
                     // A commit between the restart and the read is in both, but is sent only once.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
@@ -166,7 +198,7 @@ impl FollowStream {
 }
 
 impl Datasets {
-    /// Follows a dataset that is visible to `key`.
+    /// Follows a dataset that is visible to `key`, with deletions and corrections if `has_changes`.
     ///
     /// # Errors
     /// [`OperationError`].
@@ -175,6 +207,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         columns: SelectedColumns,
+        has_changes: bool,
         from: FollowFrom,
     ) -> Result<FollowStream> {
         let sight = self.sight(key, which).await?;
@@ -187,8 +220,18 @@ impl Datasets {
         // Subscribes before the response begins, so that the request can still be rejected if there are
         // too many streams.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
-        let (datasets, must_recheck_access) = (self.clone(), false);
-        Ok(FollowStream { dataset, key, columns, must_recheck_access, datasets, state, live })
+        let datasets = self.clone();
+        let must_recheck_access = false;
+        Ok(FollowStream {
+            dataset,
+            key,
+            columns,
+            has_changes,
+            must_recheck_access,
+            datasets,
+            state,
+            live,
+        })
     }
 
     /// Appends the latest rows to `events`, oldest first.
@@ -196,20 +239,29 @@ impl Datasets {
         &self,
         key: KeyId,
         dataset: DatasetId,
+        has_changes: bool,
         mut events: Vec<u8>,
     ) -> Result<(ReaderPhase, Bytes)> {
         let (era, hub) = (self.era, self.hub.clone());
         let replay = self.read_store(move |store| {
             let columns = begin(&hub, store, key, dataset)?;
+            let last_row = if has_changes { store.last_row(dataset)? } else { 0 };
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
-            for (row_idx, number) in safe_numbers(&rows.ids).into_iter().enumerate() {
-                push_data_event(&mut events, &mut writer, &rows, row_idx, Cursor { era, number });
+            let mut numbers = safe_numbers(&rows.ids);
+            // The reader also has the changes of earlier rows up to the last one.
+            let number = numbers.last().copied().unwrap_or_default().max(last_row);
+            if let Some(last) = numbers.last_mut() {
+                *last = number;
             }
-            Ok((Bytes::from(events), revision))
+            for (row_idx, number) in numbers.into_iter().enumerate() {
+                let cursor = Cursor { era, number, revision: has_changes.then_some(revision) };
+                push_row_event(&mut events, EVENT_DATA, &mut writer, (&rows, row_idx), cursor);
+            }
+            Ok((Bytes::from(events), ReaderPhase::Live { revision, number }))
         });
-        let (events, revision) = replay.await?;
-        Ok((ReaderPhase::Live(revision), events))
+        let (events, state) = replay.await?;
+        Ok((state, events))
     }
 
     /// Reads the next rows that were committed after `cursor`, in the order of their commits.
@@ -217,12 +269,15 @@ impl Datasets {
         &self,
         key: KeyId,
         dataset: DatasetId,
+        has_changes: bool,
         cursor: Option<Cursor>,
     ) -> Result<(ReaderPhase, Bytes)> {
-        let era = self.era;
-        let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
-            return self.read_replay(key, dataset, render_reset(dataset)).await;
+        let is_known =
+            |cursor: &Cursor| cursor.era == self.era && (cursor.revision.is_some() || !has_changes);
+        let Some(mut cursor) = cursor.filter(is_known) else {
+            return self.read_replay(key, dataset, has_changes, render_reset(dataset)).await;
         };
+        cursor.revision.take_if(|_| !has_changes);
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let hub = self.hub.clone();
         let missed = self.read_store(move |store| {
@@ -231,25 +286,103 @@ impl Datasets {
             let Some(since) = store.since(dataset, cursor.number, limit)? else {
                 return Ok(None);
             };
+            let Some(missed) = Missed::read(store, dataset, cursor, since)? else {
+                return Ok(None);
+            };
             let mut writer = Writer::new(dataset, &columns);
-            let mut events = Vec::new();
-            for (row_idx, number) in since.rows.ids.iter().copied().enumerate() {
-                let cursor = Cursor { era, number };
-                push_data_event(&mut events, &mut writer, &since.rows, row_idx, cursor);
-            }
-            Ok(Some((Bytes::from(events), since)))
+            Ok(Some((missed.render(dataset, &mut writer), missed.next)))
         });
         let missed = missed.await?;
         drop(permit);
         // The store no longer knows the rows after the cursor.
-        let Some((events, Since { rows, is_all, revision })) = missed else {
-            return self.read_replay(key, dataset, render_reset(dataset)).await;
-        };
-        if is_all {
-            return Ok((ReaderPhase::Live(revision), events));
+        match missed {
+            Some((events, next)) => Ok((next, events)),
+            None => self.read_replay(key, dataset, has_changes, render_reset(dataset)).await,
         }
-        let number = rows.ids.last().copied().unwrap_or(cursor.number);
-        Ok((ReaderPhase::Behind(Some(Cursor { era, number })), events))
+    }
+}
+
+/// Rows and changes after a cursor.
+struct Missed {
+    cursor: Cursor,
+    since: Since,
+    /// Changes in the order of their commits. Empty for a reader of rows only.
+    changes: Vec<RowChange>,
+    /// State of a reader that has received them.
+    next: ReaderPhase,
+}
+
+impl Missed {
+    /// Reads the changes between `cursor` and the last row of `since`. Returns `None` if some of them are
+    /// no longer recorded.
+    fn read(
+        store: &dyn Store,
+        dataset: DatasetId,
+        cursor: Cursor,
+        mut since: Since,
+    ) -> Result<Option<Self>, StoreError> {
+        let last_row = since.rows.ids.last().copied();
+        let mut end = if since.is_all { i64::MAX } else { last_row.unwrap_or(cursor.number) };
+        let mut changes = Vec::new();
+        if let Some(revision) = cursor.revision {
+            let after = (revision, cursor.number);
+            let found = store.row_changes(dataset, after, CHANGES_MAX)?;
+            let Some(found) = found.filter(|_| revision <= since.revision) else {
+                return Ok(None);
+            };
+            changes = found;
+            // Later commits were made after the rows were read.
+            changes.retain(|change| change.revision <= since.revision);
+            if changes.len() == CHANGES_MAX
+                && let Some(last) = changes.last()
+            {
+                // More changes may follow, and belong before the rows after them.
+                (end, since.is_all) = (end.min(last.last_row), false);
+                since.rows.truncate(since.rows.ids.partition_point(|number| *number <= end));
+            }
+            changes.retain(|change| change.last_row <= end || change.removed.is_none());
+        }
+        let Since { is_all, revision, .. } = since;
+        let next = if is_all {
+            let number = last_row.unwrap_or(cursor.number).max(cursor.number);
+            ReaderPhase::Live { revision, number }
+        } else {
+            let before = changes.iter().rfind(|change| change.last_row <= end);
+            let revision = cursor.revision.max(before.map(|change| change.revision));
+            ReaderPhase::Behind(Some(Cursor { number: end, revision, ..cursor }))
+        };
+        Ok(Some(Self { cursor, since, changes, next }))
+    }
+
+    /// Renders rows and deletions as events, in the order of their commits.
+    fn render(&self, dataset: DatasetId, writer: &mut Writer) -> Bytes {
+        let Since { rows, is_all, revision } = &self.since;
+        let (mut events, mut cursor) = (Vec::new(), self.cursor);
+        let is_new = |change: &&RowChange| Some(change.revision) > self.cursor.revision;
+        let deletions = self.changes.iter().filter(is_new);
+        let mut deletions =
+            deletions.filter_map(|change| Some((change.removed?, change))).peekable();
+        for (row_idx, number) in rows.ids.iter().copied().enumerate() {
+            while let Some((span, change)) =
+                deletions.next_if(|(_, change)| change.last_row < number)
+            {
+                cursor.revision = Some(change.revision);
+                push_deletion_event(&mut events, dataset, span, change, cursor.era);
+            }
+            cursor.number = number;
+            if *is_all && row_idx + 1 == rows.len() && deletions.peek().is_none() {
+                cursor.revision = cursor.revision.map(|_| *revision);
+            }
+            let change_idx = self.changes.partition_point(|change| change.last_row < number);
+            let is_correction =
+                self.changes.get(change_idx).is_some_and(|change| change.has_replaced(number));
+            let name = if is_correction { EVENT_CORRECTION } else { EVENT_DATA };
+            push_row_event(&mut events, name, writer, (rows, row_idx), cursor);
+        }
+        for (span, change) in deletions {
+            push_deletion_event(&mut events, dataset, span, change, cursor.era);
+        }
+        events.into()
     }
 }
 
@@ -309,26 +442,49 @@ pub(crate) fn render_frames(
 ) -> Vec<Frame> {
     frames_of(commits, |events, row_idx| {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
-        push_data_event(events, writer, rows, row_idx, Cursor { era, number });
+        let cursor = Cursor { era, number, revision: None };
+        push_row_event(events, EVENT_DATA, writer, (rows, row_idx), cursor);
     })
 }
 
-/// Renders a row as a server-sent event with `cursor` as its id.
-fn push_data_event(
+/// Renders a row as a server-sent event called `name` with `cursor` as its id.
+fn push_row_event(
     to: &mut Vec<u8>,
+    name: &str,
     writer: &mut Writer,
-    rows: &Block,
-    row_idx: usize,
+    (rows, row_idx): (&Block, usize),
     cursor: Cursor,
 ) {
     to.extend_from_slice(b"event: ");
-    to.extend_from_slice(EVENT_DATA.as_bytes());
+    to.extend_from_slice(name.as_bytes());
     to.extend_from_slice(b"\ndata: ");
     writer.flat_row(to, rows, row_idx);
     to.extend_from_slice(b"\nid: ");
     writer.timestamp(to, rows, row_idx);
     // Writing to memory cannot fail.
-    write!(to, ":{:08x}-{}\n\n", cursor.era, cursor.number).unwrap_or_default();
+    write!(to, ":{cursor}\n\n").unwrap_or_default();
+}
+
+/// Renders the deletion of the rows of `span` as a server-sent event.
+fn push_deletion_event(
+    to: &mut Vec<u8>,
+    dataset: DatasetId,
+    span: Span,
+    change: &RowChange,
+    era: u32,
+) {
+    let RowChange { revision, last_row, .. } = *change;
+    let deletion = Deletion {
+        dataset_id: dataset.get(),
+        start: (span.first > Timestamp::MIN).then(|| span.first.to_string()),
+        end: span.last.to_string(),
+        revision,
+    };
+    let cursor = Cursor { era, number: last_row, revision: Some(revision) };
+    to.extend(render_event(EVENT_DELETION, &deletion));
+    // The id is inserted before the empty line.
+    to.pop();
+    write!(to, "id: {}:{cursor}\n\n", deletion.end).unwrap_or_default();
 }
 
 /// Renders a server-sent event.
@@ -346,9 +502,20 @@ mod tests {
 
     #[test]
     fn invalid_cursors_are_rejected() {
-        let cursor = Cursor { era: 0x00c0_ffee, number: 1447 };
-        assert_eq!(Cursor::parse("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
-        for text in ["", "1447", "2026-07-30T21:59:00Z", "a:b-c", "t:00c0ffee--1", "t:1-"] {
+        for revision in [None, Some(12)] {
+            let cursor = Cursor { era: 0x00c0_ffee, number: 1447, revision };
+            assert_eq!(Cursor::parse(&format!("2026-07-30T21:59:00Z:{cursor}")), Some(cursor));
+        }
+        for text in [
+            "",
+            "1447",
+            "2026-07-30T21:59:00Z",
+            "a:b-c",
+            "t:00c0ffee--1",
+            "t:1-",
+            "t:1-2-",
+            "t:1-2-x",
+        ] {
             assert_eq!(Cursor::parse(text), None, "{text}");
         }
     }

@@ -29,6 +29,8 @@ pub(crate) const LAG_FRAMES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
+    /// A commit without new rows, such as a deletion.
+    Removal,
     /// This key, or every key if `None`, can have lost access. Readers with this key must check their
     /// access again.
     Access(Option<KeyId>),
@@ -190,8 +192,11 @@ impl Hub {
     }
 }
 
-/// Sends frames to the readers of a channel.
-fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item = Frame>) {
+/// Sends the frames of commits to the readers of a channel.
+fn send_all(sender: &broadcast::Sender<HubEvent>, frames: Vec<Frame>) {
+    if frames.is_empty() {
+        drop(sender.send(HubEvent::Removal));
+    }
     for frame in frames {
         // Fails only if the last reader has left.
         if sender.send(HubEvent::Frame(frame)).is_err() {

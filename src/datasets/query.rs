@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::{Order, Span};
 use tsdb::store::Sight;
-use wire::datasets::EVENT_DATA;
+use wire::datasets::{EVENT_CORRECTION, EVENT_DATA};
 
 use self::params::Params;
 use crate::error::Invalid;
@@ -122,7 +122,7 @@ impl SelectedColumns {
         let mut is_row = false;
         for line in text.split_inclusive('\n') {
             if let Some(event) = line.strip_prefix("event: ") {
-                is_row = event.trim_end() == EVENT_DATA;
+                is_row = [EVENT_DATA, EVENT_CORRECTION].contains(&event.trim_end());
             }
             let row = line.strip_prefix("data: ").filter(|_| is_row);
             let row = row.and_then(|row| serde_json::from_str(row).ok());

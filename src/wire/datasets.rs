@@ -425,6 +425,10 @@ pub const COMMA_IN_NAME: &str = "%2C";
 pub const EVENT_CONNECTED: &str = "connected";
 /// Name of an event with a row.
 pub const EVENT_DATA: &str = "data";
+/// Name of an event with a row that replaced a stored row, in a stream with changes.
+pub const EVENT_CORRECTION: &str = "correction";
+/// Name of the event that reports a deletion of rows, in a stream with changes.
+pub const EVENT_DELETION: &str = "deletion";
 /// Name of the event that keeps a stream alive.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
@@ -451,6 +455,19 @@ pub struct Reset {
     pub dataset_id: i64,
     /// Human-readable message.
     pub message: String,
+}
+
+/// Data of a `deletion` event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// Id of the dataset.
+    pub dataset_id: i64,
+    /// First deleted timestamp. `None` if all rows up to `end` were deleted.
+    pub start: Option<String>,
+    /// Last deleted timestamp, inclusive.
+    pub end: String,
+    /// Revision of the dataset after the deletion.
+    pub revision: u64,
 }
 
 /// Data of a `connected` event.

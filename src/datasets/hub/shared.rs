@@ -53,16 +53,17 @@ impl Hub {
     ) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
-        // All readers have left since the commits were read.
-        let Some(published) = followed.published else { return };
+        // All readers have left since the commits were read, or the commits are already published.
+        let is_new = |published: &u64| *published < through;
+        let Some(published) = followed.published.filter(is_new) else { return };
         if published < after {
             followed.is_behind = true;
             self.wake.notify_one();
             return;
         }
         let frames = frames.into_iter().filter_map(|frame| frame.trim(published));
-        send_all(&followed.sender, frames);
-        followed.published = Some(published.max(through));
+        send_all(&followed.sender, frames.collect());
+        followed.published = Some(through);
     }
 
     /// Returns the datasets that have readers.

@@ -22,6 +22,7 @@ impl Subscription {
         match self.next().now_or_never().unwrap_or(Ok(None))? {
             Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
             Some(HubEvent::Access(_)) => panic!("nothing became hidden"),
+            Some(HubEvent::Removal) => self.try_next(),
             Some(HubEvent::Lost) => panic!("nothing was lost"),
             None => Ok(None),
         }

@@ -24,6 +24,7 @@ use wire::paths;
 use super::error::{Result, STREAMS_FULL};
 use super::openapi::{InColumns, KeyInQuery, WhichDataset};
 use super::{App, Caller, HEARTBEAT_EVERY, read_params};
+use crate::error::Invalid;
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
 /// Parameter with the key on the paths that allow it, since a browser's `EventSource` cannot send
@@ -36,6 +37,9 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// Parameter with the cursor, for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
+/// Parameter that selects if deletions are sent and corrections are marked.
+const CHANGES_PARAM: &str = "changes";
+
 /// Event that sets the delay after which a disconnected reader reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
@@ -46,7 +50,14 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
     params(WhichDataset, InColumns, KeyInQuery, ("last_event_id" = Option<String>, Query,
         description = "The id of the last event that the reader has received, for readers that cannot \
-            send the header `Last-Event-ID`. The rows after it are sent first.")),
+            send the header `Last-Event-ID`. The rows after it are sent first."),
+        ("changes" = Option<bool>, Query, description = "True to also receive deletions and \
+            corrections, in the order of the commits. A row that replaced a stored row is the event \
+            `correction` in place of `data`. The event `deletion` has the `start`, which is null if \
+            all rows up to the end were deleted, the `end`, which is inclusive, and the `revision` of \
+            a range whose rows were deleted, by a request or since they are no longer kept. The ids \
+            of such a stream resume it exactly, and a row that was replaced or deleted before it was \
+            sent is omitted.")),
     responses((status = 200, description = "Events", body = String,
         content_type = "text/event-stream")))]
 pub(super) async fn get(
@@ -63,9 +74,11 @@ pub(super) async fn get(
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
+    let changes = params.get(CHANGES_PARAM).map_or(Ok(false), str::parse);
+    let changes = changes.map_err(|_| Invalid::from("changes must be true or false"))?;
     let permit = app.streams.take(&verified).ok_or(STREAMS_FULL)?;
     let (dataset, columns) = (params.dataset()?, params.columns()?);
-    let follow = app.datasets.follow(caller, dataset, columns, from).await?;
+    let follow = app.datasets.follow(caller, dataset, columns, changes, from).await?;
     let events = (Events::new(follow, caller, key, app), permit);
     let body = stream::unfold(events, async |(mut events, permit)| {
         let bytes = events.next().await?;

@@ -5,7 +5,7 @@ mod lost_responses;
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use model::dataset::DatasetId;
 
-use super::stream::Reader;
+use super::stream::{Reader, brief};
 use super::*;
 use crate::replicas::{POLL_EVERY, run};
 use crate::server::stream::NO_ACCESS;
@@ -151,6 +151,48 @@ async fn stream_reflects_deletions_and_corrections_of_the_other_service() {
     // The third row can replace the second one before the stream reads it.
     let last = if rows == [(2.0, 2)] { read_rows(&mut reader, 1).await } else { rows };
     assert_eq!(last, [(3.0, 3)]);
+}
+
+#[tokio::test]
+async fn readers_of_changes_get_them_from_both_services_in_the_same_order() {
+    let Some(pair) = Pair::start("changes").await else { return };
+    let path = format!("/api/rows/stream/?dataset={}&changes=true", pair.dataset);
+    let follow = async |at: &Service, last_id: Option<&str>| {
+        let mut reader = Reader::of(&at.router, &at.reader, &path, last_id).await;
+        assert_eq!(reader.next().await.unwrap().0, "connected");
+        reader
+    };
+    pair.insert(&pair.one, 0, 0.0).await;
+    let mut readers = [follow(&pair.one, None).await, follow(&pair.two, None).await];
+    let mut ids: Vec<[Option<String>; 2]> = Vec::new();
+    for (n, by) in [&pair.one, &pair.two, &pair.two, &pair.one].into_iter().enumerate() {
+        let mut get = async |want: String| {
+            for reader in &mut readers {
+                assert_eq!(brief(reader.next().await.unwrap()), want);
+            }
+            ids.push([0, 1].map(|at| readers[at].last_id.clone()));
+        };
+        if n == 0 {
+            get("+0".to_owned()).await;
+        }
+        pair.insert(by, 0, 1.5).await;
+        get("~1.5".to_owned()).await;
+        let at = timestamp_of(0);
+        let range = format!("dataset={}&start={at}&end={at}", pair.dataset);
+        assert_eq!(by.delete(&by.owner, &format!("/api/rows/?{range}")).await.0, 200);
+        let deletion = format!("-{0}..{0} @{1}", json!(at), 3 * n + 3);
+        get(deletion).await;
+        pair.insert(by, 0, 2.5).await;
+        get("+2.5".to_owned()).await;
+    }
+    assert!(ids.iter().all(|[one, two]| one == two), "{ids:?}");
+    // A reader resumes at the other service. Rows that are gone by then are omitted.
+    let mut resumed = follow(&pair.two, ids[1][0].as_deref()).await;
+    for n in 0..4 {
+        let deletion = brief(resumed.next().await.unwrap());
+        assert!(deletion.ends_with(&format!(" @{}", 3 * n + 3)), "{deletion}");
+    }
+    assert_eq!(brief(resumed.next().await.unwrap()), "+2.5");
 }
 
 #[tokio::test]

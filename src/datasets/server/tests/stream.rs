@@ -49,7 +49,8 @@ impl Reader {
                 let name = field("event: ").unwrap().to_owned();
                 let data = serde_json::from_str(field("data: ").unwrap()).unwrap();
                 let id = field("id: ").map(str::to_owned);
-                assert_eq!(id.is_some(), name == "data", "{event}");
+                let has_id = ["data", "correction", "deletion"].contains(&name.as_str());
+                assert_eq!(id.is_some(), has_id, "{event}");
                 self.last_id = id.or(self.last_id.take());
                 self.text = rest.to_owned();
                 return Some((name, data));
@@ -375,4 +376,141 @@ async fn stream_sends_a_reset_and_the_newest_rows_if_it_cannot_resume() {
     let mut reader = Reader { body, text: String::new(), last_id: None };
     reader.next().await.unwrap();
     assert_eq!(reader.minutes(1).await, [1], "by a parameter, too");
+}
+
+/// Path of the stream with changes.
+const CHANGES: &str = "/api/rows/stream/?dataset=1&changes=true";
+
+/// Formats an event of a stream with changes.
+pub(super) fn brief((name, data): (String, Value)) -> String {
+    match name.as_str() {
+        "deletion" => format!("-{}..{} @{}", data["start"], data["end"], data["revision"]),
+        "data" => format!("+{}", data["close"]),
+        "correction" => format!("~{}", data["close"]),
+        _ => name,
+    }
+}
+
+/// Deletes the bars of some minutes.
+async fn delete_minutes(service: &Service, first: usize, last: usize) -> u64 {
+    let range = format!("start={}&end={}", timestamp_of(first), timestamp_of(last));
+    let (status, body) =
+        service.delete(&service.owner, &format!("/api/rows/?dataset=1&{range}")).await;
+    assert_eq!(status, 200, "{body}");
+    body["deleted"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn stream_of_changes_sends_deletions_and_marks_corrections() {
+    let service = Service::with_bars(4).await;
+    let mut reader = Reader::of(&service.router, &service.reader, CHANGES, None).await;
+    let mut plain = open_resumed(&service, None).await;
+    assert_eq!(plain.minutes(4).await, [0, 1, 2, 3]);
+    let mut got = Vec::new();
+    for _ in 0..5 {
+        got.push(brief(reader.next().await.unwrap()));
+    }
+    assert_eq!(got, ["connected", "+0.5", "+1.5", "+2.5", "+3.5"]);
+    service.insert(vec![bar(4)]).await;
+    assert_eq!(brief(reader.next().await.unwrap()), "+4.5");
+    service.insert(vec![bar(2), bar(5)]).await;
+    assert_eq!(brief(reader.next().await.unwrap()), "~2.5");
+    assert_eq!(brief(reader.next().await.unwrap()), "+5.5");
+    assert_eq!(delete_minutes(&service, 1, 4).await, 4);
+    let range = format!("-\"{}\"..\"{}\" @4", timestamp_of(1), timestamp_of(4));
+    assert_eq!(brief(reader.next().await.unwrap()), range);
+    service.insert(vec![bar(3)]).await;
+    assert_eq!(brief(reader.next().await.unwrap()), "+3.5", "the deleted row is not replaced");
+    let (id, before) = (model::dataset::DatasetId::new(1).unwrap(), timestamp_of(5));
+    assert!(service.app.datasets.prune(id, before.parse().unwrap(), 99).await.unwrap() > 0);
+    let pruned = brief(reader.next().await.unwrap());
+    assert!(pruned.starts_with("-null..") && pruned.ends_with(" @6"), "{pruned}");
+    assert_eq!(plain.minutes(4).await, [4, 2, 5, 3], "without deletions");
+    let unclear = service.get(&service.reader, &format!("{PATH}&changes=maybe")).await;
+    assert_eq!(unclear.0, 400);
+    assert!(unclear.1.to_string().contains("changes must be true or false"), "{unclear:?}");
+}
+
+#[tokio::test]
+async fn stream_of_changes_resumes_after_any_event() {
+    let service = Service::with_bars(3).await;
+    let open = async |last_id: Option<&str>| {
+        let mut reader = Reader::of(&service.router, &service.reader, CHANGES, last_id).await;
+        assert_eq!(reader.next().await.unwrap().0, "connected");
+        reader
+    };
+    let mut reader = open(None).await;
+    for _ in 0..3 {
+        reader.next().await.unwrap();
+    }
+    let start = reader.last_id.clone().unwrap();
+    drop(reader);
+    service.insert(vec![bar(1), bar(3), bar(4), bar(5)]).await;
+    delete_minutes(&service, 4, 4).await;
+    delete_minutes(&service, 0, 0).await;
+    service.insert(vec![bar(0), bar(6)]).await;
+    service.insert(vec![bar(6)]).await;
+    delete_minutes(&service, 9, 9).await;
+    let range = |minute, revision| {
+        let at = timestamp_of(minute);
+        format!("-\"{at}\"..\"{at}\" @{revision}")
+    };
+    let want = [
+        "~1.5".to_owned(),
+        "+3.5".to_owned(),
+        "+5.5".to_owned(),
+        range(4, 3),
+        range(0, 4),
+        "+0.5".to_owned(),
+        "~6.5".to_owned(),
+        range(9, 7),
+    ];
+    for n_read in 0..=want.len() {
+        let (mut got, mut last_id) = (Vec::new(), start.clone());
+        let mut reader = open(Some(&last_id)).await;
+        while got.len() < n_read {
+            got.push(brief(reader.next().await.unwrap()));
+            last_id = reader.last_id.clone().unwrap();
+        }
+        let mut reader = open(Some(&last_id)).await;
+        while got.len() < want.len() {
+            got.push(brief(reader.next().await.unwrap()));
+        }
+        assert_eq!(got, want, "interrupted after {n_read} events");
+    }
+    // The id of a stream without changes does not tell which deletions its reader has.
+    let mut plain = open_resumed(&service, None).await;
+    plain.minutes(1).await;
+    let mut reader = open(plain.last_id.as_deref()).await;
+    assert_eq!(reader.next().await.unwrap().0, "reset");
+    let mut plain = open_resumed(&service, Some(&start)).await;
+    assert_eq!(plain.minutes(5).await, [1, 3, 5, 0, 6]);
+}
+
+#[tokio::test]
+async fn stream_of_changes_catches_up_in_steps() {
+    let service = Service::with_bars(1).await;
+    let mut reader = Reader::of(&service.router, &service.reader, CHANGES, None).await;
+    for _ in 0..2 {
+        reader.next().await.unwrap();
+    }
+    let last_id = reader.last_id.clone();
+    let mut want = Vec::new();
+    for round in 0..150 {
+        service.insert(vec![bar(round), bar(1000)]).await;
+        delete_minutes(&service, 500, 500).await;
+        want.push(if round == 0 { "~0.5".to_owned() } else { format!("+{round}.5") });
+        if round == 149 {
+            want.push("~1000.5".to_owned());
+        }
+        want.push(format!("-{0}..{0} @{1}", json!(timestamp_of(500)), 2 * round + 3));
+    }
+    service.insert((2000..12_000).map(bar).collect()).await;
+    want.extend((2000..12_000).map(|minute| format!("+{minute}.5")));
+    let mut reader =
+        Reader::of(&service.router, &service.reader, CHANGES, last_id.as_deref()).await;
+    assert_eq!(reader.next().await.unwrap().0, "connected");
+    for want in want {
+        assert_eq!(brief(reader.next().await.unwrap()), want);
+    }
 }
