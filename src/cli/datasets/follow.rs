@@ -4,13 +4,15 @@ use anyhow::Context as _;
 use clap::Args;
 use client::datasets::{Datasets, NamedRow};
 use client::stream::StreamEvent;
-use client::stream::resume::{self, ResumeFrom, RowEvent};
+use client::stream::resume::{self, BatchKind, ResumeFrom, RowEvent};
 use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::page::{Limit, ROWS_MAX};
 use model::timestamp::Timestamp;
+use serde_json::json;
 use task::group::Group;
 use tokio::sync::mpsc;
+use wire::datasets::{EVENT_CORRECTION, EVENT_DATA, EVENT_DELETION};
 
 use super::connection::{ColumnsFlag, DatasetFlags};
 use super::rows::json_of;
@@ -31,9 +33,13 @@ pub(crate) struct FollowCommand {
     /// Start with the rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     since: Option<Timestamp>,
+    /// Also print deletions, and mark rows that replaced stored rows
+    #[arg(long)]
+    changes: bool,
     #[command(flatten)]
     columns: ColumnsFlag,
-    /// Print each row as a line of JSON
+    /// Print each row as a line of JSON. With --changes, it is the `row` of an object whose `event` is
+    /// `data`, `correction` or `deletion`. A deletion has the `start`, null for all rows up to the `end`
     #[arg(long)]
     json: bool,
     /// Exit after this many rows
@@ -50,7 +56,8 @@ pub(crate) struct FollowCommand {
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let ColumnsFlag { columns } = command.columns;
-    let mut printer = Printer { n_left: command.limit, is_json: command.json, columns };
+    let (is_json, has_changes) = (command.json, command.changes);
+    let mut printer = Printer { n_left: command.limit, is_json, has_changes, columns };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
         None => print_latest(&service, dataset.id, command.last, &mut printer).await?,
@@ -61,7 +68,7 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();
     let columns = printer.columns.clone();
-    let resume_from = ResumeFrom { newest, columns, ..ResumeFrom::default() };
+    let resume_from = ResumeFrom { newest, columns, changes: has_changes, ..ResumeFrom::default() };
     group.spawn("follow a dataset", resume::follow(service, dataset.id, resume_from, sender));
     stop::run_until_stopped(&group, print_events(&mut events, &mut printer)).await
 }
@@ -81,7 +88,7 @@ async fn print_latest(
     let newest = rows.first().map(|row| row.timestamp);
     rows.truncate(n_rows);
     rows.reverse();
-    printer.print(&rows)?;
+    printer.print(&rows, BatchKind::Rows)?;
     // If the dataset is empty, following starts before all possible timestamps.
     Ok(newest.or(Some(Timestamp::MIN)))
 }
@@ -94,7 +101,7 @@ async fn print_events(
     while let Some(event) = events.recv().await {
         match event {
             StreamEvent::Item(batch) => {
-                printer.print(&batch.rows)?;
+                printer.print(&batch.rows, batch.kind)?;
                 if printer.n_left == Some(0) {
                     return Ok(());
                 }
@@ -119,13 +126,17 @@ async fn print_events(
 struct Printer {
     n_left: Option<u64>,
     is_json: bool,
+    has_changes: bool,
     /// Names of the columns. Empty for all.
     columns: Vec<String>,
 }
 
 impl Printer {
-    fn print(&mut self, rows: &[NamedRow]) -> anyhow::Result<()> {
+    fn print(&mut self, rows: &[NamedRow], kind: BatchKind) -> anyhow::Result<()> {
         let mut lines = Vec::new();
+        if let BatchKind::Deletion { start, end } = kind {
+            lines.push(self.format_deletion(start, end));
+        }
         for row in rows {
             if let Some(n_left) = &mut self.n_left {
                 if *n_left == 0 {
@@ -133,13 +144,35 @@ impl Printer {
                 }
                 *n_left -= 1;
             }
-            lines.push(if self.is_json { json_of(row) } else { text_of(row) });
+            lines.push(self.format(row, kind));
         }
         let lines = lines.join("\n");
         match (lines.is_empty(), self.is_json) {
             (true, _) => Ok(()),
             (false, true) => print_json(&lines),
             (false, false) => print(&lines),
+        }
+    }
+
+    fn format(&self, row: &NamedRow, kind: BatchKind) -> String {
+        let is_correction = kind == BatchKind::Corrections;
+        match (self.is_json, self.has_changes) {
+            (true, false) => json_of(row),
+            (true, true) => {
+                let event = if is_correction { EVENT_CORRECTION } else { EVENT_DATA };
+                format!(r#"{{"event":"{event}","row":{}}}"#, json_of(row))
+            }
+            (false, _) => text_of(row) + if is_correction { "  (corrected)" } else { "" },
+        }
+    }
+
+    fn format_deletion(&self, start: Option<Timestamp>, end: Timestamp) -> String {
+        if self.is_json {
+            let start = start.map(|start| start.to_string());
+            json!({"event": EVENT_DELETION, "start": start, "end": end.to_string()}).to_string()
+        } else {
+            let start = start.map_or_else(|| "the first row".to_owned(), |start| start.to_string());
+            format!("deleted  {start} to {end}")
         }
     }
 }
@@ -164,5 +197,17 @@ mod tests {
         let values = values.map(|(name, value)| (name.to_owned(), value)).into();
         let row = NamedRow { timestamp: Timestamp::from_seconds(0), values };
         assert_eq!(text_of(&row), "1970-01-01T00:00:00Z  close 1.5  note a\\nb");
+        let (n_left, has_changes, columns) = (None, true, vec![]);
+        let mut printer = Printer { n_left, is_json: false, has_changes, columns };
+        let corrected = printer.format(&row, BatchKind::Corrections);
+        assert_eq!(corrected, text_of(&row) + "  (corrected)");
+        let end = Timestamp::from_seconds(60);
+        let deleted = printer.format_deletion(None, end);
+        assert_eq!(deleted, "deleted  the first row to 1970-01-01T00:01:00Z");
+        printer.is_json = true;
+        let line = format!(r#"{{"event":"data","row":{}}}"#, json_of(&row));
+        assert_eq!(printer.format(&row, BatchKind::Rows), line);
+        let deleted = r#"{"end":"1970-01-01T00:01:00Z","event":"deletion","start":null}"#;
+        assert_eq!(printer.format_deletion(None, end), deleted);
     }
 }

@@ -14,7 +14,10 @@ use std::time::Duration;
 use task::backoff::Backoff;
 use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
-use wire::datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET};
+use wire::datasets::{
+    Deletion, EVENT_CONNECTED, EVENT_CORRECTION, EVENT_DATA, EVENT_DELETION, EVENT_HEARTBEAT,
+    EVENT_RESET,
+};
 use wire::paths;
 
 use super::{
@@ -23,6 +26,7 @@ use super::{
 };
 use crate::datasets::{Datasets, NamedRow, RowsQuery, comma_separated};
 use crate::error::ClientError;
+use crate::transport::parse;
 
 /// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
@@ -39,6 +43,8 @@ pub struct ResumeFrom {
     pub repeats: Repeats,
     /// Names of the columns to read. Empty for all.
     pub columns: Vec<String>,
+    /// True to also receive deletions, and to receive corrections in separate batches.
+    pub changes: bool,
 }
 
 /// Treatment of rows that the reader may already have.
@@ -59,6 +65,24 @@ pub struct RowBatch {
     pub rows: Vec<NamedRow>,
     /// Event id of the last row, if the service sends ids.
     pub last_event_id: Option<String>,
+    /// Kind of the rows.
+    pub kind: BatchKind,
+}
+
+/// Kind of a batch of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchKind {
+    /// The rows are new. They can also be corrections, unless the reader follows changes.
+    Rows,
+    /// The rows replaced stored rows.
+    Corrections,
+    /// The stored rows from `start` to `end` were deleted. The batch has no rows.
+    Deletion {
+        /// First deleted timestamp. `None` if all rows up to `end` were deleted.
+        start: Option<Timestamp>,
+        /// Last deleted timestamp, inclusive.
+        end: Timestamp,
+    },
 }
 
 /// An event of a dataset that is being followed.
@@ -110,18 +134,28 @@ impl Follow for Reader {
         let transport = self.datasets.transport.clone();
         let mut call = transport.get(paths::ROWS_STREAM).query(&[("dataset", self.dataset.get())]);
         call = call.query(&[("columns", comma_separated(&self.resume_from.columns))]);
+        call = call.query(&[("changes", self.resume_from.changes.then_some(true))]);
         let is_resumed = self.resume_from.last_event_id.is_some();
         if let Some(id) = &self.resume_from.last_event_id {
             call = call.after_event(id);
         }
         let mut connection = Connection::open(call).await?;
         let mut start = ConnectionStart { is_resumed, n_rows: 0, last: None };
+        let mut event = None;
         loop {
-            let mut event = Some(connection.next(SILENCE_MAX).await?);
+            if event.is_none() {
+                event = Some(connection.next(SILENCE_MAX).await?);
+            }
+            let is_correction = event.as_ref().is_some_and(|event| event.event == EVENT_CORRECTION);
+            let (name, kind) = if is_correction {
+                (EVENT_CORRECTION, BatchKind::Corrections)
+            } else {
+                (EVENT_DATA, BatchKind::Rows)
+            };
             let mut rows = Vec::new();
             let mut end = Ok(());
             // All rows that have already arrived are delivered as one batch.
-            while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
+            while let Some(data) = event.take_if(|event| event.event == name) {
                 end = self.take(&data, &mut start, &mut rows, events).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
                     break;
@@ -132,9 +166,11 @@ impl Follow for Reader {
                 }
             }
             // Delivers the rows that arrived before the connection was lost.
-            self.give(rows, events).await?;
+            self.give(rows, kind, events).await?;
             end?;
             match event.as_ref().map(|event| event.event.as_str()) {
+                // The row begins the next batch.
+                Some(EVENT_DATA | EVENT_CORRECTION) => continue,
                 Some(EVENT_CONNECTED) => {
                     backoff.reset();
                     events.send(StreamEvent::Connected).await?;
@@ -146,6 +182,9 @@ impl Follow for Reader {
                 }
                 Some(EVENT_HEARTBEAT) => events.send(StreamEvent::Heartbeat).await?,
                 _ => {}
+            }
+            if let Some(deletion) = event.take().filter(|event| event.event == EVENT_DELETION) {
+                self.give_deletion(deletion, events).await?;
             }
         }
     }
@@ -200,17 +239,36 @@ impl Reader {
             let page = self.datasets.rows_of(&query, &self.resume_from.columns).await?;
             let mut rows = page.rows.into_raw();
             rows.retain(|row| self.recent.add(row));
-            self.give(rows, events).await?;
+            self.give(rows, BatchKind::Rows, events).await?;
             let Some(next) = page.next else { return Ok(()) };
             query.after = Some(next);
         }
     }
 
-    async fn give(&mut self, rows: Vec<NamedRow>, events: &Sender<RowEvent>) -> Result<(), Lost> {
+    async fn give(
+        &mut self,
+        rows: Vec<NamedRow>,
+        kind: BatchKind,
+        events: &Sender<RowEvent>,
+    ) -> Result<(), Lost> {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return Ok(()) };
         self.resume_from.newest = self.resume_from.newest.max(Some(newest));
         let last_event_id = self.resume_from.last_event_id.clone();
-        Ok(events.send(StreamEvent::Item(RowBatch { rows, last_event_id })).await?)
+        Ok(events.send(StreamEvent::Item(RowBatch { rows, last_event_id, kind })).await?)
+    }
+
+    async fn give_deletion(&mut self, event: Sse, events: &Sender<RowEvent>) -> Result<(), Lost> {
+        let deletion: Deletion = parse(event.data.as_bytes(), "a deletion")?;
+        let time =
+            |text: &str| text.parse().map_err(|error| ClientError::shape("a deletion", error));
+        let start = deletion.start.as_deref().map(time).transpose()?;
+        let end = time(&deletion.end)?;
+        // A deleted row may be inserted again with the same values.
+        self.recent.0.retain(|at, _| *at > end || start.is_some_and(|start| *at < start));
+        self.resume_from.last_event_id = Some(event.id);
+        let last_event_id = self.resume_from.last_event_id.clone();
+        let kind = BatchKind::Deletion { start, end };
+        Ok(events.send(StreamEvent::Item(RowBatch { rows: vec![], last_event_id, kind })).await?)
     }
 }
 

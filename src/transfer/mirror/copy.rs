@@ -414,7 +414,7 @@ impl Copy {
 
     /// Stores rows of the stream and records the progress.
     async fn store_batch(&mut self, batch: RowBatch) -> anyhow::Result<()> {
-        let RowBatch { mut rows, last_event_id } = batch;
+        let RowBatch { mut rows, last_event_id, .. } = batch;
         let start = self.mirror.options.start;
         rows.retain(|row| Some(row.timestamp) >= start);
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);

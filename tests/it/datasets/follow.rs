@@ -1,6 +1,6 @@
 //! `triptych datasets follow`: prints each new row once, even if the service restarts.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{create, insert, minute_row, timestamp};
 use crate::support::datasets::Service;
@@ -37,6 +37,52 @@ async fn follow_prints_each_row_once_across_a_restart() {
     assert_eq!(timestamps(&running.wait_lines(285)), expected(115..400));
     insert(&service.http(), dataset, &rows(400..401)).await;
     assert_eq!(timestamps(&running.wait_lines(286)), expected(115..401));
+    assert_eq!(running.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn follow_with_changes_prints_them_across_a_restart() {
+    let mut service = Service::start();
+    let home = service.home();
+    let dataset = create(&service.http(), "live").await;
+    insert(&service.http(), dataset, &[minute_row(0), minute_row(1)]).await;
+    let delete = |minute: u32| {
+        let at = timestamp(minute);
+        let range = ["datasets", "delete", "live", "--start", &at, "--end", &at, "--yes"];
+        home.run_ok(&range);
+    };
+
+    let arguments = ["datasets", "follow", "live", "--json", "--last", "1", "--changes"];
+    let running = home.start(&arguments);
+    running.wait_lines(1);
+    insert(&service.http(), dataset, &[minute_row(2)]).await;
+    running.wait_lines(2);
+    let corrected = |minute| json!({"timestamp": timestamp(minute), "values": {"close": 7.5}});
+    insert(&service.http(), dataset, &[corrected(1)]).await;
+    running.wait_lines(3);
+    delete(1);
+    running.wait_lines(4);
+    service.restart();
+    insert(&service.http(), dataset, &[corrected(1)]).await;
+    delete(0);
+    insert(&service.http(), dataset, &[corrected(2)]).await;
+    let brief = |line: &String| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let at = event["row"].get("timestamp").unwrap_or(&event["start"]).as_str().unwrap();
+        format!("{} {at}", event["event"].as_str().unwrap())
+    };
+    let got: Vec<String> = running.wait_lines(7).iter().map(brief).collect();
+    let [zero, one, two] = [0, 1, 2].map(timestamp);
+    let want = [
+        format!("data {one}"),
+        format!("data {two}"),
+        format!("correction {one}"),
+        format!("deletion {one}"),
+        format!("data {one}"),
+        format!("deletion {zero}"),
+        format!("correction {two}"),
+    ];
+    assert_eq!(got, want);
     assert_eq!(running.interrupt(), Some(0));
 }
 

@@ -33,6 +33,15 @@ fn data(minute: usize) -> sse::Event {
     sse::Event::default().event("data").data(data)
 }
 
+fn corrected() -> String {
+    format!(r#"{{"timestamp":"{}","close":7.5}}"#, at(1))
+}
+
+fn deletion(start: Option<usize>, end: usize) -> sse::Event {
+    let data = json!({"dataset_id": 1, "start": start.map(at), "end": at(end), "revision": 3});
+    sse::Event::default().event("deletion").data(data.to_string())
+}
+
 fn answer(events: Vec<sse::Event>) -> Response {
     let hello = sse::Event::default().event("connected").data("{}");
     let events = std::iter::once(hello).chain(events).map(Ok::<_, Infallible>);
@@ -126,6 +135,49 @@ async fn rows_that_the_reader_already_has_are_not_delivered() {
     let resume_from = ResumeFrom { repeats: Repeats::Deliver, ..resume_from };
     let mut given = watch(resume_from, |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(given.minutes(1).await.0, [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn changes_are_delivered_in_separate_batches() {
+    let lines = |n, id: Option<&str>| match (n, id) {
+        (0, None) => answer(vec![
+            data(1).id("a"),
+            data(2).id("b"),
+            sse::Event::default().event("correction").data(corrected()).id("c"),
+            deletion(Some(1), 2).id("d"),
+            data(2).id("e"),
+            deletion(None, 5).id("f"),
+        ]),
+        (1, Some("f")) => answer(vec![data(2).id("g")]),
+        other => panic!("{other:?}"),
+    };
+    let resume_from = ResumeFrom { changes: true, ..ResumeFrom::default() };
+    let mut watch = watch(resume_from, lines).await;
+    let mut got = Vec::new();
+    while got.last() != Some(&(vec![2], BatchKind::Rows, Some("g".to_owned()))) {
+        if let StreamEvent::Item(RowBatch { rows, last_event_id, kind }) =
+            timeout(SOON, watch.events.recv()).await.expect("an event").expect("a stream")
+        {
+            let minutes: Vec<_> =
+                rows.iter().map(|row| row.timestamp.seconds() / 60 % 1440).collect();
+            got.push((minutes, kind, last_event_id));
+        }
+    }
+    let deleted = |start: Option<usize>, end| BatchKind::Deletion {
+        start: start.map(timestamp),
+        end: timestamp(end),
+    };
+    let id = |id: &str| Some(id.to_owned());
+    // Rows that arrive apart are separate batches.
+    let rows: Vec<_> = got.iter().flat_map(|(minutes, ..)| minutes.clone()).collect();
+    assert_eq!(rows, [1, 2, 1, 2, 2], "a deleted row is new when it comes again");
+    let others = got.iter().filter(|(_, kind, _)| *kind != BatchKind::Rows).cloned();
+    let want = [
+        (vec![1], BatchKind::Corrections, id("c")),
+        (vec![], deleted(Some(1), 2), id("d")),
+        (vec![], deleted(None, 5), id("f")),
+    ];
+    assert_eq!(others.collect::<Vec<_>>(), want);
 }
 
 #[tokio::test]
