@@ -135,6 +135,7 @@ def follow(
     last: int = 0,
     since: Time | None = None,
     columns: list[str] | None = None,
+    changes: bool = False,
     client: Client | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a dataset as they arrive, each once, as a dict with `timestamp` and values.
@@ -147,6 +148,9 @@ def follow(
         last: Number of the latest rows to begin with.
         since: Time from which stored rows are yielded first, in place of `last`.
         columns: Columns to yield, in addition to `timestamp`; by default all.
+        changes: Yields a dict with an `event` in place of each row: "data" or "correction" with the
+            `row`, which replaced a stored row if it is a correction, and "deletion" with the times
+            `start` and `end` between which rows were deleted. `start` is None for all rows up to `end`.
         client: Services to use; by default those that the commands use.
 
     Example:
@@ -156,12 +160,12 @@ def follow(
     client = client or Client()
     which = {**_dataset(name), **_columns_of(columns)}
     if since is not None:
-        return _Follower(client, which, _time.parse(since) - MICROSECOND).rows()
+        return _Follower(client, which, _time.parse(since) - MICROSECOND, changes).rows()
     query = {**which, "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
     found = [_row(line) for line in client.datasets.call("GET", "/rows/live/", query).splitlines()]
     latest_at = found[0]["timestamp"] if found else EARLIEST
-    first = list(reversed(found[:last]))
-    return _chain(first, _Follower(client, which, latest_at).rows())
+    follower = _Follower(client, which, latest_at, changes)
+    return _chain([follower.item(row) for row in reversed(found[:last])], follower.rows())
 
 
 def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
@@ -172,8 +176,10 @@ def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
 class _Follower:
     """A reader of a stream, and what it has seen."""
 
-    def __init__(self, client: Client, which: dict[str, Any], latest_at: dt.datetime) -> None:
-        self.client, self.which, self.latest_at = client, which, latest_at
+    def __init__(
+        self, client: Client, which: dict[str, Any], latest_at: dt.datetime, changes: bool
+    ) -> None:
+        self.client, self.which, self.latest_at, self.changes = client, which, latest_at, changes
         self.last_event_id = ""
         self.recent: dict[dt.datetime, Row] = {}
 
@@ -196,13 +202,17 @@ class _Follower:
         headers = {"Last-Event-ID": self.last_event_id} if self.last_event_id else {}
         is_resumed, n_rows, previous = bool(headers), 0, None
         path = "/rows/stream/"
-        line = self.client.datasets.open("GET", path, self.which, headers=headers, within=SILENCE_MAX_S)
+        query = {**self.which, "changes": "true"} if self.changes else self.which
+        line = self.client.datasets.open("GET", path, query, headers=headers, within=SILENCE_MAX_S)
         with line:
             for event, event_id, data in events(line):
                 pauses.reset()
                 if event == "reset":
                     is_resumed, self.last_event_id = False, ""
-                if event != "data":
+                if event == "deletion":
+                    self.last_event_id = event_id
+                    yield self._deletion(json.loads(data))
+                if event not in ("data", "correction"):
                     continue
                 row = _row(data)
                 at = row["timestamp"]
@@ -218,7 +228,18 @@ class _Follower:
                 self.last_event_id = event_id or self.last_event_id
                 if self._remember(row) and not (is_replay and at <= self.latest_at):
                     self.latest_at = max(self.latest_at, at)
-                    yield row
+                    yield self.item(row, event)
+
+    def item(self, row: Row, event: str = "data") -> Row:
+        """Returns the dict to yield for a row."""
+        return {"event": event, "row": row} if self.changes else row
+
+    def _deletion(self, data: dict[str, Any]) -> Row:
+        """Forgets the deleted rows, since they may be inserted again with the same values."""
+        start, end = data["start"] and _time.parse(data["start"]), _time.parse(data["end"])
+        for at in [at for at in self.recent if at <= end and (start is None or at >= start)]:
+            del self.recent[at]
+        return {"event": "deletion", "start": start, "end": end}
 
     def _missed(self, until: dt.datetime) -> Iterator[Row]:
         """Yields the rows between the latest one and the first of the replay."""
@@ -232,7 +253,7 @@ class _Follower:
                 row = _row(line)
                 if self._remember(row):
                     self.latest_at = max(self.latest_at, row["timestamp"])
-                    yield row
+                    yield self.item(row)
 
     def _remember(self, row: Row) -> bool:
         """Returns true if `row` is new or corrected."""

@@ -43,3 +43,24 @@ def rows_arrive_once_over_a_restart(stack):
     assert arrived.empty()
     since = triptych.follow("feed", since="2026-01-01T00:01:00")
     assert [next(since)["n"] for _ in range(196)] == [*range(60, 255), 256]
+
+
+def changes_tell_deletions_and_corrections(_):
+    triptych.insert("changes", [row(number) for number in range(3)], create=True)
+    follower = triptych.follow("changes", last=1, changes=True)
+    assert next(follower)["row"]["n"] == 2
+    triptych.insert("changes", [row(3)])
+    assert next(follower)["event"] == "data"
+    triptych.insert("changes", [{**row(1), "n": 9}])
+    correction = next(follower)
+    assert (correction["event"], correction["row"]["n"]) == ("correction", 9)
+    datasets = triptych.Client().datasets
+    number = datasets.get_json("/datasets/", {"search": "changes"})["results"][0]["id"]
+    first, last = row(1)["timestamp"], row(3)["timestamp"]
+    datasets.call("DELETE", "/rows/", {"dataset": number, "start": first, "end": last})
+    deletion = next(follower)
+    assert deletion["event"] == "deletion"
+    assert [deletion[end].second for end in ("start", "end")] == [1, 3]
+    triptych.insert("changes", [{**row(1), "n": 9}])
+    again = next(follower)
+    assert (again["event"], again["row"]["n"]) == ("data", 9)
