@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::inference::math::regret::ByActor;
 use ::inference::network::addresses;
 use ::inference::network::backtest::{
-    ActorResult, Backtest, BacktestProgress, Model, Prediction, Report, baselines,
+    ActorResult, Backtest, BacktestEvent, BacktestProgress, LearnedEpoch, Model, Prediction,
+    Report, baselines,
 };
 use ::inference::network::topic::{Topic, TopicSource, demo_topics, settings};
 use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction};
@@ -49,6 +51,13 @@ pub(crate) struct BacktestCommand {
     /// Time between two epochs, in seconds of the dataset
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
+    /// Maximum number of rows before each epoch that the models see, such as a training window
+    /// [default: the topic's `n_rows`, or 120]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rows: Option<u32>,
+    /// Directory for a JSON file per epoch with its predictions, truth and losses
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
     /// Command that predicts; may be repeated
     #[arg(long = "model", value_name = "NAME=COMMAND")]
     models: Vec<String>,
@@ -105,7 +114,12 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
         models.extend(baselines(&topic));
     }
     let service = command.connection.connect().await?;
-    let n_rows = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows).unwrap_or(N_ROWS);
+    let of_topic = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
+    let n_rows = command.rows.or(of_topic).unwrap_or(N_ROWS);
+    if let Some(directory) = &command.save {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+    }
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
     let dataset = find_dataset_id(&DatasetRows::new(service.clone()), &topic).await?;
@@ -121,12 +135,46 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let backtest = Backtest { topic, models, every, n_rows };
     let is_shown = can_redraw();
-    let report = backtest.run(&rows, from, |step| show(is_shown, step)).await;
+    let mut saved = Ok(());
+    let observe = |event: BacktestEvent<'_>| match (event, &command.save) {
+        (BacktestEvent::Progress(step), _) => show(is_shown, step),
+        (BacktestEvent::Learned(epoch), Some(directory)) if saved.is_ok() => {
+            saved = save_epoch(directory, &epoch);
+        }
+        (BacktestEvent::Learned(_), _) => {}
+    };
+    let report = backtest.run(&rows, from, observe).await;
     group.shutdown().await;
     if is_shown {
         redraw("");
     }
-    print(&report.context("backtest failed")?, command.json)
+    print(&report.context("backtest failed")?, command.json)?;
+    saved
+}
+
+/// Writes the file of an epoch. Its name is the nonce, in digits that sort in the order of the epochs.
+fn save_epoch(directory: &Path, epoch: &LearnedEpoch<'_>) -> anyhow::Result<()> {
+    let LearnedEpoch { seen: (first, last), n_seen, bundle, truth, losses, names } = epoch;
+    let by_worker = |losses: &ByActor<f64>| -> BTreeMap<String, f64> {
+        losses.iter().map(|(worker, loss)| (worker.to_string(), *loss)).collect()
+    };
+    let names: BTreeMap<String, &String> =
+        names.iter().map(|(worker, name)| (worker.to_string(), name)).collect();
+    let content = serde_json::json!({
+        "rows": {"first": first.to_string(), "last": last.to_string(), "count": n_seen},
+        "network_inferences": bundle,
+        "names": names,
+        "truth": truth,
+        "losses": {
+            "combined": losses.combined,
+            "naive": losses.naive,
+            "inferers": by_worker(&losses.inferer),
+            "forecasters": by_worker(&losses.forecaster),
+        },
+    });
+    let path = directory.join(format!("{:012}.json", bundle.nonce));
+    fs::write(&path, serde_json::to_vec_pretty(&content)?)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn read_topic(text: &str) -> anyhow::Result<Topic> {

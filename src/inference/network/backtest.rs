@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, decimal};
-use wire::inference::HistoryEpoch;
 use wire::inference::network::EpochLosses;
+use wire::inference::{Bundle, HistoryEpoch, LabeledValue};
 
 use crate::math::outlier::Baseline;
 use crate::math::pair_values::{FullBundle, PairValues};
@@ -98,6 +98,32 @@ pub struct BacktestProgress {
     pub n_epochs: u64,
 }
 
+/// An epoch from which the network has learned.
+#[derive(Debug)]
+pub struct LearnedEpoch<'a> {
+    /// Timestamps of the first and the last row that the models saw.
+    pub seen: (Timestamp, Timestamp),
+    /// Number of rows that the models saw.
+    pub n_seen: usize,
+    /// Predictions, and the values combined from them.
+    pub bundle: &'a Bundle,
+    /// Ground truth by label.
+    pub truth: Vec<LabeledValue>,
+    /// Losses by value, as the network learned them.
+    pub losses: &'a Losses,
+    /// Names of all actors so far.
+    pub names: &'a BTreeMap<Address, String>,
+}
+
+/// Event during a backtest.
+#[derive(Debug)]
+pub enum BacktestEvent<'a> {
+    /// The ground truth of an epoch was reached.
+    Learned(LearnedEpoch<'a>),
+    /// Another epoch is finished.
+    Progress(BacktestProgress),
+}
+
 /// Result of an actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorResult {
@@ -153,7 +179,9 @@ pub struct Report {
 
 /// An epoch before its ground truth is known.
 struct Pending {
-    at: Timestamp,
+    /// Timestamps of the first and the last row that the models saw.
+    seen: (Timestamp, Timestamp),
+    n_seen: usize,
     due: Timestamp,
     before: f64,
     bundle: FullBundle,
@@ -175,7 +203,7 @@ struct Replayed {
 
 impl Backtest {
     /// Computes the epochs since `from`. `rows` must be sorted by timestamp. Models also see rows
-    /// before `from`. Calls `progress` after each epoch. Cancel-safe.
+    /// before `from`. Passes events to `observe`. Cancel-safe.
     ///
     /// # Errors
     /// [`BacktestError`] if the backtest cannot continue. A model that fails is only counted and
@@ -184,7 +212,7 @@ impl Backtest {
         &self,
         rows: &[FlatRow],
         from: Timestamp,
-        mut progress: impl FnMut(BacktestProgress) + Send,
+        mut observe: impl FnMut(BacktestEvent<'_>) + Send,
     ) -> Result<Report, BacktestError> {
         let column = &self.topic.source.column;
         let known: Vec<FlatRow> =
@@ -206,7 +234,7 @@ impl Backtest {
             let seen = known.get(n_seen.saturating_sub(self.n_rows)..n_seen).unwrap_or_default();
             while pending.front().is_some_and(|epoch| epoch.due <= at) {
                 let Some(epoch) = pending.pop_front() else { break };
-                self.learn(&epoch, &known, &mut learned, &mut replayed)?;
+                self.learn(&epoch, &known, &mut learned, &mut replayed, &mut observe)?;
             }
             // The nonce is a block height, which increases by the epoch length as on the chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
@@ -214,14 +242,16 @@ impl Backtest {
             let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
             let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
             if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
-                let (at, due) = (row.timestamp, row.timestamp + self.topic.source.horizon);
-                pending.push_back(Pending { at, due, before, bundle, interval });
+                let first = seen.first().unwrap_or(row).timestamp;
+                let (seen, n_seen) = ((first, row.timestamp), seen.len());
+                let due = row.timestamp + self.topic.source.horizon;
+                pending.push_back(Pending { seen, n_seen, due, before, bundle, interval });
             }
-            progress(BacktestProgress { n_done: n_done + 1, n_epochs });
+            observe(BacktestEvent::Progress(BacktestProgress { n_done: n_done + 1, n_epochs }));
             at = at + self.every;
         }
         for epoch in pending {
-            self.learn(&epoch, &known, &mut learned, &mut replayed)?;
+            self.learn(&epoch, &known, &mut learned, &mut replayed, &mut observe)?;
         }
         Ok(replayed.report(&self.topic, &learned))
     }
@@ -294,8 +324,9 @@ impl Backtest {
         rows: &[FlatRow],
         learned: &mut Learned,
         replayed: &mut Replayed,
+        observe: &mut impl FnMut(BacktestEvent<'_>),
     ) -> Result<(), BacktestError> {
-        let Some(outcome) = outcome(&self.topic, rows, epoch.at, epoch.before) else {
+        let Some(outcome) = outcome(&self.topic, rows, epoch.seen.1, epoch.before) else {
             return Ok(());
         };
         let truth = self.topic.truth.of_labels(epoch.bundle.labels(), epoch.before, outcome);
@@ -305,6 +336,14 @@ impl Backtest {
             replayed.n_within += usize::from((low..=high).contains(&outcome));
         }
         let labels: Vec<&str> = epoch.bundle.labels().collect();
+        observe(BacktestEvent::Learned(LearnedEpoch {
+            seen: epoch.seen,
+            n_seen: epoch.n_seen,
+            bundle: &epoch.bundle,
+            truth: with_labels(&labels, &truth),
+            losses: &losses,
+            names: &replayed.names,
+        }));
         replayed.history.push(HistoryEpoch {
             nonce: epoch.bundle.nonce,
             truth: with_labels(&labels, &truth),

@@ -1,5 +1,7 @@
 //! `triptych inference backtest` with a command as the model.
 
+use std::fs;
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -77,4 +79,33 @@ async fn backtest_ranks_the_accurate_model_first() {
     assert!(backwards.contains("is not before --to"), "{backwards}");
     let unnamed = home.run_err(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
     assert!(unnamed.contains("expected NAME=COMMAND"), "{unnamed}");
+}
+
+#[tokio::test]
+async fn file_of_each_epoch_contains_the_seen_rows_the_predictions_the_truth_and_the_losses() {
+    let service = Service::start();
+    let home = service.home();
+    growing(&service, &home).await;
+    // A model that predicts the number of rows that it reads.
+    let n_rows = r#"counts=echo "{\"value\":\"$(wc -l)\"}""#;
+    let report = backtest(&home, &["--model", n_rows, "--rows", "5", "--save", "epochs"]);
+    let directory = home.path("epochs");
+    let mut files: Vec<_> =
+        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(Some(files.len() as u64), report["n_learned"].as_u64());
+    let epoch: Value = serde_json::from_slice(&fs::read(&files[0]).unwrap()).unwrap();
+    let rows = json!({"first": "2026-07-01T00:26:00Z", "last": "2026-07-01T00:30:00Z", "count": 5});
+    assert_eq!(epoch["rows"], rows);
+    assert_eq!(epoch["truth"][0]["value"], "32");
+    let inferences = &epoch["network_inferences"];
+    let names = epoch["names"].as_object().unwrap();
+    let (worker, _) = names.iter().find(|(_, name)| *name == "counts").unwrap();
+    let mut values = inferences["inferer_values"].as_array().unwrap().iter();
+    let own = values.find(|values| values["worker"] == worker.as_str()).unwrap();
+    assert_eq!(own["values"][0]["value"], "5", "{own}");
+    let losses = &epoch["losses"];
+    assert!(losses["inferers"][worker].as_f64() > losses["combined"].as_f64(), "{losses}");
+    let unwritable = home.run_err(&[&ARGUMENTS[..], &["--save", "topic.json"]].concat());
+    assert!(unwritable.contains("cannot create topic.json"), "{unwritable}");
 }

@@ -30,7 +30,11 @@ async fn drift_model_is_ranked_first_on_linear_data() {
     let rows = rows("load_percent", 300, |minute| 10.0 + minute);
     let steps = Mutex::new(Vec::new());
     let report = backtest(load())
-        .run(&rows, Timestamp::from_seconds(600), |step| steps.lock().push(step))
+        .run(&rows, Timestamp::from_seconds(600), |event| {
+            if let BacktestEvent::Progress(step) = event {
+                steps.lock().push(step);
+            }
+        })
         .await
         .unwrap();
     assert_eq!(report.n_closed, 290);
