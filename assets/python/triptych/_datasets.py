@@ -279,7 +279,7 @@ def insert(
 ) -> int:
     """Inserts rows into a dataset and returns how many. On return they are durable.
 
-    A row replaces the stored row of its time, so that an insert can be repeated. NaN and None are no
+    A row replaces the stored row of its time, so an insert can be repeated. NaN and None are no
     values. Times without a zone are in UTC.
 
     Args:

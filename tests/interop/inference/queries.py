@@ -42,7 +42,7 @@ def check(network):
 def read_names():
     """Makes the library of the client parse enum names as the chain writes them.
 
-    Version 0.7, which the client requires, parses only names without prefix, so that it cannot parse topics of
+    Version 0.7, which the client requires, parses only names without prefix, so it cannot parse topics of
     any gateway.
     """
     plain = betterproto2.Enum.from_string.__func__
