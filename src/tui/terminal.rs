@@ -275,8 +275,8 @@ pub(crate) fn signals() -> io::Result<BoxStream<'static, Signal>> {
     Ok(select_all(streams.into_iter().collect::<io::Result<Vec<_>>>()?).boxed())
 }
 
-/// Stops this process. Returns after the process is continued. A pager in the same job stops
-/// itself.
+/// Stops this process, but not the other processes of the job, such as a pager, which stop themselves.
+/// Returns after this process is continued.
 pub(crate) fn stop_process() -> io::Result<()> {
     Ok(kill_process(getpid(), process::Signal::STOP)?)
 }

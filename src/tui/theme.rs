@@ -51,7 +51,7 @@ const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 /// Fill of the body of a falling candle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// Filled like a rising candle, from which it differs in color.
+    /// Filled, as the body of a rising candle is. The two differ in color.
     Solid,
     /// Shaded. For themes without colors.
     Shaded,

@@ -260,7 +260,7 @@ async fn body_of_unknown_length_is_counted_while_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_behind_a_proxy_is_local_only_if_its_header_is_a_loopback_address() {
+async fn client_behind_a_proxy_is_local_only_if_the_forwarded_address_is_loopback() {
     let options =
         GateOptions { limits: RATE, addresses: AddressSource::Proxy, ..GateOptions::unlimited() };
     for (forwarded, want) in

@@ -73,8 +73,8 @@ impl Default for Cache {
 }
 
 impl CachedTopic {
-    /// Removes the data that changes when an epoch closes. `known` is the learned state after the epoch
-    /// closed, or `None` if it did not close.
+    /// Removes the data that changes when an epoch closes. `known` is the learned state after that,
+    /// or `None` if closing the epoch failed.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);

@@ -285,7 +285,8 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles> {
     })
 }
 
-/// Parses the bundle in `record`, and its values of pairs in `pairs`.
+/// Parses a bundle: `pairs` has its values for each pair of a forecaster and a withheld inferer, and
+/// `record` has all others.
 fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle> {
     let without_inferer = Arc::new(record::read_pairs(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })

@@ -76,7 +76,7 @@ fn one_out_and_one_in_values_round_trip_in_the_form_of_the_chain() {
 }
 
 #[test]
-fn json_of_a_topic_has_settings_of_labels_only_since_v10() {
+fn json_of_a_topic_has_no_settings_of_labels_before_v10() {
     let old = json!({"id": "1", "creator": "", "metadata": "m", "loss_method": "mse",
         "epoch_last_ended": "0", "epoch_length": "12", "ground_truth_lag": "12", "p_norm": "3",
         "c_norm": "0.75", "alpha_regret": "0.1", "allow_negative": false, "epsilon": "0.01",

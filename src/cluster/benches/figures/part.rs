@@ -84,7 +84,8 @@ pub(crate) fn print_line(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Writes the number of tasks for each line of input, until the input is closed.
+/// Responds to each line of input with the current number of tasks of the runtime, until the input is
+/// closed.
 async fn answer_all() -> Outcome<ExitCode> {
     let mut lines = BufReader::new(stdin()).lines();
     while lines.next_line().await?.is_some() {

@@ -331,7 +331,7 @@ fn long_column_name_leaves_room_for_its_values() {
 }
 
 #[test]
-fn single_values_are_drawn_as_a_line() {
+fn values_without_open_high_low_and_close_are_drawn_as_a_line() {
     check("data_line_120x30", &opened("cpu"), 120, 30);
 }
 
