@@ -74,7 +74,7 @@ impl Default for Cache {
 
 impl CachedTopic {
     /// Removes the data that changes when an epoch closes. `known` is the learned state after that,
-    /// or `None` if closing the epoch failed.
+    /// or `None` if the epoch was not open, such as if another service has closed it.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);
