@@ -367,8 +367,8 @@ fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
     [top, middle, bottom]
 }
 
-/// Draws the topmost overlay, if there is one, over `area`. Only the overlay can be clicked. A
-/// click outside closes it.
+/// Draws the topmost overlay, if there is one, over `area`. Removes all earlier click targets, so
+/// that a click outside of the overlay only closes it.
 fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Some(overlay) = frame.state.overlays.last() else { return };
     if matches!(overlay, Overlay::Jump(_)) {

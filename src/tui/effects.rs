@@ -37,17 +37,17 @@ use crate::state::resource::{Failure, Outcome};
 use crate::state::runs::{Input, RunId, Window};
 use crate::state::services::HeadId;
 
-/// Clients of the services. `None` if the address is unknown or invalid.
+/// Clients of the services. A client is `None` if its address is unknown or invalid.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    /// Indexed by [`HeadId::idx`]. `None` if the address is invalid.
+    /// Clients of the heads, indexed by [`HeadId::idx`].
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
 }
 
 impl Clients {
-    /// Returns the client of a head of the current connection.
+    /// Returns the client of `head`, which must belong to the current connection.
     fn head(&self, head: HeadId) -> Option<Functions> {
         self.heads.get(head.idx)?.clone()
     }
@@ -174,7 +174,8 @@ impl Runner {
         }
     }
 
-    /// Runs `work`, then sends the event that it returns. Continues when the services change.
+    /// Runs `work`, then sends the event that it returns. A change of services does not cancel
+    /// `work`.
     fn report(
         &self,
         name: &'static str,

@@ -163,7 +163,8 @@ impl Theme {
                 Self::painted(name, |token| {
                     Color::Indexed(match token {
                         "bg" | "bar" | "sel" | "faint" | "border" => nearest(token, &[]),
-                        // Lines and dots are only drawn on the background `bg`.
+                        // Tokens with a hyphen color lines and dots, which are only drawn on the
+                        // background `bg`.
                         _ if token.contains('-') => nearest(token, &behind[..1]),
                         _ => nearest(token, &behind),
                     })

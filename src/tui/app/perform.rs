@@ -111,7 +111,7 @@ fn in_view(state: &mut State, action: Action) {
         && !state.execute.is_adding
         && execute::update::upload_file(state)
     {
-        // The upload runs in the background. The key moves the focus as in any other field.
+        // The upload runs in the background. As in any other field, the key then moves the focus.
         return state.execute.form.move_focus(1);
     }
     if execute::update::act_on_output(state, action) || cluster::start::act(state, action) {

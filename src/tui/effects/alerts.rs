@@ -47,8 +47,9 @@ impl Runner {
         None
     }
 
-    /// Reads the rules and watches them until the services change. `firing` contains the names of the
-    /// rules that already fire. `firing` is `None` after a change of services, when no rule fires yet.
+    /// Reads the rules and watches them until the services change. `firing` contains the names of
+    /// the rules that fire already. It is `None` after a change of services: every rule then starts
+    /// anew, without firing.
     pub(super) fn watch_rules(&mut self, firing: Option<Vec<String>>) {
         let Some(path) = self.files.rules.clone() else { return };
         let clients = Clients {

@@ -227,7 +227,8 @@ impl Runner {
         None
     }
 
-    /// Checks the health of `heads`, and of the dataset and inference services with an address.
+    /// Checks the health of `heads`, and of the dataset and inference services if their addresses
+    /// are known.
     pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
         let Clients { datasets, inference, .. } = self.clients.clone();
         for id in heads {

@@ -187,8 +187,8 @@ impl Keymap {
         Ok((layer, keys))
     }
 
-    /// Returns an error text if the keys of a binding that can be active together with `layer` begin
-    /// with `keys`, or `keys` begins with them.
+    /// Returns an error text if `keys` is the start of another sequence that can be active together
+    /// with `layer`, or if such a sequence is the start of `keys`.
     fn hidden(&self, layer: Layer, keys: &[Chord]) -> Option<String> {
         let is_bound = self.sequences_of(layer).any(|(_, bound)| bound == keys);
         let chains = Layer::VARIANTS.iter().map(|first| first.chain());

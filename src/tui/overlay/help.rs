@@ -19,8 +19,8 @@ const KEYS_WIDTH: usize = 14;
 /// Minimum width for two columns.
 const TWO_COLUMNS_WIDTH: u16 = 76;
 
-/// Maximum distance, in rows, between the middle of the lines and the gap between two sections at which
-/// the lines are split into columns.
+/// Maximum distance in rows from the middle of the lines to a gap between two sections. If no gap
+/// is that close, the lines are split into columns exactly in the middle.
 const GAP_ROWS_MAX: usize = 10;
 
 /// Draws the bindings that match the filter.

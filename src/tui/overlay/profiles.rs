@@ -101,7 +101,8 @@ pub(crate) fn try_key(state: &mut State) {
     let listed = profiles.list.iter().find(|listed| listed.name == profile);
     let addresses = match (&profiles.given, listed) {
         (Some(given), _) if profile == NO_PROFILE => given.clone(),
-        // The profile is in use. Flags can override its addresses.
+        // Flags can override the addresses of the profile in use, so its key is checked at the
+        // addresses in use.
         _ if profiles.key_name() == profile => state.services.addresses.clone(),
         (_, Some(listed)) => listed.addresses.clone(),
         (_, None) => return,

@@ -106,8 +106,8 @@ fn select(state: &mut State, row: usize) {
     }
 }
 
-/// Opens the form for the key of a profile, or removes the key, depending on `action`. This is the
-/// selected profile if profiles are listed, otherwise the profile in use.
+/// Opens the form for the key of a profile, or removes the key, depending on `action`. The profile
+/// is the selected one if profiles are listed, otherwise the one in use.
 pub(crate) fn key(state: &mut State, action: Action) {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(row)) => Some(*row),
@@ -208,8 +208,7 @@ fn take(state: &mut State) {
     }
 }
 
-/// Writes a text to the file at `path`: `shown`, or the table of the current screen if it is
-/// `None`.
+/// Writes `shown` to the file at `path`, or the table of the current screen if `shown` is `None`.
 fn save(state: &mut State, path: &str, shown: Option<String>, is_json: bool) {
     state.close();
     let (text, what) = if let Some(text) = shown {

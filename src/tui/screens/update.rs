@@ -100,8 +100,9 @@ pub(crate) fn load_nodes(state: &mut State) {
     }
 }
 
-/// Requests the nodes of `head`, unless such a request is pending. For the head that executes new
-/// runs, also requests the resource usage of local processes if it is in view.
+/// Requests the nodes of `head`, unless such a request is pending. Together with the nodes of the
+/// head that executes new runs, requests the resource usage of local processes if the current
+/// screen shows it.
 pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     if !state.nodes.head_mut(head).is_some_and(|nodes| nodes.listed.begin()) {
         return;

@@ -33,8 +33,8 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
 
 impl<T: VariantArray + Copy + PartialEq> Steps for T {}
 
-/// Returns the index `by` places after `idx` in a list of length `n`. The last index is followed
-/// by 0. `None` stands for the place before index 0.
+/// Returns the index `by` places after `idx` in a list of length `n`. The last index is followed by
+/// 0. Returns 0 if `idx` is `None`.
 pub(crate) fn cycled(idx: Option<usize>, by: isize, n: usize) -> usize {
     let len = n.max(1).cast_signed();
     idx.map_or(0, |idx| (idx.cast_signed() + by).rem_euclid(len).cast_unsigned())

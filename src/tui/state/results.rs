@@ -188,7 +188,7 @@ impl ResultView {
         self.output.unwrap_or(if is_stderr { Output::Stderr } else { Output::Stdout })
     }
 
-    /// Returns the text of the visible output, as received.
+    /// Returns the text of the visible output. Standard output and standard error are as received.
     pub(crate) fn text(self, response: &ExecuteResponse) -> String {
         match (self.output(response), self.group(response)) {
             (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
@@ -294,9 +294,9 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// Returns the index of the line of `text` that matches `wanted` and is the next match after line
-/// `from`, or the previous match before `from`. The search wraps around. If `from` is `None`, it begins
-/// at the start or at the end.
+/// Returns the index of the next line after line `from` that matches `wanted`. If `is_forward` is
+/// false, returns the previous one before `from`. The search wraps around. If `from` is `None`, the
+/// search begins at the start of `text`, or at its end if `is_forward` is false.
 pub(crate) fn find(
     text: &str,
     wanted: &Pattern,

@@ -226,8 +226,8 @@ impl Runs {
         let is_end =
             matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
         let is_ours = self.list.iter().any(|run| run.request_id.as_deref() == Some(request_id));
-        // A run of this screen is accepted before it starts. If none is pending, an execution that
-        // ends belongs to another client.
+        // An execution can end before the screen has learned its request id, but its run is pending
+        // until then. If no run is pending, the execution belongs to another client.
         if is_end && !is_ours && self.n_waiting() == 0 {
             return self.early.forget(request_id);
         }

@@ -61,8 +61,8 @@ pub(crate) enum Health {
 /// within this time and [`PROBE_WITHIN`] together.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Timeout of a health check. It exceeds the response time of a busy service, and the next health
-/// check is still on time.
+/// Timeout of a health check. It exceeds the response time of a busy service, and is not longer
+/// than [`PROBE_EVERY`], so that the next health check is on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The addresses of the services and their health.
@@ -176,8 +176,8 @@ impl Services {
         self.addresses.heads.len() > 1
     }
 
-    /// Returns all services, in the order of the header. Without addresses of heads, contains one
-    /// head.
+    /// Returns all services, in the order of the header. If no address of a head is known, contains
+    /// one head without an address.
     pub(crate) fn all(&self) -> impl Iterator<Item = Service> + use<> {
         let none = HeadId { idx: 0, generation: self.generation };
         let first = self.heads().next().unwrap_or(none);

@@ -35,7 +35,8 @@ fn every_text_is_legible_on_its_backgrounds() {
             let theme = Theme::new(name, depth);
             let least = match (name, depth) {
                 (Name::HighContrast, Depth::TrueColor) => 7.0,
-                // Among 256 colors, the color nearest to the background `sel` is lighter than `sel`.
+                // With 256 colors, the background `sel` is replaced by a lighter color, on which
+                // texts have less contrast.
                 (Name::HighContrast, _) => 6.0,
                 _ => CONTRAST_MIN,
             };

@@ -1,5 +1,5 @@
-//! The footer: hints for the active keys, and activity in the background. A notice replaces the
-//! hints while it is displayed. It can take further rows.
+//! The footer: hints for the active keys, and activity in the background. While a notice is
+//! displayed, it replaces the hints and can take several rows.
 
 use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;

@@ -75,8 +75,8 @@ impl Hits {
                 places.push((place, target));
             }
         }
-        // The area of a pane begins above and to the left of its rows, so its label does not cover
-        // theirs.
+        // Labels are drawn where the areas begin. A pane begins above and to the left of its rows,
+        // so that its label does not cover the labels of rows.
         places.sort_by_key(|(place, _)| (place.y, place.x));
         let n_letters = LETTERS.len();
         let letter = |idx: usize| LETTERS.get(idx).map_or(' ', |letter| char::from(*letter));

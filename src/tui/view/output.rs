@@ -178,7 +178,8 @@ fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
 }
 
 /// Returns the part of `line` that is visible if `n_hidden` columns are scrolled out on the left.
-/// If the line is cut on the right, one more letter than fits into `width` shows that.
+/// If the line does not fit into `width` columns, the returned part is also too long, so that
+/// [`paint::line_cut`] marks it as cut.
 fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
     let mut shown = Line::default();
     let mut column = 0;

@@ -59,7 +59,7 @@ pub(crate) struct Candles<'a> {
     pub(crate) now: Timestamp,
     /// Timestamp of the candle under the crosshair.
     pub(crate) crosshair: Option<Timestamp>,
-    /// Start of the open bucket. If it is the latest candle, it is marked.
+    /// Start of the open bucket. The latest candle is marked if it has this start.
     pub(crate) open_bucket: Option<Timestamp>,
     /// Number of decimals of the labels.
     pub(crate) decimals: usize,
@@ -327,9 +327,9 @@ impl Halves {
     /// Returns the symbols of the row `row`: the symbol in the middle column, and the symbol next
     /// to it.
     ///
-    /// Unicode has no symbol for a wick that ends at the middle of a cell at a body, and a gap
-    /// between wick and body looks broken. A cell that contains both is therefore shown as body or
-    /// as wick, or as a cross if the body is very thin.
+    /// Unicode has no symbol with half a body and half a wick, and a gap between body and wick
+    /// looks broken. A cell that contains both is therefore shown entirely as body or as wick, or
+    /// as a cross if the body is very thin.
     fn symbols(&self, row: u16) -> (char, char) {
         let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;

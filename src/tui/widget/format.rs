@@ -19,7 +19,8 @@ pub(crate) const NONE: &str = "—";
 /// Maximum number of decimals.
 pub(crate) const DECIMALS_MAX: usize = 10;
 
-/// Number of decimals that stands for powers of ten. They are used for numbers below [`TINY`].
+/// Special number of decimals with which a value is written as a power of ten. It is used for
+/// numbers below [`TINY`].
 pub(crate) const POWERS: usize = usize::MAX;
 
 /// Numbers below this have no digit other than zero among their first six decimals.
@@ -87,9 +88,9 @@ pub(crate) fn decimals_of(value: f64) -> usize {
     }
 }
 
-/// Returns the number of decimals for a column of values. This is the number that the values have,
-/// limited depending on their size, but higher if the lowest and the highest value would otherwise look
-/// equal.
+/// Returns the number of decimals for a column of values: as many as the values were written with,
+/// but not more than [`decimals_of`] returns for the largest value. Returns more if the lowest and
+/// the highest value would otherwise look equal.
 pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut size, mut decimals) = (0.0_f64, 0);

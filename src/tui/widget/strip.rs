@@ -151,8 +151,8 @@ impl<'a> Plot<'a> {
     }
 
     fn draw_band(&self, buf: &mut Buffer, quartiles: Quartiles) {
-        // Without background colors, the interquartile range is a pattern. Dots replace the
-        // pattern.
+        // Without background colors, the interquartile range is filled with a pattern, which dots
+        // overwrite.
         let (symbol, style) = match self.theme.sel.bg {
             Some(_) => (' ', self.theme.sel),
             None => ('░', self.theme.faint),

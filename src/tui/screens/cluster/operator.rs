@@ -178,7 +178,8 @@ fn node_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts
     }
 }
 
-/// Like [`node_question`], for the nodes of a group. The question consists only of a verb.
+/// Like [`node_question`], for the nodes of a group. Instead of a question, contains a verb to
+/// which the caller adds the number of nodes.
 fn group_question(patch: NodePatch, n_running: usize, is_one_head: bool) -> Texts {
     let note = match (patch.cordoned, patch.approval) {
         (Some(false), _) => "They get work again.",

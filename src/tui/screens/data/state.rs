@@ -39,8 +39,8 @@ pub(crate) enum Pane {
     Tape,
 }
 
-/// Title of the column with the latest values. Values of a dataset without a stream are at most
-/// this old.
+/// Title of the column with the latest values. Values of a dataset without a stream are at most ten
+/// seconds old.
 pub(crate) const LAST: &str = "LAST ≤10s";
 
 /// Columns by which the list of datasets can be sorted. The sort key selects them in this order.
@@ -241,7 +241,7 @@ impl State {
     }
 
     /// Returns the resolutions at which the charted column is available. The service has buckets
-    /// only for its default column, which is never an integer column.
+    /// only for its default column, which is an integer column only if the metadata names it.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         let has_buckets = match (self.dataset(), self.columns.value()) {
             _ if self.chosen_column().is_some() => false,

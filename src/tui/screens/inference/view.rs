@@ -189,7 +189,8 @@ impl Places {
         if area.height < 20 {
             return Self { summary, panes: vec![(pane, rest)] };
         }
-        // A dozen inferers have space in the pane, as dots stacked on one another.
+        // The pane has space for a dozen inferers: their dots are stacked if their values are
+        // close.
         let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
         let [distribution, rest] = split_rows(rest, strip_height);
         if !is_roomy {
@@ -461,8 +462,8 @@ pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
-/// Draws the mean losses, and the difference in percent of the combined value's loss from the
-/// other two.
+/// Draws the mean loss of the combined value, and its differences in percent from the mean losses
+/// of the naive value and of the uninformed baseline.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);

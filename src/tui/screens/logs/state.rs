@@ -153,8 +153,8 @@ impl State {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
 
-    /// Returns at most `n` lines above the selected line, starting with the line itself, and at
-    /// most `n` lines below it. Both start with the nearest line.
+    /// Returns at most `n` lines from the selected line upwards, and at most `n` lines from the
+    /// line below it downwards.
     pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
         let wanted = self.query();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);

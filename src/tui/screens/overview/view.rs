@@ -112,8 +112,9 @@ fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     format!("retries within {wait} · {key} retries now")
 }
 
-/// Draws the reason why a list is empty in the middle of `area`. If the address of its service is
-/// unknown, the reason is `unnamed`. If the list was loaded, it is `empty`.
+/// Draws the reason why a list is empty in the middle of `area`: `unnamed` if the address of the
+/// service is unknown, `empty` if a list without entries was loaded, otherwise that the list is
+/// loading or has failed.
 fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,

@@ -24,9 +24,9 @@ struct Listing<'a> {
     body: &'a NodeBody,
 }
 
-/// Returns the nodes in the lists of `heads`. Local nodes are first, in the order of their start. Other
-/// nodes are in the order of the lists. If there are several heads, nodes that are heads precede all
-/// other nodes.
+/// Returns the nodes in the lists of `heads`: first the local nodes, in the order of their start,
+/// then other nodes in the order of the lists. With several heads, all nodes that are heads precede
+/// all other nodes, and both parts have this order.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
         let is_stale = head.is_stale();

@@ -11,7 +11,7 @@ use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent, Lates
 /// Letters that are wide, combining, invisible or unprintable.
 const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
 
-/// Difference between two tested widths or heights. The first is one cell.
+/// Difference between two consecutive tested widths or heights, which start at one cell.
 const STEP: u16 = 3;
 
 /// The largest size.

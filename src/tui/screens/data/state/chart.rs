@@ -1,9 +1,10 @@
 //! The candles of one dataset at one resolution, from the service's buckets and from live rows.
 //!
-//! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows a
-//! bucket already contains. The latest rows are therefore stored and folded into a second bucket. This
-//! second bucket replaces the service's bucket once it has at least as many rows. Until then, only the
-//! close and the extremes of the second bucket are used. Corrections replace stored rows.
+//! The service's buckets and the rows of the stream overlap, and it is unknown which of these rows
+//! a bucket already contains. The latest rows are therefore stored and folded into a second bucket.
+//! The second bucket replaces the service's bucket once it has at least as many rows. Until then,
+//! the candle is the service's bucket with the close of the second bucket and the extremes of both.
+//! Corrections replace stored rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +23,8 @@ const ROWS_MAX: usize = 2_000;
 /// scrolls to them.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// Number of candles that are dropped together. Dropping moves all other candles, with 1000 rows
-/// per second once per second.
+/// Number of candles that are dropped together. Dropping moves all remaining candles. With 1000
+/// rows per second, this happens once per second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart, with the buckets and rows from which they are made.
@@ -180,8 +181,8 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
     Some(Bucket { timestamp: start, ..whole })
 }
 
-/// Returns Heikin-Ashi candles. Each candle opens in the middle of the previous candle and closes at the
-/// mean of its prices, so the candles of a trend have the same color.
+/// Returns Heikin-Ashi candles. Each candle opens in the middle of the previous candle and closes
+/// at the mean of its own four prices, so the candles of a trend have the same color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     let smooth = |candle: &Bucket| {
@@ -222,7 +223,8 @@ impl Shape {
     }
 
     /// Returns true if the service has buckets of a dataset with this metadata and these columns.
-    /// The service uses the same rule, but ignores integer columns.
+    /// The service chooses columns like [`Self::from_columns`], but does not fall back to an
+    /// integer column.
     pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
         let first = first_of(columns, Dtype::Float).map(|column| &column.name);
         Self::choose(metadata, has_number(columns), first) != Self::Nothing
@@ -274,7 +276,8 @@ impl Shape {
         }
     }
 
-    /// Returns the column of a single value, or `None` for bars.
+    /// Returns the column that is used where a row is shown as a single value: `close` for bars.
+    /// `None` if no column is numeric.
     pub(crate) fn value_column(&self) -> Option<&str> {
         match self {
             Self::Bars => Some("close"),

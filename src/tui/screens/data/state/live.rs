@@ -144,7 +144,8 @@ impl LiveStream {
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
             let took = rows_at.since(at);
             let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-            // The pace is shown after 2 s. At a lower pace, rows are late rather than replayed.
+            // The pace is shown after it was measured for 2 s. A pace below 1.5 does not mean a
+            // replay: some rows have only arrived late.
             if took >= Duration::from_secs(2) && pace >= 1.5 && self.is_flowing(now) {
                 return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
             }

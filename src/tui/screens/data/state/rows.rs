@@ -164,7 +164,8 @@ pub(crate) enum OlderRows {
     /// There can be older rows.
     #[default]
     Unknown,
-    /// The span of this query has no older rows. The days before it are being searched.
+    /// The span of this query has no rows. The latest day with rows before this span is being
+    /// requested.
     Probing(RowsQuery),
     /// There are no older rows.
     Nothing,
@@ -179,7 +180,8 @@ impl OlderRows {
         probe
     }
 
-    /// Returns the query that found no rows, if `query` is the search before its span.
+    /// If `query` searches before the span of an earlier query that found no rows, returns the
+    /// earlier query.
     pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
         let Self::Probing(searched) = self else { return None };
         (probe_query(searched).as_ref() == Some(query)).then_some(*searched)

@@ -48,7 +48,8 @@ impl State {
     pub(crate) fn on_datasets(&mut self, result: Outcome<DatasetsPage>, now: Timestamp) {
         let is_listed = result.is_ok();
         self.datasets.settle(result, now);
-        // After a failure, the earlier list remains. Sorting it again would reverse it.
+        // After a failure, the earlier list remains. It is sorted already, and sorting it again
+        // could reverse it.
         if is_listed {
             self.sort_list();
         }

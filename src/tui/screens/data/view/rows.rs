@@ -450,7 +450,7 @@ pub(crate) fn share_scale(unit: &str, values: impl IntoIterator<Item = f64>) -> 
 #[derive(Clone, Copy)]
 struct Trace<'a> {
     values: &'a [f64],
-    /// Number of values that are as wide as the card.
+    /// Number of values that fill the width of the card.
     n_kept: usize,
     /// Unit of the values.
     unit: &'a str,
@@ -471,7 +471,7 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     let text = |value| format::short(value, decimals, 9);
     let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
-    // With fewer than 20 columns left for the line, the scale has no values.
+    // The values of the scale are omitted if fewer than 20 columns would remain for the line.
     let rest = area.width.checked_sub(width).filter(|rest| *rest >= 20);
     let Some(rest) = rest else { return area };
     paint::text_before(buf, area, (area.width, 0), &high, theme.muted);

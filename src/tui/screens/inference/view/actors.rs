@@ -475,8 +475,8 @@ fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>
     }
 }
 
-/// Draws a bar for each label: the label's share of the combined values. A mark on the bar is its
-/// naive value.
+/// Draws a bar for each label with the label's combined value. The bars start at 0 and end at 1, or
+/// at the highest value if it exceeds 1. A mark on each bar is at the label's naive value.
 fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(bundle) = state.latest.value().map(|latest| &latest.bundle) else { return };

@@ -66,7 +66,8 @@ fn worker((name, value): &(&str, f64), labels: &[&str]) -> WorkerValues {
 fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> LatestBundle {
     let names: Vec<_> = labels.iter().map(|(name, _)| *name).collect();
     let naive: Vec<_> = labels.iter().map(|(name, value)| (*name, value * 0.9998)).collect();
-    // The values of a label are further apart than prices.
+    // With several labels, the values are below 1, so the differences between the prices are scaled
+    // down.
     let near = |value: f64| {
         if labels.len() > 1 { labels[0].1 + (value - 67_502.8) * 0.002 } else { value }
     };
