@@ -72,8 +72,9 @@ impl Cache {
         self.keys.contains(hash)
     }
 
-    /// Caches a key that was found in the store at `snapshot`. If the version has changed since the
-    /// previous query, removes all other keys. Ignores a snapshot that is older than the cached keys.
+    /// Caches a key that was found in the store at `snapshot`. If `snapshot` has another version than
+    /// the cached keys, removes these keys, since they might have been revoked. Ignores a `snapshot`
+    /// that is older than the latest change by this process, or than cached keys with another version.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;
@@ -97,8 +98,8 @@ impl Cache {
         self.keys.pop(hash);
     }
 
-    /// Removes all keys. Callers call this at `now` immediately after this process changed a stored
-    /// key.
+    /// Removes all keys. Must be called immediately after this process changed a stored key. `now` is
+    /// the current time.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.keys.clear();
         self.cleared = Some(now);

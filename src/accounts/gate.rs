@@ -48,17 +48,18 @@ const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
 /// Maximum number of concurrent key lookups. A request that waited for its turn needs no lookup if
 /// another request found the same key in the meantime. The number is below the burst of [`STRANGERS`],
-/// since each lookup is counted as a request without a valid key until it succeeds. So many concurrent
-/// first requests with a valid key are not refused.
+/// since each lookup is counted as a request without a valid key until it succeeds. With a higher
+/// number, a client that starts with many concurrent requests could exceed that burst although its key
+/// is valid.
 const LOOKUPS_MAX: usize = 64;
 
 /// Value of `Retry-After`, in seconds, if a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// Response header with the limit that is closest to being reached.
+/// Response header with the limit of requests that is closest to being reached.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
-/// Response header with the number of requests or bytes that are left of the limit in [`LIMIT`].
+/// Response header with the number of requests that are left of the limit in [`LIMIT`].
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 
 /// Response header with the number of seconds until the limit in [`LIMIT`] is fully available again.
@@ -95,7 +96,7 @@ pub struct GateMessages {
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Divisor by which the maximum number of streams per account results from the maximum of the service.
+/// Each account can have the service's maximum number of streams divided by this number.
 const STREAMS_PART: usize = 4;
 
 /// Limit of concurrent streams for each account and each key that is counted separately. Cheap to

@@ -2,8 +2,8 @@
 //!
 //! One SQLite file contains all accounts and keys. The file contains only hashes of secrets. Each
 //! service on a machine opens this file with its own [`Accounts`] and notices changes by other services.
-//! Services on several machines share a PostgreSQL database instead, or verify keys at one another over
-//! HTTP through [`Keys`].
+//! Services on several machines share a PostgreSQL database instead, or verify keys over HTTP at the
+//! service that has the accounts (see [`Keys`]).
 //!
 //! The [`gate`] admits requests with a valid key as long as the key's limits are not exceeded.
 //! [`server`] contains the API and the portal with which people sign up and manage their keys. Each

@@ -137,8 +137,8 @@ impl Store {
         }
     }
 
-    /// Returns a query for the version of the keys. The version changes with any change to a key. The
-    /// version of a file changes with any commit by another process.
+    /// Returns a query for a number that changes whenever another process changes a key. In a file, the
+    /// number changes with every commit of another process.
     const fn keys_version(&self) -> &'static str {
         match self {
             Self::File(_) => "SELECT data_version FROM pragma_data_version",

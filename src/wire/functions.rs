@@ -64,8 +64,8 @@ pub struct HeadHealth {
     pub kind: String,
 }
 
-/// An argument of a function. Only the value of the argument is passed to the function, unless the value
-/// is empty.
+/// An argument of a function. The function receives only the value, not the name. An argument with an
+/// empty value is omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// Ignored.

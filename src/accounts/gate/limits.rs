@@ -41,7 +41,8 @@ pub(super) struct ConsumerUsage {
 /// Remaining limits after an admitted request.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Limit with the smallest remainder, or `None` if there are no limits.
+    /// Limit of requests with the fewest remaining requests, or `None` if the number of requests is not
+    /// limited.
     pub(super) nearest: Option<NearestLimit>,
     /// Counter to which the bytes of the response are added, or `None` if bytes are not limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
@@ -61,8 +62,8 @@ pub(super) struct NearestLimit {
 pub struct Exceeded {
     /// Time until the next request is allowed.
     pub(super) wait: Duration,
-    /// Limit for the `RateLimit` headers, or `None` if these headers do not describe the exceeded
-    /// limit.
+    /// Exceeded limit of requests for the `RateLimit` headers. `None` for a limit that these headers
+    /// never describe: a quota of bytes, or the limit of a network.
     pub(super) limit: Option<u64>,
     reason: String,
 }

@@ -64,7 +64,8 @@ impl Accounts {
         let created_at = self.shared.clock.now().micros();
         let created = self.shared.store.write(move |mut session| {
             async move {
-                // Finds nothing for keys without an account, since their number is not limited.
+                // If `account` is null, no row matches and the count is 0, so keys without an account
+                // are not limited.
                 let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
                 let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
                 if n_keys >= Some(KEYS_MAX.into()) {

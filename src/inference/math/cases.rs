@@ -272,9 +272,9 @@ impl Names {
         Ok(PairValues::from_rows(&rows))
     }
 
-    /// Parses regrets of all families. A row of a pairwise family does not tell the roles of its
-    /// actors, so it is used for both. The regret of an actor in a role that the actor does not have is
-    /// ignored.
+    /// Parses regrets of all families. A row of a pairwise family does not contain the roles of its
+    /// actors, so each of its regrets is used for both roles. A regret in a role that the actor does not
+    /// have is ignored.
     fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
         let pairwise = |decimals| {
             let rows = self.parse_rows("regret", decimals)?;

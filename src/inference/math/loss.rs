@@ -14,8 +14,8 @@ use super::statistics::population_deviation;
 /// `example_reputer_realistic/ground_truth.py`.
 pub const TRUTHS_MAX: usize = 100;
 
-/// Number of ground truths from which a standard deviation is estimated. Fewer can be close together by
-/// luck, which would make losses very large.
+/// Minimum number of ground truths for an estimate of their standard deviation. Fewer ground truths can
+/// be close together by chance, which would make losses very large.
 const TRUTHS_MIN: usize = 10;
 
 /// Largest loss, like the squared error of the largest accepted value, so that powers do not overflow.
@@ -60,7 +60,8 @@ pub enum LossMethod {
     Poisson,
     /// `ztae`: absolute error of the hyperbolic tangents of z-scores.
     Ztae,
-    /// `zptae`: absolute error of z-scores after a power law in place of the tangent, and a penalty.
+    /// `zptae`: absolute error like that of `ztae`, but with a power law instead of the hyperbolic
+    /// tangent, plus a penalty for large errors.
     Zptae,
     /// `czar`: composite zero-agnostic return loss.
     Czar,
@@ -71,11 +72,12 @@ pub enum LossMethod {
 pub struct LossParameters {
     /// Error up to which `huber` squares; 1 by default.
     pub delta: Option<f64>,
-    /// Smallest probability of `bce` (1e-15 by default) or count of `poisson` (1e-7), or scale in
-    /// standard deviations at which `czar` softens (1).
+    /// Smallest probability for `bce` (1e-15 by default), smallest count for `poisson` (1e-7 by
+    /// default), or the ground truth in standard deviations below which `czar` is softened (1 by
+    /// default).
     pub epsilon: Option<f64>,
-    /// Standard deviation of the ground truth. By default, the standard deviation of the latest
-    /// [`TRUTHS_MAX`].
+    /// Standard deviation of the ground truth. By default, it is estimated from the latest
+    /// [`TRUTHS_MAX`] ground truths.
     pub std: Option<f64>,
     /// Mean of the ground truth; 0 by default, which suits returns.
     pub mean: Option<f64>,
@@ -133,8 +135,8 @@ impl LossRule {
         self.method.has_deviation() && self.parameters.std.is_none()
     }
 
-    /// Returns this rule with the standard deviation of the latest `truths`. Until there are
-    /// ten of them that differ, it is 1, the default of the SDK's functions.
+    /// Returns this rule with the standard deviation of the latest `truths`. It is 1, the default of the
+    /// SDK's functions, for fewer than ten ground truths or if all are equal.
     #[must_use]
     pub fn scaled_by(mut self, truths: &[f64]) -> Self {
         // The chain's reputer also uses the standard deviation of the population.
@@ -144,7 +146,8 @@ impl LossRule {
         self
     }
 
-    /// Returns a description of the first parameter that is out of range or not one of the method.
+    /// Returns a description of the first parameter that is out of range or not a parameter of the
+    /// method.
     pub fn find_fault(&self) -> Option<String> {
         let (method, known) = (self.method, self.method.parameters());
         self.parameters.entries().find_map(|(name, value)| {
@@ -249,9 +252,10 @@ impl LossParameters {
     }
 }
 
-/// Returns the binary cross entropy, which is not a number for a ground truth that is not a probability.
-/// The SDK's loss is infinite if the opposite was certain. Here the minimum probability applies in this
-/// case, too, since the network could not learn from the epoch otherwise.
+/// Returns the binary cross entropy, or NaN if the ground truth is not a probability. A prediction of 0
+/// for the ground truth 1, or the reverse, has an infinite loss in the SDK. Here the minimum probability
+/// `epsilon` applies to these predictions, too, since the network could not learn from an epoch with an
+/// infinite loss.
 fn binary_cross_entropy(value: f64, truth: f64, epsilon: f64) -> f64 {
     if !SHARE.contains(&truth) {
         return f64::NAN;
@@ -270,18 +274,21 @@ fn power_tanh(x: f64, alpha: f64, beta: f64) -> f64 {
     x / (1.0 + power).powf((1.0 - alpha) / beta)
 }
 
-/// Returns the CZAR loss of z-scores: linear for the wrong sign, an arctangent up to the ground truth,
-/// and flatter beyond it. Close to a ground truth of zero, it grows by a constant for all values.
+/// Returns the CZAR loss of z-scores: nearly linear for values of the wrong sign, an arctangent up to
+/// the ground truth, and flatter beyond it. For ground truths close to zero, a softening term is added,
+/// which does not depend on the value.
 fn czar(value: f64, truth: f64, known: &LossParameters) -> f64 {
-    // 1/√3 is the peak of the second derivative.
+    // The second derivative of the arctangent is extreme at ±1/√3.
     let delta = known.alpha.unwrap_or(0.01) / 3.0_f64.sqrt();
     let base = czar_base(value, truth, delta);
     let epsilon = known.epsilon.unwrap_or(1.0);
-    // The softening is at most epsilon. Its terms are undefined at zero.
+    // The softening is at most epsilon, so it is negligible here. An epsilon of 0 would cause a division
+    // by 0.
     if epsilon < 1e-9 {
         return base;
     }
-    // Solves bend · x² + x = softening, so that the softening ends at epsilon.
+    // Solves bend · x² + x = softening. The solution is the value whose loss for the ground truth 0
+    // equals the loss of the value 0 for the ground truth epsilon.
     let bend = delta / (1.0 + delta * delta);
     let softening = arc(0.0, epsilon, delta);
     let effective = if bend == 0.0 {
@@ -292,7 +299,7 @@ fn czar(value: f64, truth: f64, known: &LossParameters) -> f64 {
     let full = effective + bend * effective * effective;
     let least = 1.0 - arc(0.0, truth.abs(), delta) / full;
     let tau = known.tau.unwrap_or(0.05);
-    // The limit for large truths, by which the width of the transition is scaled.
+    // The width of the transition is relative to the limit of `least` for large ground truths.
     let width = tau * (1.0 - arc(0.0, f64::INFINITY, delta) / full).abs();
     let share =
         if width < 1e-9 { least.max(0.0) } else { softplus(least / width) / softplus(1.0 / width) };
@@ -444,7 +451,7 @@ mod tests {
             check_with(LossMethod::Czar, hard, &[sign], &[2.0 * sign], 0.321_750_554_396_642_2);
             check_with(LossMethod::Czar, hard, &[3.0 * sign], &[sign], 1.0);
         }
-        // With the truth 0, the loss grows by atan 1, which is π / 4.
+        // For the truth 0, the softening adds atan 1, which is π / 4.
         let soft = LossParameters { epsilon: None, ..hard };
         check_with(LossMethod::Czar, soft, &[0.0], &[0.0], FRAC_PI_2 / 2.0);
     }

@@ -23,8 +23,8 @@ pub struct PairValues {
     numbers: Vec<f64>,
 }
 
-/// Bundle with the values of pairs as numbers instead of texts: `without_inferer` has the content of
-/// the bundle's `one_out_inferer_forecaster_values`, which is empty.
+/// Bundle whose values of pairs are numbers instead of texts. They are in `without_inferer`, and the
+/// field `one_out_inferer_forecaster_values` of `bundle` is empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullBundle {
     /// All other values.

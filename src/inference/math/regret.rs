@@ -98,7 +98,8 @@ pub struct Losses {
     /// Loss of the value that a forecaster (row) implies with an inferer (column) left out.
     #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
-    /// Standard deviation of the ground truths by which the losses were scaled, if they were.
+    /// Standard deviation of ground truths that scaled the losses, or `None` if the losses are not
+    /// scaled.
     #[serde(with = "exact", default, skip_serializing_if = "Option::is_none")]
     pub std: Option<f64>,
 }
@@ -304,8 +305,9 @@ pub struct Crowd<'a> {
 }
 
 /// Returns the initial regret of a newcomer. The initial regret is low compared with the regrets of
-/// experienced actors, so that newcomers have to earn their weight. With too few experienced actors, it
-/// is a low quantile of all regrets. Returns `None` if there are too few actors for that, too.
+/// experienced actors, so that newcomers have to earn their weight. If there are fewer than
+/// [`Crowd::n_min`] experienced actors, it is a low quantile of the regrets of all actors. Returns
+/// `None` if there are fewer than [`Crowd::n_min`] actors in total.
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;

@@ -19,8 +19,9 @@ const PREFIX: &str = "allo";
 /// Number of bytes of a hash in an address, as on the chain.
 const ADDRESS_BYTES: usize = 20;
 
-/// Start of the id of a node with an Ed25519 key: the head of an identity multihash of 36 bytes and of
-/// the protobuf message in it, which has the kind of the key in field 1 and the key in field 2.
+/// Start of the id of a node with an Ed25519 key. The first two bytes are the head of an identity
+/// multihash of 36 bytes. These 36 bytes are a protobuf message with the kind of the key in field 1 and
+/// the key in field 2.
 const ED25519: &[u8] = &[0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
 /// Start of the id of a node with a compressed secp256k1 key, in the same format as [`ED25519`].

@@ -133,7 +133,7 @@ pub struct ActorResult {
     pub name: String,
     /// Role of the actor.
     pub role: Role,
-    /// Number of epochs with the actor from which the network learned.
+    /// Number of epochs in which the actor took part and from which the network learned.
     pub n_epochs: u64,
     /// Rank among the actors of the same role, or `None` if the actor has too few epochs to be ranked,
     /// as on the leaderboard.
@@ -403,8 +403,8 @@ impl Replayed {
     }
 }
 
-/// Returns the result of an epoch that opened with the value `before` of the row at `at`, if it is
-/// defined and `rows` reach the horizon.
+/// Returns the result of an epoch that opened when the latest row was at `at` and had the value
+/// `before`. Returns `None` if the result is undefined, or if `rows` do not reach the horizon.
 fn outcome(topic: &Topic, rows: &[FlatRow], at: Timestamp, before: f64) -> Option<f64> {
     let due = at + topic.source.horizon;
     let value = |row: &FlatRow| row.values.get(&topic.source.column).copied();
@@ -523,7 +523,8 @@ impl Simple {
         })
     }
 
-    /// Returns the latest log return or volatility over a horizon in `rows`, or their mean.
+    /// Returns the baseline's prediction for a log return or volatility: 0, the latest result of a past
+    /// epoch, or the mean of all these results. Each row in `series` is the opening of a past epoch.
     fn past_outcome(&self, rows: &[FlatRow], series: &[(&FlatRow, f64)]) -> Option<f64> {
         let newest_first = series.iter().rev();
         let mut outcomes = newest_first

@@ -73,8 +73,9 @@ impl Default for Cache {
 }
 
 impl CachedTopic {
-    /// Removes the data that changes when an epoch closes. `known` is the learned state after that,
-    /// or `None` if the epoch was not open, such as if another service has closed it.
+    /// Removes the data that changes when an epoch closes or the topic is deleted. `known` is the
+    /// learned state after that, or `None` if the topic is deleted, or if the epoch was not open, such as
+    /// if another service has closed it.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);

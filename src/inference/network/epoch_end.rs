@@ -23,7 +23,7 @@ use crate::{Inference, InferenceError, Result};
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
-    /// Latest loss of each actor that was active in these epochs.
+    /// Latest loss of each actor that was active in one of `epochs`.
     took_part: RoleValues,
     report: RelearnedBody,
 }

@@ -68,8 +68,9 @@ impl Inference {
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
         }
-        // Reads more epochs than are ranked: the latest have no ground truth yet, and the uninformed
-        // baseline is computed from the ground truths of as many earlier epochs.
+        // Reads more epochs than are ranked: the latest epochs, which have no ground truth yet, and
+        // `n_epochs` epochs before the ranked epochs, since the uninformed baseline is computed from
+        // earlier ground truths.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
         let limit = n_epochs.saturating_mul(2).saturating_add(lag);
@@ -206,8 +207,8 @@ struct Scoring<'a> {
     topic: &'a Topic,
     /// Losses of each epoch, latest first.
     losses: &'a [(BlockHeight, Losses)],
-    /// Increase of each epoch's loss if an actor were absent: for each inferer, and for each
-    /// forecaster. Latest epoch first.
+    /// Scores of the inferers and of the forecasters in each epoch, latest epoch first. A score is the
+    /// increase of the network's loss if the actor were absent.
     gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
     truths: Truths<'a>,
@@ -386,8 +387,8 @@ impl PastValues {
         let mut n_compared = 0;
         for (nonce, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
             let Some((outcome, before)) = truths.get(nonce) else { continue };
-            // Compares changes from the latest known ground truth instead of values, which would
-            // correlate only because both are close to it.
+            // Subtracts the latest known ground truth from both values. Without that, all actors would
+            // correlate with the network, since their values are close to this ground truth.
             let base = match truth {
                 Truth::Direction { .. } | Truth::LogReturn => Some(0.0),
                 Truth::Value | Truth::Volatility => {
@@ -425,7 +426,8 @@ fn is_direction_right(values: &EpochValues, outcome: &[LabeledValue], before: f6
     (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
 }
 
-/// Returns true if the actor gave the right label a higher probability than all other labels.
+/// Returns true if the actor gave the right label a higher probability than all other labels, or `None`
+/// without values or a ground truth.
 fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool> {
     let likely = values.own.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let n_likely = values.own.values().filter(|value| value.total_cmp(likely.1).is_eq()).count();

@@ -24,8 +24,8 @@ pub enum Against {
     Naive,
     /// The combined value without this actor.
     OneOut(Role, Address),
-    /// The value combined from the inferers and only this forecaster. The forecaster itself has such a
-    /// regret, too.
+    /// The value combined from the inferers and only this forecaster. Both the inferers and this
+    /// forecaster have such a regret.
     OneIn(Address),
 }
 

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use crate::network::topic::Topic;
 use crate::store::Input;
 
-/// Number of rows within a horizon at which a volatility is refused: more than a week of minutes. They
-/// are read in one request.
+/// Number of rows within a horizon from which on a volatility is refused, since the rows are read in one
+/// request. With one row per minute, this is nearly a week.
 pub const PATH_ROWS_MAX: u32 = 10_000;
 
 /// A row of a dataset, reduced to its numbers.
@@ -92,7 +92,7 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// Result of an epoch that its rows do not define.
+/// Reason why an epoch has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum OutcomeError {
     /// A value is not above 0, or rows are missing.
@@ -111,8 +111,9 @@ pub enum OutcomeError {
 }
 
 /// Returns the result of an epoch of `topic` with this `input`, once there is a row at least a horizon
-/// later. Returns `None` if there is no such row yet, or if the first is later than two horizons. A
-/// volatility follows from the rows within the horizon, every other result from the first row after it.
+/// later. Returns `None` if there is no such row yet, or if the first such row is more than two horizons
+/// later. A volatility follows from the rows within the horizon, every other result from the first row
+/// after it.
 ///
 /// # Errors
 /// [`OutcomeError`] if the result is not defined. Otherwise as [`Rows::rows_between`].

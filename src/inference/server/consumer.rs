@@ -137,7 +137,7 @@ pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, Consum
     Ok(signed(&params.service, &chain, topic).await?)
 }
 
-/// Returns pages of 100 topics. All networks are the same.
+/// Returns pages of 100 topics. The topics do not depend on `network`.
 #[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",
     tag = "consumer", params(("continuation_token" = Option<String>, Query,
             description = "Token of the previous page, which the last page does not have.")),

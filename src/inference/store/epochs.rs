@@ -163,8 +163,8 @@ pub struct Relearned {
 }
 
 impl Store {
-    /// Returns the epochs of `topic` from the latest snapshot at or before `from` on, and the learned
-    /// state in this snapshot. Returns `None` if there is no such snapshot.
+    /// Finds the latest snapshot of `topic` at or before `from`. Returns the learned state in this
+    /// snapshot and the finished epochs since then, or `None` if there is no such snapshot.
     ///
     /// # Errors
     /// As [`Store::blocks`].

@@ -155,9 +155,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Thins and deletes the oldest closed epochs of `topic` that exceed `retention` or
-    /// [`EPOCHS_KEPT`], at most [`AT_ONCE`] of each. Open epochs and the latest epoch are never
-    /// deleted.
+    /// Thins at most [`AT_ONCE`] of the oldest complete epochs of `topic` and deletes at most
+    /// [`AT_ONCE`] of its oldest epochs, until neither `retention` nor [`EPOCHS_KEPT`] is exceeded. Open
+    /// epochs and the latest epoch are never deleted.
     pub(super) fn apply_retention(
         &self,
         topic: TopicId,

@@ -44,8 +44,8 @@ INSERT INTO versions (topic_id, version) VALUES (0, 0);
 /// - `snapshots`: learned state of a topic before some of its epochs.
 /// - `holdings`: number and size of a topic's closed epochs.
 ///
-/// The cache can hold the pages of an epoch with a thousand inferers and fifty forecasters, since they
-/// are read when the epoch closes, soon after they were written.
+/// The page cache is large enough for an epoch with a thousand inferers and fifty forecasters. The pages
+/// of an epoch are read when it closes, soon after they were written.
 pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,

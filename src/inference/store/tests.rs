@@ -280,8 +280,9 @@ fn file_of_the_first_format_is_upgraded() {
     check_stored(&Store::open(&path.clone().into()).unwrap());
 }
 
-/// Format 2 is the first format of the tables in a database that is upgraded. The stored tables have
-/// the content of the stored file. `TRIPTYCH_WRITE_STORED_FILE=1` creates them again.
+/// The stored tables have format 2, the oldest format of a database that can be upgraded, and the
+/// content of the stored file. With `TRIPTYCH_WRITE_STORED_FILE=1`, the test replaces the stored tables
+/// with tables in the current format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_of_format_2_are_upgraded() {
     let path =

@@ -3,9 +3,9 @@
 use super::*;
 use crate::network::topic::truth::Truth;
 
-/// Returns the ground truth of the first epoch of a topic that defines ground truths by `truth`, and the
-/// reason of the topic's problem, if it has one. The epoch opens with the value `input`, or with the
-/// latest value.
+/// Runs the first epoch of a topic whose ground truths are defined by `truth`. Returns the ground truth,
+/// and the reason of the topic's problem if it has one. The input of the epoch is `input`, or the
+/// dataset's latest value if `input` is `None`.
 async fn first_truth(truth: Truth, input: Option<f64>) -> (Vec<f64>, Option<String>) {
     let mut topic = test_topics().remove(0);
     topic.truth = truth;

@@ -31,7 +31,7 @@ const N_INFERERS: usize = 1000;
 /// Number of forecasters. Each forecaster forecasts the losses of all inferers.
 const N_FORECASTERS: usize = 50;
 
-/// Number of epochs, enough for several times the size of [`LIMIT`].
+/// Number of epochs, more than fit in [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
 /// Retention of the topic in bytes. Two copies of the learned state need nearly 9 MB each, so fewer than

@@ -112,13 +112,14 @@ proptest! {
 }
 
 impl PairwiseRegrets {
-    /// Creates pairwise regrets from the regrets against each value, by the left-out or single actor.
+    /// Creates pairwise regrets from `by_row`. Each row contains the regrets against a value, and its
+    /// key is the actor that is left out of this value, or the only forecaster in it.
     pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
         let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
         Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
     }
 
-    /// Returns the regrets against each value, by the left-out or single actor.
+    /// Returns the rows from which [`Self::from_rows`] creates these regrets.
     pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
         let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
         for role in Role::ALL {

@@ -154,7 +154,7 @@ fn score_of_an_absent_actor_moves_to_the_initial_score() {
 
 #[test]
 fn epochs_since_the_last_submission_are_counted_as_missed() {
-    // As in the chain's table of cases: an epoch has 10 blocks, and the latest ended at block 100.
+    // As in the chain's table of cases, in which an epoch has 10 blocks and the nonce is 100.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {
         assert_eq!(missed_epochs(last, 100, 10), want, "{last}");

@@ -222,8 +222,8 @@ pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
 }
 
 /// Returns one combined value for each forecaster, with the regrets in its row of `pairwise`. `counts`
-/// returns true if another forecaster is included in this value. The argument of `counts` is true for
-/// the row's own forecaster.
+/// selects the forecasters that are included in this value: it is called for every forecaster, with true
+/// for the forecaster of the row and with false for the others.
 fn each_forecaster(
     table: &EpochTable<'_>,
     pairwise: &PairwiseRegrets,

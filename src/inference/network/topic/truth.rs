@@ -27,7 +27,8 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// Returns the name of the setting `target`, or `None` for the definitions that do not need it.
+    /// Returns the value of a topic's setting `target` that selects this definition, or `None` if the
+    /// definition is selected without `target`.
     pub const fn target(self) -> Option<&'static str> {
         match self {
             Self::Value | Self::Direction { .. } => None,
@@ -41,9 +42,10 @@ impl Truth {
         matches!(self, Self::Volatility)
     }
 
-    /// Returns the result of an epoch with the latest value `before` its opening and the `values` after
-    /// it until the horizon: the last value for a direction. `None` if it is undefined: for values that
-    /// are not above 0, or a volatility of less than two returns.
+    /// Returns the result of an epoch. `before` is the latest value when the epoch opened, and `values`
+    /// are the values from then until the horizon. The result for a direction is the last value, from
+    /// which [`Self::of_labels`] derives the direction. Returns `None` if the result is undefined: a log
+    /// return or volatility of values that are not above 0, or a volatility of fewer than two returns.
     pub fn outcome(self, before: f64, values: &[f64]) -> Option<f64> {
         match self {
             Self::Value | Self::Direction { .. } => values.last().copied(),

@@ -99,9 +99,9 @@ impl Bodies {
 
 /// Returns the latest bundle of a topic without outliers.
 ///
-/// Excludes submissions that are further from the epoch's median than 11 times the moving average
-/// of the median deviation, including this epoch. Without such submissions, it is the ordinary bundle. Not
-/// supported for topics with several labels: code 3.
+/// Excludes submissions whose distance from the epoch's median exceeds 11 times the moving average of
+/// the median deviation, which includes this epoch. If there are no such submissions, this is the
+/// ordinary bundle. Not supported for topics with several labels: code 3.
 #[utoipa::path(get, path = paths::LATEST_OUTLIER_RESISTANT,
     tag = "bundles", params(LeaveOut),
     responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
@@ -122,9 +122,9 @@ async fn network_inferences_at_block(params: Params) -> Result<Response> {
 
 /// Returns the bundle of an epoch without outliers.
 ///
-/// Excludes submissions that are further from the epoch's median than 11 times the moving average
-/// of the median deviation, including this epoch. Without such submissions, it is the ordinary bundle. Not
-/// supported for topics with several labels: code 3.
+/// Excludes submissions whose distance from the epoch's median exceeds 11 times the moving average of
+/// the median deviation, which includes this epoch. If there are no such submissions, this is the
+/// ordinary bundle. Not supported for topics with several labels: code 3.
 #[utoipa::path(get, path = "/network_inferences_outlier_resistant/{topic_id}/last_inference/{block_height}",
     tag = "bundles", params(LeaveOut), responses((status = 200, body = inline(AtBlock))))]
 async fn network_inferences_at_block_outlier_resistant(params: Params) -> Result<Response> {

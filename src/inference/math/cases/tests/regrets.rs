@@ -138,8 +138,9 @@ impl Names {
     }
 }
 
-/// Returns the names of the inferers and of the forecasters. The role of a name that occurs only within
-/// the row of a left-out or single actor is unknown, so it is in both sets.
+/// Returns the names of the inferers and of the forecasters. Pairwise regrets do not contain the roles
+/// of the actors in a row. If a name occurs only there, its role is unknown, and the name is in both
+/// sets.
 fn by_role(case: &RegretCase) -> (BTreeSet<String>, BTreeSet<String>) {
     let RegretCase { previous, network_losses: losses, .. } = case;
     let pairs = &losses.one_out_inferer_forecaster;
