@@ -155,7 +155,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Parses a command line that opens the screen without a subcommand. Returns `None` for all other
 /// command lines.
 ///
-/// Setting up all subcommands with their options is slower than drawing the first frame.
+/// This avoids setting up all subcommands with their options, which takes longer than drawing the first
+/// frame.
 fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
     let command = clap::Command::new("triptych").disable_help_flag(true);
     let command = without_empty(tui::TuiCommand::augment_args(command));

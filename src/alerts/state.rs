@@ -37,7 +37,7 @@ pub enum Fact {
         /// Actors with a value in the bundle.
         actors: Vec<Actor>,
     },
-    /// Ranks of a topic's actors, including actors without a rank.
+    /// Actors of a topic with their ranks, as far as they have ranks.
     Ranks {
         /// The topic.
         topic: TopicId,

@@ -163,8 +163,8 @@ fn sources<'a>(
         for (topic, needs_ranks) in topics {
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
-                // The call returns if the service does not provide the stream, such as while a proxy is
-                // set up. The call is then repeated.
+                // The call returns if the service does not have the stream. It is repeated, since
+                // this can be temporary, for example while a proxy is set up.
                 loop {
                     source.follow_epochs(&inference, topic, needs_ranks).await;
                     sleep(RETRY.1).await;
@@ -226,8 +226,8 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
 
 /// Returns the numbers in `columns` of rows that arrived at `now`.
 ///
-/// A timestamp in the future is replaced by `now`. Without this, a single wrong timestamp would
-/// make all following rows late.
+/// A timestamp in the future is replaced by `now`. Otherwise, after a single wrong timestamp, rules
+/// would ignore the following rows as older than the latest row.
 fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
     let points = rows.iter().flat_map(|row| {
         columns.iter().filter_map(move |column| {

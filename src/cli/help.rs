@@ -122,8 +122,8 @@ mod tests {
         assert!(n_lines > 100, "found {n_lines} examples");
     }
 
-    /// Returns the command lines of a systemd unit with the options of the line `#OPTIONS=` in its
-    /// environment file, which is commented out.
+    /// Returns the command lines of a systemd unit. Its variable `$OPTIONS` is replaced by the example
+    /// in the line `#OPTIONS=` of `options`, the environment file of the unit.
     fn unit_lines(unit: &str, options: &str) -> Vec<String> {
         let options = options.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).unwrap();
         let text = unit.replace("$OPTIONS", options).replace("PEER_ID", PEER);

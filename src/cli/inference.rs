@@ -122,8 +122,8 @@ pub(crate) struct ServeCommand {
 #[derive(Debug, Args)]
 struct RetentionFlags {
     /// Maximum size of past epochs of a topic, such as 500MB or 2GB. The oldest epochs are deleted
-    /// first. Above half of this size, old epochs lose forecasts and values of pairs of actors. A
-    /// topic's setting `keep_bytes` overrides it
+    /// first. Above half of this size, old epochs lose their forecasts and the values for pairs of
+    /// an inferer and a forecaster. A topic's setting `keep_bytes` overrides it
     #[arg(long, default_value = "2GB", value_name = "BYTES", value_parser = parse_retained_bytes, help_heading = "Limits")]
     keep_bytes: u64,
     /// Maximum age of an epoch, in days. A topic's setting `keep_days` overrides it [default: no

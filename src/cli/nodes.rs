@@ -56,16 +56,18 @@ enum Action {
     Uncordon(ChosenNodes),
     /// Cordon nodes, and wait until they run nothing for this head
     Drain {
-        /// Maximum wait. Work that still runs then is not canceled, and the command fails
+        /// Maximum time to wait. Executions that still run after it are not canceled, and the
+        /// command fails
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
         timeout: u64,
-        /// Wait after which executions that still run there are canceled, on other nodes too
+        /// Maximum time to wait before the executions that still run on the nodes are canceled. An
+        /// execution is canceled on all of its nodes, including nodes that are not drained
         #[arg(long, value_name = "SECONDS", conflicts_with = "timeout", value_parser = clap::value_parser!(u64).range(..=86_400))]
         deadline: Option<u64>,
         #[command(flatten)]
         chosen: ChosenNodes,
     },
-    /// Let nodes work for a head that requires approval, also before they connect
+    /// Let nodes work for a head that requires approval. Nodes can be approved before they connect
     Approve(NamedNodes),
     /// Give nodes no work, even if approval is not required
     Refuse(NamedNodes),

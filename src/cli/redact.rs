@@ -59,7 +59,7 @@ pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<St
         .subcommand()
         .and_then(|(name, below)| Some(exposed_passwords(command.find_subcommand(name)?, below)));
     let mut all: Vec<_> = own.chain(below.into_iter().flatten()).collect();
-    // clap lists a global option at each level of subcommands, so its advice is repeated.
+    // clap lists a global option at each level of subcommands, so its advice occurs once for each level.
     all.dedup();
     all
 }

@@ -52,8 +52,8 @@ impl Guide {
     }
 }
 
-/// Prints a script for `shell`. With the script, the shell requests completions from this program for
-/// each of its names.
+/// Prints a script that makes `shell` request completions from this program. The script applies to each
+/// of [`PROGRAMS`].
 ///
 /// # Errors
 /// If standard output fails.

@@ -344,7 +344,7 @@ struct PrintFlags {
     /// Print all keys, as in keymap.toml
     #[arg(long, exclusive = true)]
     print_keys: bool,
-    /// Print the colors of a theme, as in a file of the directory themes
+    /// Print the colors of a theme, in the format of the files in the directory `themes`
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "dark")]
     print_theme: Option<theme::Name>,
     /// Print the symbols of charts and marks, to see which of them the font has

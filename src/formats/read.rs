@@ -344,7 +344,8 @@ impl Rows {
         }
     }
 
-    /// Reads the next row. If the mapping has a selection, skips other rows and invalid records.
+    /// Reads the next row. If the mapping has a selection, skips invalid records and rows that are not
+    /// selected.
     fn read_row(&mut self) -> Result<Option<Result<ReadRow, BadRow>>, FileError> {
         let selection = self.mapping.selection();
         while selection.is_none_or(|selection| self.line < selection.last_line) {

@@ -36,8 +36,8 @@ pub struct MirrorOptions {
     pub chosen: Vec<String>,
     /// Criterion that selects the datasets if `chosen` is empty.
     pub filter: DatasetFilter,
-    /// Tag that a dataset must have to be copied, acquired at the start. With `None`, the public tag is
-    /// acquired and datasets are copied regardless of their tags.
+    /// Tag that the key of the source acquires. Only datasets with this tag are copied. With `None`, the
+    /// key acquires the public tag, and datasets are copied regardless of their tags.
     pub tag: Option<String>,
     /// Maximum number of datasets to copy.
     pub limit: Option<usize>,

@@ -1,4 +1,4 @@
-//! Cross-origin requests (CORS): selects the sites with pages that can read responses.
+//! Cross-origin requests (CORS): selects the sites whose pages can read responses.
 //!
 //! Browsers hide a response from a page of another site unless the response's headers allow the page to
 //! read it. Such pages send an API key in a header. Cookies are never allowed, nor are methods that

@@ -50,8 +50,8 @@ pub struct RequestOptions {
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
 
-/// Extension of a request that exceeds the limit of connections, with the reason. The middleware rejects
-/// the request with an error body in the format of the service.
+/// Extension of a request that exceeds a limit of connections or of concurrent requests, with the
+/// reason. The middleware rejects the request with an error body in the format of the service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Overloaded(pub(crate) &'static str);
 

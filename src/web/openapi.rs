@@ -21,9 +21,10 @@
 //! - **Routes** are created from the same attribute, so that they are complete:
 //!   `OpenApiRouter::new().routes(routes!(key::patch, key::delete))`, with all methods of a path in one
 //!   `routes!`. The crate's `openapi.rs` passes that router's document to [`describe`].
-//! - [`describe`] adds the parts that all operations share: the authentication of operations without
-//!   `security` (`security(())` means no authentication) and error responses (401 for the key, by
-//!   status, the default).
+//! - [`describe`] adds the parts that operations share: `security` to operations that do not declare it
+//!   (`security(())` means no authentication), and the error responses that an operation does not
+//!   describe itself. These are the [`SharedRefusal`]s of its path, 401 and 429 if it needs a key, and
+//!   `default`.
 
 #[cfg(any(test, feature = "faults"))]
 mod tests;

@@ -173,10 +173,10 @@ impl DatasetSummary {
 /// The flags of `datasets coverage`.
 #[derive(Debug, Args)]
 pub(crate) struct CoverageCommand {
-    /// Not before this time
+    /// Only rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
-    /// Not after this time
+    /// Only rows up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     end: Option<Timestamp>,
     /// Format of the export: csv, json, ndjson, parquet or arrow
@@ -238,7 +238,7 @@ pub(super) struct AboutFlags {
     /// Metadata field of a new dataset, such as `ticker=btcusd`
     #[arg(long = "metadata", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) metadata: Vec<(String, String)>,
-    /// Tag of a new dataset, whose holders can read it; `public` is for every key
+    /// Tag of a new dataset. Keys with this tag can read the dataset; `public` is for every key
     #[arg(long = "tag", value_name = "TAG")]
     pub(super) tags: Vec<String>,
 }
@@ -397,7 +397,7 @@ pub(crate) struct RetentionCommand {
     /// Delete the oldest rows once all rows exceed this size, such as 500MB or 2GB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     keep_bytes: Option<u64>,
-    /// Keep all rows: removes limits that no other flag sets
+    /// Remove all limits, except those that other flags set
     #[arg(long)]
     keep_all: bool,
     /// Print JSON
@@ -439,9 +439,9 @@ pub(super) async fn retention(command: RetentionCommand) -> anyhow::Result<()> {
 /// The flags of `datasets tags`.
 #[derive(Debug, Args)]
 pub(crate) struct TagsCommand {
-    /// Dataset whose tags are listed, by number or name [default: all tags]
+    /// Number or name of the dataset whose tags are listed or changed [default: list all tags]
     dataset: Option<String>,
-    /// Add this tag to the dataset, whose holders can read it from then on
+    /// Add this tag to the dataset. Keys with this tag can then read the dataset
     #[arg(long, value_name = "TAG", requires = "dataset")]
     add: Vec<String>,
     /// Remove this tag from the dataset

@@ -42,14 +42,14 @@ pub(super) struct DatasetFlags {
 /// Flags that name rows or buckets of a dataset.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RangeFlags {
-    /// Not before this time
+    /// Only rows and buckets from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     pub(super) start: Option<Timestamp>,
-    /// Not after this time; buckets start before it
+    /// Only rows up to this time, and buckets that start before it
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     pub(super) end: Option<Timestamp>,
-    /// Resolution: raw, or buckets of a length such as 5m, 1h or 1d; our services also compute 45s, 7m
-    /// or 3h
+    /// Resolution: raw, or the length of buckets, such as 5m, 1h or 1d. Services of this program
+    /// also compute other lengths, such as 45s, 7m or 3h
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     pub(super) resolution: Resolution,
 }

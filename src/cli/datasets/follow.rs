@@ -38,8 +38,9 @@ pub(crate) struct FollowCommand {
     changes: bool,
     #[command(flatten)]
     columns: ColumnsFlag,
-    /// Print each row as a line of JSON. With --changes, it is the `row` of an object whose `event` is
-    /// `data`, `correction` or `deletion`. A deletion has the `start`, null for all rows up to the `end`
+    /// Print each row as a line of JSON. With --changes, each line is an object with an `event`:
+    /// `data` or `correction` with the `row`, or `deletion` with the `start` and `end` of the
+    /// deleted range. A null `start` means that all rows up to `end` were deleted
     #[arg(long)]
     json: bool,
     /// Exit after this many rows

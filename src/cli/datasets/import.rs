@@ -27,14 +27,14 @@ pub(crate) struct ImportCommand {
     /// --type for each column
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Number or name of the dataset; `{symbol}` stands for the part of a path that is `symbol=…`,
-    /// `{stem}` for the file's name without its ending [default: the part of the path, else the
-    /// stem]
+    /// Number or name of the dataset. In a name, `{symbol}` stands for the VALUE of a part
+    /// `symbol=VALUE` of the path, and `{stem}` for the file's name without its ending [default:
+    /// the VALUE of such a part, else the stem]
     #[arg(long, value_name = "DATASET")]
     dataset: Option<String>,
-    /// Field by which the rows are divided into datasets, one for each value. The field is not a
-    /// column. A dataset is called like --dataset and the value, `prices_AAPL`, unless --dataset has
-    /// `{FIELD}`
+    /// Divide the rows into datasets, one for each value of this field, which does not become a
+    /// column. With `--split-by symbol --dataset prices`, rows with the symbol AAPL go to
+    /// `prices_AAPL`, and with `--dataset us_{symbol}` to `us_AAPL`
     #[arg(long, value_name = "FIELD")]
     split_by: Option<String>,
     /// csv, ndjson (also for a JSON array) or parquet [default: by the file's ending]
@@ -67,7 +67,8 @@ pub(crate) struct ImportCommand {
     /// Rows per request
     #[arg(long, default_value_t = 5_000, value_name = "N")]
     batch: usize,
-    /// Maximum number of concurrent requests, for rows that follow one another
+    /// Maximum number of concurrent requests. A request waits until its rows are later than all
+    /// rows of the requests in progress
     #[arg(long, default_value_t = 2, value_name = "N")]
     in_flight: usize,
     /// Read the files and report what would be imported, without sending anything
@@ -89,16 +90,17 @@ pub(crate) struct ImportCommand {
 /// Mapping of the fields of a file to columns.
 #[derive(Debug, Clone, Args)]
 struct ColumnFlags {
-    /// Field with the timestamp, or one of several with its parts [default: the best match by name,
-    /// values and order; two good matches are rejected]
+    /// Field with the timestamp. If its parts, such as date and time, are several fields, one of
+    /// them [default: the best match by name, values and order; the import fails if two match
+    /// equally well]
     #[arg(long = "time-column", alias = "time", value_name = "FIELD")]
     time: Option<String>,
     /// Unit of a numeric timestamp: s, ms, us or ns since 1970; date, as in 20260101; month, as in
     /// 202601; year; or excel, days as in spreadsheets [default: by magnitude]
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
-    /// Number of the first hour of a day, 0 or 1, if a field has hours next to a date [default:
-    /// detected from a 0 or a 24]
+    /// Number of the first hour of a day, 0 or 1, if a date and its hour are separate fields
+    /// [default: 0 if an hour is 0, 1 if an hour is 24]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i8).range(0..=1))]
     first_hour: Option<i8>,
     /// Format of timestamps, as for strptime: '%d/%m/%Y %H:%M'. If date and time are two fields, a
@@ -108,8 +110,8 @@ struct ColumnFlags {
     /// Time zone of timestamps without an offset: +02:00, or a name such as `America/New_York`
     #[arg(long, value_name = "ZONE", default_value = "UTC", allow_hyphen_values = true)]
     time_zone: Zone,
-    /// Meaning of a local time that occurs twice in autumn: earlier, later or reject [default: by
-    /// the order of the rows, if the file has the hour twice; else reject]
+    /// Meaning of a local time that occurs twice since the clock is set back: earlier, later or
+    /// reject [default: by the order of the rows if they contain the hour twice, else reject]
     #[arg(long, value_name = "MEANING")]
     ambiguous: Option<Ambiguous>,
     /// Column for this field
@@ -118,11 +120,12 @@ struct ColumnFlags {
     /// Type of a column: float, integer, string or boolean
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_column_type)]
     types: Vec<(String, Dtype)>,
-    /// Decimal mark of numbers in texts: . as in 1,234.5, or , as in 1.234,5 [default: detected]
+    /// Decimal mark of numbers in texts: `.` as in 1,234.5, or `,` as in 1.234,5 [default:
+    /// detected]
     #[arg(long, value_name = "MARK")]
     decimal: Option<Decimal>,
-    /// Text that represents a missing value, such as inf or ? [always: an empty text, null, NaN,
-    /// NA, N/A, #N/A and None; for numbers also a dash]
+    /// Text that represents a missing value, such as `inf` or `?`, in addition to an empty text,
+    /// null, NaN, NA, N/A, #N/A and None, and a dash among numbers
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Vec<String>,
     /// Skip this field

@@ -47,7 +47,7 @@ pub(crate) struct MirrorCommand {
     /// Prefix of the names of copies
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
-    /// Tag of new copies, whose holders can read them; `public` is for every key
+    /// Tag of new copies. Keys with this tag can read the copies; `public` is for every key
     #[arg(long = "give-tag", value_name = "TAG")]
     give_tags: Vec<String>,
     /// Skip rows before this time

@@ -28,7 +28,8 @@ pub(crate) struct ServeCommand {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     store: StoreFlags,
-    /// Interval at which the database is polled for rows of other services, for streams
+    /// Interval at which the database is polled for rows that other services stored, which streams
+    /// then send
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000))]
     poll_ms: u64,

@@ -14,7 +14,7 @@ use tsdb::store::sqlite::SqliteStore;
 
 use super::Finding;
 
-/// Free space, in MiB, below which a disk will soon be full: some days of a busy dataset.
+/// Free space, in MiB, below which a warning is reported. A busy dataset fills it in some days.
 const FREE_MIB_MIN: u64 = 1024;
 
 /// Advice for a file that cannot be opened.

@@ -24,11 +24,11 @@ use crate::cli::parse::{parse_pair, read_text};
 /// Exit code of this program if the function ran and exited with a code other than 0.
 const FUNCTION_FAILED: u8 = 3;
 
-/// Value of `--nodes` in a request that selects all nodes that respond.
+/// Number of nodes in a request for `--nodes all`, which selects all nodes that respond.
 const ALL: i64 = -1;
 
 /// Maximum size of the input that is read, in bytes, equal to the maximum size of a function's content.
-/// A head accepts only some 3 MiB, and its error names the reason.
+/// A head accepts only about 3 MiB, and its error contains this limit.
 const STDIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Number of WebAssembly pages, of 64 KiB, in a mebibyte.

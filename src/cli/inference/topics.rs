@@ -24,8 +24,8 @@ type Horizon = (String, Duration);
 /// The subcommands of `inference topics`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicsCommand {
-    /// List the topics: number, state with the open nonce, height at which it closes, epochs
-    /// learned, actors, name
+    /// List the topics: number, state with the nonce of the open epoch, height at which that epoch
+    /// closes, epochs learned, actors, name
     List {
         /// Print JSON instead of text
         #[arg(long)]
@@ -37,8 +37,8 @@ pub(crate) enum TopicsCommand {
     Create {
         /// File with its settings; `-` for standard input
         file: PathBuf,
-        /// Horizons in place of `horizon_seconds`, such as 5m,1h,1d: create a topic for each, named
-        /// with its horizon, and print the topics; if one is refused, none is created
+        /// Horizons that replace `horizon_seconds`, such as 5m,1h,1d. Creates a topic for each
+        /// horizon, with the horizon in its name, or no topic if one of them is refused
         #[arg(long = "horizon", value_name = "DURATION", value_delimiter = ',', value_parser = horizon)]
         horizons: Vec<Horizon>,
         #[command(flatten)]
@@ -70,8 +70,8 @@ pub(crate) enum TopicsCommand {
     },
     /// Print the health of a topic, its problem, and the retention of its epochs
     Health(TopicFlags),
-    /// Learn again from past epochs, whose ground truth is read again, after rows were corrected.
-    /// Only for a topic that your key created
+    /// Read the ground truth of past epochs again and repeat the learning, after rows were
+    /// corrected. Only for a topic that your key created
     Relearn {
         /// First epoch to learn from again
         #[arg(long, value_name = "HEIGHT")]

@@ -315,7 +315,7 @@ impl ProgramWorker {
     }
 
     /// Returns true if the program can be passed the epoch of `window`. A persistent program is not
-    /// ready while it is still loading since an earlier epoch.
+    /// ready if it was passed an earlier epoch and is still loading.
     async fn is_ready(&mut self, window: &EpochWindow) -> anyhow::Result<bool> {
         let Some(mut program) = self.program.take() else { return Ok(true) };
         let is_ready = program.is_ready(window.left()).await?;

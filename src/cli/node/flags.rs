@@ -81,8 +81,9 @@ pub(crate) struct HeadFlags {
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Ids of workers to accept, and of clients to execute for if there is a token; @FILE reads one
-    /// id per line from a file, again when it changes [default: all workers]
+    /// Ids of workers to accept. If the REST API requires a token, also ids of nodes that can
+    /// request executions over the network. @FILE reads one id per line from a file, and again when
+    /// the file changes [default: all workers]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) accept: Vec<AllowedPeer>,
     /// Give work only to workers that --accept names or `triptych nodes approve` approves. Others
@@ -156,8 +157,8 @@ pub(crate) struct FunctionFlags {
     /// link-local addresses and addresses at which clouds serve credentials
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
-    /// Host to which addresses in manifests may lead in any case, such as 169.254.10.1 or
-    /// files.internal
+    /// Host to which addresses in manifests may lead even if it is private or link-local, such as
+    /// 169.254.10.1 or files.internal
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
     /// Install only under CIDs, which prove the content
@@ -182,12 +183,13 @@ pub(crate) struct RunFlags {
     /// Maximum memory of a function, in kB [default: 262144, which are 256 MiB]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
     pub(crate) memory_limit: u64,
-    /// Maximum output of a function, standard output and standard error together. A head accepts as
-    /// much from a worker
+    /// Maximum output of a function, standard output and standard error together. A head accepts no
+    /// more than this from a worker
     #[arg(long, default_value_t = 16, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) output_limit: u64,
-    /// Ids of heads to obey; @FILE reads one id per line from a file, again when it changes
-    /// [default: all heads; with --boot-nodes, other heads share half of the slots]
+    /// Ids of heads to obey; @FILE reads one id per line from a file, and again when the file
+    /// changes [default: all heads; if --boot-nodes is given, heads that it does not name share
+    /// half of the slots]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) obey: Vec<AllowedPeer>,
     /// Attribute of the worker, by which requests can select workers
@@ -199,9 +201,9 @@ pub(crate) struct RunFlags {
     /// Name of that program [default: bls-runtime]
     #[arg(long, value_name = "NAME", requires = "runtime_path")]
     pub(crate) runtime_cli: Option<PathBuf>,
-    /// Names of environment variables that this program receives from a request. A request with any
-    /// other variable fails [default: none]. If the program is `triptych`, it passes all of them to
-    /// the function and reads none itself
+    /// Names of environment variables of a request that are passed to the program of
+    /// --runtime-path. A request with any other variable fails [default: none]. If that program is
+    /// `triptych`, it passes these variables on to the function and uses none itself
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "runtime_path")]
     pub(crate) runtime_env: Vec<String>,
     /// Address of a worker's metrics, at /metrics; a head serves them with its REST API

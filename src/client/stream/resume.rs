@@ -72,11 +72,11 @@ pub struct RowBatch {
 /// Kind of a batch of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
-    /// The rows are new. They can also be corrections, unless the reader follows changes.
+    /// New rows. Includes corrections if [`ResumeFrom::changes`] is false.
     Rows,
-    /// The rows replaced stored rows.
+    /// Rows that replaced stored rows.
     Corrections,
-    /// The stored rows from `start` to `end` were deleted. The batch has no rows.
+    /// Deletion of the stored rows from `start` to `end`. The batch has no rows.
     Deletion {
         /// First deleted timestamp. `None` if all rows up to `end` were deleted.
         start: Option<Timestamp>,
@@ -154,7 +154,7 @@ impl Follow for Reader {
             };
             let mut rows = Vec::new();
             let mut end = Ok(());
-            // All rows that have already arrived are delivered as one batch.
+            // Consecutive rows of this kind that have already arrived are delivered as one batch.
             while let Some(data) = event.take_if(|event| event.event == name) {
                 end = self.take(&data, &mut start, &mut rows, events).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
@@ -263,7 +263,8 @@ impl Reader {
             |text: &str| text.parse().map_err(|error| ClientError::shape("a deletion", error));
         let start = deletion.start.as_deref().map(time).transpose()?;
         let end = time(&deletion.end)?;
-        // A deleted row may be inserted again with the same values.
+        // Forgets the deleted rows. Otherwise a row that is inserted again with the same values would be
+        // dropped as a duplicate.
         self.recent.0.retain(|at, _| *at > end || start.is_some_and(|start| *at < start));
         self.resume_from.last_event_id = Some(event.id);
         let last_event_id = self.resume_from.last_event_id.clone();

@@ -80,7 +80,8 @@ pub(super) struct Building {
     parts: Vec<(TimePart, String)>,
     values: Vec<Option<Value>>,
     wrong: Option<String>,
-    /// True if the row has the value of the mapping's selection. `None` before its field.
+    /// True if the row has the value of the mapping's selection. `None` until the field of the selection
+    /// is read.
     is_selected: Option<bool>,
 }
 

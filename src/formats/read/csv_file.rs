@@ -406,7 +406,8 @@ pub(super) fn is_value(text: &str) -> bool {
 /// Returns true if the first record is a header.
 ///
 /// A text above times or numbers is a name. A time above times is data. Numbers above numbers are
-/// ambiguous, since quantiles and years can be names.
+/// ambiguous, since quantiles and years can be names. If no field is decisive, the record is a header
+/// unless it is clearly data.
 ///
 /// # Errors
 /// If the record has both names and data.
@@ -452,8 +453,8 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     }
 }
 
-/// Returns true if a record is clearly data, without a comparison: all its fields are numbers and times,
-/// or at least half are fractions, dates and times, which are unlikely names.
+/// Returns true if a record is clearly data, without comparing it with other records: all its fields are
+/// numbers and times, or at least half are fractions, dates and times, which are unlikely names.
 fn is_data(record: &[String]) -> bool {
     let is_number = |text: &str| Cell::Bare(text).float().is_some();
     let is_plain = |text: &str| is_time(text) || text.contains('.') && is_number(text);

@@ -28,8 +28,9 @@ pub(super) struct JsonArrayRecords {
 }
 
 impl JsonArrayRecords {
-    /// Opens the array whose opening bracket is next in `text`. The first row is a header according to
-    /// `has_header`, or if it only has texts that are neither numbers nor times.
+    /// Opens the array whose opening bracket is next in `text`. If its rows are arrays, `has_header`
+    /// determines if the first row contains the names of the fields. With `None`, the first row is a
+    /// header if all its values are texts that are neither numbers nor times.
     ///
     /// # Errors
     /// If the first row is invalid.

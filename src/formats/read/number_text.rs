@@ -19,7 +19,7 @@ pub enum Decimal {
 
 /// Error for a text that is not a decimal mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown decimal mark; expected . or ,")]
+#[error("unknown decimal mark; expected `.` or `,`")]
 pub struct DecimalError;
 
 const fn no_decimal(_: &str) -> DecimalError {
@@ -68,8 +68,9 @@ pub(super) enum MarkEvidence {
     Ambiguous,
 }
 
-/// Returns the evidence that `text` gives for the decimal mark. A single point counts as a decimal mark:
-/// in a file without commas, `1.234` almost never means 1234.
+/// Returns the evidence that `text` gives for the decimal mark. A text such as `1.234` counts as no
+/// evidence, although it is 1234 with a decimal comma: in a file without commas, it almost never means
+/// that.
 pub(super) fn mark_evidence(text: &str) -> MarkEvidence {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {

@@ -56,7 +56,8 @@ struct Field {
 }
 
 enum Content {
-    /// A column of values, given by its index among all stored columns and their meaning.
+    /// A supported column. `leaf` is its index among all stored columns, and `kind` the meaning of its
+    /// values.
     Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
     /// An unsupported column, with the reason.
     Unfit(String),

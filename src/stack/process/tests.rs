@@ -38,7 +38,7 @@ async fn error_for_an_early_exit_contains_its_cause() {
 
 #[tokio::test]
 async fn last_log_line_is_read_before_the_exit_is_reported() {
-    // A child of the shell writes the line, and only after the exit of the shell was collected.
+    // A child of the shell writes the line once the shell has exited and its exit was collected.
     let (_group, running, _lines) = shell(
         r#"(while kill -0 $$ 2>/dev/null; do :; done
             echo '{"level":"error","message":"disk full"}') & exit 3"#,

@@ -23,8 +23,8 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
-    /// Number of stored rows of the sorted rest of the file, which begins at `place`. 0 if the rows are
-    /// sent in the order of the file.
+    /// Number of rows that are stored of the rest of the file, which begins at `place` and is sent
+    /// sorted. 0 while rows are sent in the order of the file.
     pub(super) n_sorted: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct ResumePoint {
 pub(super) struct ImportCheckpoint {
     /// Path of the checkpoint file; `None` without a directory for checkpoints.
     path: Option<PathBuf>,
-    /// Progress of each file or part of a file, keyed by its absolute path.
+    /// Progress of each file or part of a file, by the keys that [`identity`] returns.
     files: BTreeMap<String, FileProgress>,
     written: Option<Instant>,
 }

@@ -122,8 +122,9 @@ fn is_hidden(path: &Path) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Divides a file into parts, one for each selection of rows. The dataset of a part is named by the
-/// dataset of the file and the value, or by the template `dataset` if it contains the field.
+/// Divides a file into parts, one for each value of a field. If the dataset of the file is `prices`, the
+/// part with the value `AAPL` gets the dataset `prices_AAPL`. If the template `dataset` contains the
+/// field, as in `us_{symbol}`, the part gets `us_AAPL`.
 ///
 /// # Errors
 /// An error if the datasets of two values have the same name.

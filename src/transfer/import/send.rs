@@ -155,8 +155,9 @@ pub(super) async fn send(
     Ok(state.report)
 }
 
-/// Sends batches, concurrently as long as each batch begins after the end of the previous batch. Of two
-/// rows with the same timestamp, the later row must be stored. A store is fastest with ordered rows.
+/// Sends batches. A batch that begins after the end of all batches in flight is sent concurrently with
+/// them. Any other batch waits for them: of two rows with the same timestamp, the later row must be
+/// stored last, and a store is fastest with ordered rows.
 async fn send_batches(
     target: &ImportTarget<'_>,
     mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
@@ -413,8 +414,9 @@ impl Reader {
         run.extend(first.map(pending_row));
         let n_sent_rows;
         (self.at, n_sent_rows) = self.sent;
-        // An import that resumes at an earlier row must sort the rows that follow it again, including
-        // rows that were already sent.
+        // If reading can only resume at a row before the last row that was sent, no progress is
+        // recorded: a resumed import would sort the rows between them, too, so `n_sorted` would count
+        // other rows.
         let is_resumable = self.at.n_rows == n_sent_rows;
         let (mut n_sorted, n_stored) = (0, self.at.n_sorted);
         self.is_sorted = true;
@@ -452,7 +454,8 @@ impl Reader {
         let sorter = thread::spawn(move || {
             let sorted = runs.into_iter().map(|mut run| {
                 run.sort_by_key(|(row, _)| row.timestamp);
-                // Copies are next to each other in memory, in the order in which they are sent.
+                // Sorting does not move the values of the rows. Their copies are next to each other in
+                // memory, in the order in which they are sent.
                 run.clone()
             });
             sorted.collect::<Vec<_>>()

@@ -185,8 +185,8 @@ impl Copy {
                 ));
             }
         }
-        // The range is read after the position in the stream, since only the download covers rows before
-        // that position.
+        // The range is read after the position in the stream. Otherwise rows that are inserted between
+        // the two reads would be in neither the range nor the stream.
         let range = read_range(&self.mirror.source, self.dataset.id).await;
         let range = range.context("cannot read the first and the latest row")?;
         let mut n_rows = 0;
@@ -208,8 +208,8 @@ impl Copy {
         if let Some(through) = self.checkpoint.through {
             return Ok(Some(Timestamp::from_micros(through) + STEP));
         }
-        // With a start that the user specified, also copies rows after this start that were inserted
-        // late or corrected.
+        // A copy that is not kept up to date does not receive late and corrected rows. If the user
+        // specified a start, all rows from the start on are copied again to include these.
         if !self.checkpoint.is_whole || (start.is_some() && !self.mirror.options.is_live) {
             return Ok(start);
         }

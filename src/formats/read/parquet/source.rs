@@ -25,11 +25,11 @@ const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// needs up to thirty times as much memory.
 const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
 
-/// Number of bytes at the beginning of a page that contain its length: a type and a number, at most five
-/// bytes each, and each preceded by a byte.
+/// Maximum length of the first two fields of a page's header: the page's type and its decompressed
+/// length. Each field is a byte that marks it, followed by a number of at most five bytes.
 const HEAD_BYTES: u64 = 12;
 
-/// Byte that precedes a 32-bit number in the next field, in Thrift's compact protocol.
+/// Byte that marks a field as a 32-bit number with the next field id, in Thrift's compact protocol.
 const NEXT_I32: u8 = 0x15;
 
 /// Bytes of a file.

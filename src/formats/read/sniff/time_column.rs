@@ -50,9 +50,9 @@ const TIME_WORDS: [&str; 16] = [
     "begin",
 ];
 
-/// Words in the names of fields that are not the row's timestamp, even if their values are times, such
-/// as deadlines, or increasing numbers. They include words for the end of an interval, since a row is
-/// identified by the beginning.
+/// Words in the names of fields that do not contain the row's timestamp, even if their values look like
+/// timestamps: deadlines are times, and ids increase. They include words for the end of an interval,
+/// since a row is identified by the beginning of its interval.
 const OTHER_WORDS: [&str; 21] = [
     "id",
     "expiry",
@@ -83,8 +83,8 @@ const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
 /// Names of a field with the hour of the day, if other fields have the date, in lower case.
 const HOUR_NAMES: [&str; 6] = ["hour", "hr", "he", "hour_ending", "hour ending", "hour of day"];
 
-/// Name of a field with the hour of the day, if the year, too, is named by a letter. In other files, it is
-/// the high of bars.
+/// Name of a field with the hour of the day, if the name of the field with the year is a single letter,
+/// too. In other files, `h` is the high of bars.
 const HOUR_LETTER: &str = "h";
 
 /// Names of a field that may have the time of day in an unsupported format, if another field has the
@@ -488,8 +488,8 @@ impl SniffedFields {
         let clock = called.or(next).or_else(|| self.fields.iter().find(is_hour));
         others.extend(clock.map(|clock| (TimePart::Clock, clock)));
         if clock.is_some_and(Field::is_hour) {
-            // Next to a maximum, `min` is the minimum of something, and also next to a single date, as in
-            // `date,hour,min,avg`.
+            // `min` is not the minute but a minimum if there is also a `max`, or if the date is a single
+            // field, as in `date,hour,min,avg`.
             let has_max = self.fields.iter().any(|field| field.name.eq_ignore_ascii_case("max"));
             let is_minimum = has_max || dated.is_some();
             let is_minute =
