@@ -36,9 +36,9 @@ pub(crate) const MERGED_MAX: usize = 10_000;
 pub(crate) const REFUSALS_MAX: usize = 20;
 
 impl Datasets {
-    /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect of a
-    /// row on the stored row with the same timestamp. Concurrent appends to one dataset share a
-    /// transaction. An append with a `batch` fails if a batch of this identity is already stored.
+    /// Appends `block`, which must be sorted by unique timestamps. Does not check access. `mode` selects
+    /// the effect of a row on the stored row with the same timestamp. Concurrent appends to one dataset
+    /// share a transaction. An append with a `batch` fails if a batch of this identity is already stored.
     ///
     /// On return, the rows and their buckets are durable, and followers of the dataset have received the
     /// rows. If other services write to the dataset at the same time, followers receive the rows shortly

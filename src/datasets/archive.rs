@@ -35,10 +35,10 @@ pub struct ArchiveStorage {
 /// A store, and its archive if it has an archive.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
-/// Adds an archive to a store if it is given. Blocks.
+/// Wraps `store` with the archive `storage`, if there is one. Blocks.
 ///
 /// # Errors
-/// [`StoreError::NoArchive`] if the store has archived rows and no archive is given.
+/// [`StoreError::NoArchive`] if the store has archived rows and `storage` is `None`.
 pub(crate) fn open(
     store: Arc<dyn Engine>,
     storage: Option<&ArchiveStorage>,

@@ -60,7 +60,8 @@ const PIECES_MAX: usize = 2;
 /// Time limit for the client to receive a piece. A slower download is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Time limit of a download. The archive does not delete the files that it reads before this limit.
+/// Time limit of a download. The archive retains obsolete files for longer than this, since a download
+/// can still be reading them.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// Maximum number of rows of a download with filled gaps: a century of five-minute buckets.
@@ -282,8 +283,8 @@ impl Range {
         sight.ok_or(StoreError::NoDataset { dataset: self.dataset })
     }
 
-    /// Returns the entity tag and the number of rows of the range at the latest revision, unless a
-    /// commit happens at the same time.
+    /// Returns the entity tag and the number of rows of the range at the latest revision. They can be
+    /// wrong if a commit is made meanwhile, so the caller must compare revisions when it reads the rows.
     ///
     /// The tag of rows is a hash of the ids of their chunks and of the numbers of unsealed rows, so
     /// commits to rows outside of the range do not change it. The tag of buckets changes with every

@@ -85,7 +85,7 @@ impl DownloadCache {
         let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
         let read = file.read_exact_at(&mut bytes, extent.at % self.bytes_max);
-        // Looks the piece up again, since another piece can have overwritten it during the read.
+        // Looks the piece up again, since another piece might have overwritten it during the read.
         let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })

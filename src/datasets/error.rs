@@ -24,7 +24,7 @@ impl<T: Into<String>> From<T> for Invalid {
 }
 
 /// Rejection or failure of an operation. The store is unchanged, except possibly after
-/// [`StoreError::Unreachable`]: the connection can have been lost between the commit and its response.
+/// [`StoreError::Unreachable`]: the connection might have been lost between the commit and its response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {

@@ -64,7 +64,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses a cursor that a client sent. Returns `None` if no service can have issued it.
+    /// Parses a cursor that a client sent. Returns `None` if no service could have issued it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let mut parts = row.splitn(3, '-');
@@ -100,7 +100,7 @@ pub(crate) struct FollowStream {
     columns: SelectedColumns,
     /// True if deletions are sent and corrections are marked.
     has_changes: bool,
-    /// True if the key can have lost access since the last check.
+    /// True if the key might have lost access since the last check.
     must_recheck_access: bool,
     datasets: Datasets,
     state: ReaderPhase,
@@ -249,7 +249,8 @@ impl Datasets {
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
             let mut numbers = safe_numbers(&rows.ids);
-            // The reader also has the changes of earlier rows up to the last one.
+            // A reader of changes continues after the commit `revision`. Its number is the highest
+            // number of the dataset, which a row before the replay can have.
             let number = numbers.last().copied().unwrap_or_default().max(last_row);
             if let Some(last) = numbers.last_mut() {
                 *last = number;
@@ -336,7 +337,8 @@ impl Missed {
             if changes.len() == CHANGES_MAX
                 && let Some(last) = changes.last()
             {
-                // More changes may follow, and belong before the rows after them.
+                // There can be more changes, which must be sent before the rows of later commits. Ends
+                // at the last change that was read, and the next read continues there.
                 (end, since.is_all) = (end.min(last.last_row), false);
                 since.rows.truncate(since.rows.ids.partition_point(|number| *number <= end));
             }
@@ -400,9 +402,8 @@ fn begin(
     Ok(sight.columns)
 }
 
-/// Returns a row number for the cursor of each row. A reader that stops after a row and resumes with its
-/// cursor gets all rows that follow, since the number is lower than the numbers of all following rows.
-/// It is the highest such number.
+/// Returns a number for the cursor of each row: the highest number that is lower than the numbers of all
+/// following rows. A reader that stops after a row and resumes with its cursor gets all following rows.
 ///
 /// Row numbers are in the order of commits, but the rows are in the order of timestamps. Therefore a
 /// correction has a higher number than some of the rows that follow it.

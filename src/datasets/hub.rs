@@ -2,7 +2,7 @@
 //!
 //! A commit is rendered once, and all readers share the bytes. A reader that lags behind by more than
 //! the buffer is cut off. The reader reconnects and gets the missed rows. Readers are also notified if
-//! they can have lost access.
+//! they might have lost access.
 //!
 //! If several services write to one store, each of them publishes all commits in order: see [`shared`].
 
@@ -31,7 +31,7 @@ pub(crate) enum HubEvent {
     Frame(Frame),
     /// A commit without new rows, such as a deletion.
     Removal,
-    /// This key, or every key if `None`, can have lost access. Readers with this key must check their
+    /// This key, or every key if `None`, might have lost access. Readers with it must check their
     /// access again.
     Access(Option<KeyId>),
     /// The commits after the previous frame are no longer recorded. The reader must reconnect.
@@ -62,7 +62,7 @@ pub(crate) struct Hub {
     /// Maximum number of readers of all datasets together. Further readers are rejected.
     readers_max: usize,
     writers: Writers,
-    /// Notified when commits of other services must possibly be read.
+    /// Notified when there might be commits of other services to read.
     wake: Arc<Notify>,
 }
 
@@ -170,7 +170,7 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers of a dataset that they can have lost access.
+    /// Notifies the readers of a dataset that they might have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // Sending fails only if the last reader has just left.
@@ -178,7 +178,7 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers with the key `key` that they can have lost access. Other readers ignore the
+    /// Notifies the readers with the key `key` that they might have lost access. Other readers ignore the
     /// event.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {

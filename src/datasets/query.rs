@@ -1,7 +1,7 @@
 //! Rules for queries for rows: spans, limits and links to other pages.
 //!
-//! All of them are pure functions that follow the upstream's API. Choices for which its documentation
-//! leaves room are described here.
+//! All of them are pure functions that follow the upstream's API. A comment explains each choice that
+//! the documentation of the upstream leaves open.
 
 pub(crate) mod params;
 

@@ -151,7 +151,7 @@ impl Schema {
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
-        // Reads the version again within the transaction, since another process can have created or
+        // Reads the version again within the transaction, since another process might have created or
         // upgraded the tables meanwhile.
         let found = read_version(&write).map_err(failed)?;
         if found == 0 {

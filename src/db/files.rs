@@ -59,8 +59,8 @@ impl DatabaseFiles {
 
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
-    /// When they are not in place for the first time, logs an error. From then on, the result is false,
-    /// and the service must be restarted. If a new main file is next to the old log, renames the log, so
+    /// Once a file is not in place, the result remains false, and the service must be restarted. The first
+    /// call that finds this logs an error. If a new main file is next to the old log, renames the log, so
     /// that SQLite does not apply the log to the new file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {

@@ -46,9 +46,8 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// Returns the options of a new connection, with the current content of the password file. Leaves
-    /// the number of float digits at its default, which is exact, since poolers reject an option for
-    /// this number.
+    /// Returns the options of a new connection, with the current content of the password file. Does not
+    /// set `extra_float_digits`: poolers reject it, and the default of the server is exact.
     fn connect_options(&self) -> PgConnectOptions {
         let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
         options.application_name("triptych").extra_float_digits(None)

@@ -2,9 +2,9 @@
 //!
 //! Jobs run one after another in the same transaction. When no more jobs are queued, or enough have run,
 //! the transaction is committed and all callers get their results. Thus jobs that are queued together
-//! share one sync of the disk. If the first job of a transaction fails, the transaction is rolled back.
-//! Only later jobs have a savepoint, to which they are rolled back if they fail, since SQLite must copy
-//! each page that changes after a savepoint.
+//! share one sync of the disk. A later job that fails is rolled back to a savepoint before it. The first
+//! job has no savepoint, since SQLite must copy each page that changes after a savepoint. If the first
+//! job fails, the whole transaction is rolled back.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -311,7 +311,7 @@ impl Worker {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
         }
         match failure {
-            // If a job found no space, SQLite can have rolled back the changes of all jobs.
+            // If a job found no space, SQLite might have rolled back the changes of all jobs.
             Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),

@@ -47,7 +47,8 @@ pub struct Dataset {
     pub metadata: BTreeMap<String, String>,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Time of the last change to the dataset or its latest row.
+    /// Time of the last change to the dataset, a column or a row. Adding columns and pruning rows do not
+    /// count.
     pub updated_at: Timestamp,
 }
 

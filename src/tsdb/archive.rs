@@ -15,8 +15,8 @@
 //!
 //! **This service** announces a file in the store before it writes the file. Later, one transaction
 //! removes the archived rows from the store and puts the file into effect. Until this transaction, it
-//! does not matter whether a reader finds the old or the new file: merged with the stored rows, both
-//! have the same rows. Every byte that is read is checked against the record in the store, so that a
+//! does not matter whether a reader finds the old or the new file: merged with the stored rows, either
+//! file gives the same rows. Every byte that is read is checked against the record in the store, so that a
 //! lost, truncated or foreign file causes an error and never wrong rows.
 //!
 //! **One writer.** A lease in the store names the process that archives. The transactions that announce

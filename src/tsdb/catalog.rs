@@ -205,7 +205,7 @@ impl ColumnChange {
 /// Rejection of a change of the catalog. The catalog remains unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The owner already has another dataset of this name, or the change would give it two.
+    /// The owner already has another dataset with this name, or two of the new datasets have it.
     #[error("dataset name is already taken: {name}")]
     NameTaken {
         /// The name.

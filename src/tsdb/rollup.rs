@@ -99,7 +99,7 @@ pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// Start and timestamps (in microseconds) of the bucket that contains the last row.
+    /// Start of the bucket that contains the last row, and the range of its timestamps in microseconds.
     here: (Timestamp, Range<i64>),
 }
 
@@ -247,7 +247,8 @@ impl<'a> Samples<'a> {
             return None;
         }
         match &self.volume {
-            // Adding zero turns a sum of -0 into 0, as rows without a volume do one by one.
+            // Adding zero turns a sum of -0 into 0, as it does when rows without a volume are joined one
+            // by one.
             Numbers::None => joined.volume += 0.0,
             volume => {
                 for value in volume.floats(rows)? {

@@ -195,7 +195,7 @@ pub struct Appended {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heads {
     /// Number of times that a tag was removed from a dataset or a key. If this number has changed, some
-    /// keys can have lost access to datasets.
+    /// keys might have lost access to datasets.
     pub n_withdrawn: i64,
     /// Revision of each of the datasets that exists.
     pub revisions: HashMap<DatasetId, u64>,

@@ -24,7 +24,7 @@ use crate::{Datasets, run_blocking};
 /// queues and commits the same number. Further appends wait outside of the queue.
 const APPENDS_MAX: usize = 512;
 
-/// Total number of rows from which appends are joined on a blocking thread.
+/// Minimum number of rows, in total, for which appends are joined on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
 /// Rows waiting to be appended.
@@ -67,7 +67,8 @@ impl Default for AppendQueues {
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
-    /// True if the queue was already removed. Another task can have created a new queue for the dataset.
+    /// True if the queue was already removed. Another task might have created a new queue for the dataset,
+    /// which must remain.
     is_done: bool,
 }
 
@@ -121,8 +122,8 @@ impl AppendQueues {
 }
 
 /// Returns the number of appends at the front of the queue that can share a transaction, at least one.
-/// Appends that merge, have other columns or repeat a batch are stored separately. For an append that
-/// merges, the reason is that each row can require a read of the stored row.
+/// Appends that merge, have other columns or repeat a batch are stored separately. Merges are separate
+/// because each row can require a read of a stored row.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -207,7 +208,7 @@ impl Datasets {
 }
 
 /// Returns the outcome of joint appends for a caller with `n_rows` rows. Returns `None` if the rows of
-/// another caller can have caused the failure. No rows are stored then, so each append can be repeated
+/// another caller might have caused the failure. No rows are stored then, so each append can be repeated
 /// separately. If the store became unavailable, all callers get this error, since the rows can already
 /// be stored.
 fn outcome_for(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {

@@ -76,8 +76,8 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Records the latest revision `head` of a dataset in the store, read after `before` was determined.
-    /// `None` means that the dataset does not exist.
+    /// Records that `head` is the latest revision of a dataset in the store. `head` is `None` if the
+    /// dataset does not exist. The caller must have read it from the store after it got `before`.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
@@ -122,7 +122,7 @@ impl Hub {
         }
     }
 
-    /// Notifies all readers that they can have lost access.
+    /// Notifies all readers that they might have lost access.
     pub(crate) fn recheck_all_access(&self) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(None)));

@@ -33,7 +33,7 @@ const SHOWN_NAME_CHARS: usize = 200;
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// Number of rows for which the column already has a value or a missing value.
+    /// Number of rows for which the column already has an entry: a value, or `None` if it is missing.
     n_filled: usize,
     /// Index of the column that followed this column in the previous row. Rows usually have their
     /// columns in the same order.

@@ -1,8 +1,7 @@
 //! Timestamps that recent commits of datasets have touched.
 //!
-//! The commits of a dataset are numbered without gaps, and each append is recorded here. A number
-//! without a record is a commit that can have touched any timestamp: it removed rows, or another process
-//! made it.
+//! The commits of a dataset are numbered without gaps, and each append is recorded here. A commit without
+//! a record removed rows or was made by another process, so it might have touched any timestamp.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -51,7 +50,7 @@ impl Commits {
     /// Records the span that a commit touched, if the commits of its dataset are being recorded.
     pub(super) fn add(&mut self, dataset: DatasetId, revision: u64, span: Span) {
         let Some(history) = self.datasets.get_mut(&dataset) else { return };
-        // The commit was already counted when a page with its revision was cached.
+        // Recording began after this commit: a page with its revision or a later one was cached first.
         if revision <= history.last {
             return;
         }

@@ -27,7 +27,8 @@ pub(crate) struct Grid {
     pub(crate) n_buckets: u64,
     /// Length of a bucket, in microseconds.
     step: i64,
-    /// Latest revision at which both the first and the last bucket were current.
+    /// Revision at which the first and the last bucket were read, or the lower one if a commit was made
+    /// between the two reads.
     revision: u64,
 }
 

@@ -58,8 +58,8 @@ fn outputs() -> Object {
 /// Reads a snapshot of a whole range in one response.
 ///
 /// The range has no limit. `Range` reads a part of the file and `HEAD` its length, so that tools
-/// that scan files over HTTP read only what they need. Pass `end` while rows are being added, so
-/// that the file stays the same. Both apply to the uncompressed file, which can have up to 2 GiB. A
+/// that scan files over HTTP read only what they need. Both apply to the uncompressed file, which
+/// can have up to 2 GiB. Pass `end` while rows are being added, so that the file stays the same. A
 /// longer file, or one of more than half a million rows requested without `Range` or `HEAD`, is
 /// sent as it is read, without `Content-Length`. A truncated response ends its connection with an
 /// error. A key can have four concurrent downloads.

@@ -25,9 +25,10 @@ use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
 
-/// Count in a response if there are too many matches to count in time, the same as for rows in the
-/// upstream's API.
+/// Value of `count` if there are too many matches to count in time. The upstream's API has the same value
+/// in a page of rows if counting them times out.
 const NOT_COUNTED: i64 = -1;
+
 /// Lists the datasets that the key sees.
 ///
 /// With `search`, a dataset with exactly that name comes first, followed by names that start with

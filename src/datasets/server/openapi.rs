@@ -116,8 +116,8 @@ pub(super) struct AtResolution {
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct InColumns {
     /// Names of columns, separated by commas, such as `close,volume`. Only their values are
-    /// returned, next to the timestamps. All columns by default. `%2C` stands for a comma within a
-    /// name, in addition to the escapes of the address.
+    /// returned, next to the timestamps. All columns by default. Write a comma within a name as
+    /// `%2C` before you escape the query as usual, so that `%252C` is sent.
     columns: Option<String>,
 }
 

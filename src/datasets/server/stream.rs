@@ -149,7 +149,8 @@ impl Events {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // A revoked key closes its streams. If the check fails, the stream remains open.
+                // Closes the stream if the key was revoked. If the accounts cannot be read at the moment,
+                // the stream remains open.
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }

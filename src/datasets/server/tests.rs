@@ -215,7 +215,8 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads work");
-    // Leaves space for a small insert, but not for one as large as the rejected insert.
+    // Now there is space for a small insert, but not for an insert as large as the rejected one. Until
+    // there is, the service remains unhealthy.
     store.limit_pages(150).await.unwrap();
     let little = json!({"dataset": 1, "rows": [bar(50_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);

@@ -116,7 +116,7 @@ async fn copy_into_a_store_with_other_rows_is_rejected() {
 }
 
 #[tokio::test]
-async fn copy_of_a_file_in_use_is_rejected() {
+async fn file_in_use_is_not_copied() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
     let _in_use = lock::try_lock(&folder.path().join("from.db.lock")).unwrap().unwrap();

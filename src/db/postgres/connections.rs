@@ -33,9 +33,9 @@ use super::schema::{Schema, SchemaError};
 /// clients wait for a response.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a whole transaction. It is shorter than clients wait for a response, so that they learn
-/// the reason. The server cancels statements earlier, so this limit only matters if the server does not
-/// respond at all. In this case the transaction can have been committed. A writer learns the outcome
+/// Time limit of a whole transaction. Clients wait longer for a response, so they learn the reason of a
+/// failure. The server cancels statements earlier, so this limit only matters if the server does not
+/// respond at all. In this case the transaction might have been committed. A writer learns the outcome
 /// when it sends its batch again.
 const DONE_WITHIN: Duration = Duration::from_secs(25);
 

@@ -75,7 +75,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(cause) => {
             let is_unconnected =
                 matches!(cause.get_ref(), Some(cause) if cause.is::<NoConnection>());
-            // After a timeout of the server, the request is not repeated.
+            // A timeout does not count as a lost connection, so that the request is not repeated.
             cause.kind() != io::ErrorKind::TimedOut && !is_unconnected
         }
         sqlx::Error::Protocol(_) => true,

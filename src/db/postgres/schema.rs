@@ -105,9 +105,9 @@ impl Schema {
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // Takes the lock only if the tables are missing. Otherwise the service would wait for another
-        // service that is opening its tables, which can be paused. A transaction creates tables and
-        // format together, so either both exist or neither exists.
+        // `create` takes the lock, so it is called only if the tables are missing. Otherwise every start
+        // would wait for a service that was paused while it held the lock.
+        // Tables and format are created in one transaction, so either both exist or neither exists.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
@@ -130,7 +130,7 @@ impl Schema {
         self.take_turn(connection).await?;
         let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        // Reads the format again, since another service can have upgraded the tables meanwhile.
+        // Reads the format again, since another service might have upgraded the tables meanwhile.
         let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);

@@ -161,8 +161,8 @@ impl Archive {
         report: &mut ArchiveReport,
     ) -> Result<()> {
         let fail = fails(dataset, month);
-        // Rows with higher numbers remain in the store. The row number is read before the columns, so
-        // that the columns include the columns of all rows to be archived.
+        // The commit removes rows up to this number from the store. It is read before the columns, so
+        // that the file has all columns of the removed rows.
         let last_row = self.store.last_row(dataset)?;
         let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
         let mut commit =

@@ -321,9 +321,9 @@ impl<'a> MonthMerge<'a> {
         Ok(Self { archive, dataset, month, open, empty: archive.empty(dataset)?, rest })
     }
 
-    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with
-    /// stored rows. If the file has further rows, the stored rows that follow these are left for the
-    /// next call.
+    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with the
+    /// stored rows up to the last archived row that was read. After the last rows of the file, also merges
+    /// the stored rows that follow.
     pub(super) fn next(&mut self) -> Result<MonthPart> {
         let is_ascending = self.rest.order == Order::Ascending;
         let archived = self.open.take(self.rest.order, self.rest.limit);
@@ -331,7 +331,7 @@ impl<'a> MonthMerge<'a> {
         let under = under.map_err(fails(self.dataset, self.month))?;
         let mut part = self.rest;
         if !self.open.kept.is_empty() {
-            // The next call reads the stored rows that follow these archived rows.
+            // The file has more rows. The next call reads the stored rows that follow this part.
             match (is_ascending, under.times.first(), under.times.last()) {
                 (true, _, Some(last)) => part.span.last = *last,
                 (false, Some(first), _) => part.span.first = *first,

@@ -90,7 +90,7 @@ impl Archive {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let page = self.store.page(dataset, read)?;
         let mut touched = read.span;
-        // In a page that is full of stored rows, archived rows can only come before its last row.
+        // If stored rows fill the page, archived rows after its last row are not part of it.
         if read.count == Count::Nothing
             && read.skip == 0
             && page.rows.len() == read.limit

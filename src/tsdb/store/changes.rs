@@ -90,7 +90,7 @@ pub(super) async fn change<S: CatalogSession>(
         }
     }
     // Updates the record even if nothing changes: its new version tells writers of PostgreSQL that the
-    // columns can have changed.
+    // columns might have changed.
     let sql = "UPDATE datasets.datasets SET updated_at = coalesce(?2, updated_at) WHERE id = ?1";
     s.run(sql, &[&id.get(), &updated]).await?;
     find(s, id).await

@@ -113,8 +113,8 @@ impl dyn Store {
         Ok(n_buckets)
     }
 
-    /// Returns the end of a span that contains at least `n_wanted` buckets, or else the whole span, with
-    /// its number of buckets.
+    /// Returns a part at the end of `span` with at least `n_wanted` buckets, and its number of buckets.
+    /// Returns the whole span if it has fewer buckets.
     fn latest_part(
         &self,
         sight: &Sight,

@@ -25,8 +25,9 @@ pub struct RowChange {
     pub last_row: i64,
     /// Timestamps from which the commit removed all rows. `None` if it added rows.
     pub removed: Option<Span>,
-    /// Bits of the added rows in descending order of their numbers, beginning with `last_row`, lowest bit
-    /// of a byte first. A bit is set if the row replaced a stored row. Later bits are not set.
+    /// A bit for each added row, which is set if the row replaced a stored row. The first bit is for
+    /// `last_row`, the next for the row number before it, and so on, lowest bit of a byte first. Bits
+    /// after the last set bit can be omitted.
     replaced: Vec<u8>,
 }
 

@@ -422,7 +422,8 @@ async fn letting_go(open: Open<'_>) {
     let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
     assert!((3500..=3501).contains(&(n_left + n_gone)), "the replaced row counts where it is kept");
     check_newest(&*store, id, None);
-    // The prune with a date in the far future only rejects rows up to the end of the last pruned bucket.
+    // The prune had a date in the far future. Still, only rows before the end of the last pruned bucket
+    // are rejected.
     append(&*store, id, block([(3_600, 1.0)])).await;
     check_newest(&*store, id, Some(at_second(3_600)));
 }

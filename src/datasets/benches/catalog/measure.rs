@@ -108,8 +108,8 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
     Ok((service.address(), keys))
 }
 
-/// Creates `n` datasets, and gives the holder and the member the tags to which their datasets are
-/// visible.
+/// Creates `n` datasets. Lets the holder acquire the tag `public`, and grants the tag `members` to the
+/// member.
 fn create(connection: &mut Connection, keys: &Keys, n: usize) -> Outcome<()> {
     let began = Instant::now();
     for first in (0..n).step_by(BATCH) {

@@ -136,7 +136,8 @@ impl Load {
         })
     }
 
-    /// Reads pages on `connections`, beginning at `began`. Returns the number of pages.
+    /// Reads pages on all `connections` until the time [`SPAN`] has elapsed since `began`. Returns the
+    /// number of pages.
     async fn read(&mut self, connections: Vec<Connection>, began: Instant) -> Outcome<usize> {
         let n_connections = connections.len();
         let mut reading = JoinSet::new();

@@ -33,8 +33,8 @@ const P99_BAR: Duration = Duration::from_millis(250);
 /// Time limit for all readers to connect, and to receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Time limit for a stalled reader that continues to read to reach the end of its stream, which was cut
-/// off.
+/// Time limit for the stalled reader to reach the end of its stream, which was cut off, after it has
+/// resumed reading.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Last bytes of a response with chunked transfer encoding.
@@ -206,7 +206,7 @@ async fn burst_past_stalled_reader(bench: &Bench) -> Outcome<Row> {
     let took = began.elapsed();
     let (n_lost, n_repeated) =
         (board.n_lost(BURST_READERS), board.n_repeated.load(Ordering::Relaxed));
-    // The stalled reader continues to read: the rows that the system has buffered, then the end of the
+    // The stalled reader resumes. It reads the rows that the system has buffered, then the end of the
     // stream.
     let n_stalled = timeout(ENDS_WITHIN, rest_of(stalled)).await.ok();
     readers.shutdown().await;

@@ -128,7 +128,7 @@ async fn readers_of_both_services_get_all_rows_once_in_the_same_order() {
     let n_rows = i64::try_from(2 * ROWS_EACH).unwrap();
     assert_eq!(numbers, (1..=n_rows).collect::<Vec<_>>(), "rows are numbered as committed");
     assert_eq!(got_one, got_two);
-    // A reader of one service resumes at the other service.
+    // A reader of the first service resumes at the other service with the id of its last row.
     let last_id = readers[0].last_id.clone();
     pair.insert(&pair.one, 900, 7.0).await;
     let mut resumed = pair.follow(&pair.two, last_id.as_deref()).await;
@@ -148,7 +148,7 @@ async fn stream_reflects_deletions_and_corrections_of_the_other_service() {
     pair.insert(&pair.two, 1, 2.0).await;
     pair.insert(&pair.one, 1, 3.0).await;
     let rows = read_rows(&mut reader, 1).await;
-    // The third row can replace the second one before the stream reads it.
+    // The row with value 3 replaces the row with value 2, possibly before the stream reads the latter.
     let last = if rows == [(2.0, 2)] { read_rows(&mut reader, 1).await } else { rows };
     assert_eq!(last, [(3.0, 3)]);
 }
@@ -186,7 +186,8 @@ async fn readers_of_changes_get_them_from_both_services_in_the_same_order() {
         get("+2.5".to_owned()).await;
     }
     assert!(ids.iter().all(|[one, two]| one == two), "{ids:?}");
-    // A reader resumes at the other service. Rows that are gone by then are omitted.
+    // A reader of the first service resumes at the other service. It gets all deletions, but only the
+    // row that was not deleted.
     let mut resumed = follow(&pair.two, ids[1][0].as_deref()).await;
     for n in 0..4 {
         let deletion = brief(resumed.next().await.unwrap());

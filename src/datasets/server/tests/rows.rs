@@ -301,8 +301,8 @@ async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
         kept.push(service.app.datasets.page_cache.n_pages());
         path = next.to_owned();
     }
-    // The second page is requested by a link, so eight pages are read at a time. The same happens at the
-    // first page after these.
+    // The first page is read by itself. The second page is requested by a link, so it is read together
+    // with the next seven pages. The page after these is again read together with seven more.
     assert_eq!(kept, [[1].as_slice(), &[9; 8], &[17; 8], &[20; 2]].concat());
     service.text(&format!("/api/rows/?after={}&{query}", timestamp_of(95))).await;
     assert_eq!(service.app.datasets.page_cache.n_pages(), 21, "nobody linked to it");

@@ -478,7 +478,8 @@ async fn stream_of_changes_resumes_after_any_event() {
         }
         assert_eq!(got, want, "interrupted after {n_read} events");
     }
-    // The id of a stream without changes does not tell which deletions its reader has.
+    // An event id of a stream without changes does not contain the position among the deletions, so a
+    // stream with changes cannot resume after it.
     let mut plain = open_resumed(&service, None).await;
     plain.minutes(1).await;
     let mut reader = open(plain.last_id.as_deref()).await;

@@ -132,9 +132,10 @@ async fn only_the_owner_can_grant_a_tag_and_only_to_existing_keys() {
 }
 
 #[tokio::test]
-async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
+async fn tag_names_of_other_keys_are_neither_reserved_nor_revealed() {
     let service = with_members().await;
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 1})).await.0, 201);
+    // The reader uses the name `members`, which is a tag of the owner, and the name `unused`.
     let create = async |name: &str, tag: &str| {
         let body = json!({"name": name, "tags": [tag]});
         let (status, mut made) = service.post(&service.reader, "/api/datasets/", &body).await;
@@ -145,7 +146,7 @@ async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
     };
     let (used, other) = (create("b", "members").await, create("c", "unused").await);
     assert_eq!(used.0, 201);
-    assert_eq!((used.0, &used.2), (other.0, &other.2), "a name in use is like any other");
+    assert_eq!((used.0, &used.2), (other.0, &other.2), "a name of the owner is not revealed");
     for tag in ["members", "unused"] {
         let add = json!({"tag_name": tag});
         let path = format!("/api/datasets/{}/tags/", other.1);

@@ -179,7 +179,8 @@ async fn market_writes_past_bars_then_follows_the_clock_and_resumes_after_a_rest
     let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
     assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    // Continues two hours later. The first of these hours gets bars of one minute.
+    // The service starts again two hours later. The first of these hours gets bars of one minute, the
+    // second hour bars of one second.
     stage.clock.advance(Duration::from_hours(2));
     let group = stage.start();
     stage.reach(NOW + 2 * HOUR - 10).await;
@@ -190,7 +191,7 @@ async fn market_writes_past_bars_then_follows_the_clock_and_resumes_after_a_rest
     let n_minutes = rows.iter().filter(|second| (NOW..NOW + HOUR).contains(second)).count();
     assert!((59..=61).contains(&n_minutes), "{n_minutes} bars of an hour without the service");
     let generator = generator();
-    // The last bar of one minute begins exactly an hour before the end.
+    // The last bar of one minute begins an hour before the restart. Bars of one second follow it.
     let seconds = NOW + HOUR + 60..NOW + 2 * HOUR - 40;
     let gaps = seconds.filter(|at| rows.binary_search(at).is_err());
     assert!(gaps.into_iter().all(|second| generator.is_missing(second)));
@@ -202,7 +203,7 @@ async fn no_future_bars_are_created_when_the_clock_leaps_ahead() {
     let (group, clock) = (stage.start(), &stage.clock);
     stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
-    // The clock is checked several times, at each of which a bar could be written.
+    // Waits for several ticks of the source, each of which could write a bar.
     let mut ticks = interval(TICK);
     for _ in 0..4 {
         ticks.tick().await;

@@ -188,9 +188,9 @@ pub(super) async fn prune(
     .fetch_one(&mut *c)
     .await?;
     let Some(Time(last_gone)) = last_gone else { return Ok(head.state.removed(0)) };
-    // Later rows are accepted from the end of the last bucket that lost a row, which can be long before
-    // `before`. If a wrong date in the data made `before` too late, correct rows would otherwise be
-    // rejected.
+    // Appends are rejected only before the end of the last bucket that lost a row, which can be long
+    // before `before`. If a row with a wrong date made `before` too late, correct rows would otherwise
+    // be rejected.
     let end = series::bucket_end(FINEST, last_gone);
     let state = &mut head.state;
     state.kept_from = state.kept_from.max(Some(end.min(before)));
@@ -251,7 +251,7 @@ async fn delete(
     if let Some(fold) = head.fold {
         buckets::delete_within(c, dataset, span).await?;
         let ends = [span.first.max(EARLIEST), span.last.max(EARLIEST)];
-        // The rows of these buckets may have been pruned, so the buckets cannot be computed again.
+        // A bucket before `kept_from` cannot be computed again, since its rows might have been pruned.
         let known = ends.into_iter().filter(|end| {
             head.state.kept_from.is_none_or(|kept_from| FINEST.bucket_start(*end) >= kept_from)
         });

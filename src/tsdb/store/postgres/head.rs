@@ -20,8 +20,8 @@ use crate::store::state::State;
 use crate::store::{Commit, Heads};
 
 /// Reads the state of a dataset and locks it until the end of the transaction. If the statement waited
-/// for another writer, the columns of the dataset can be older than its state. The comparison of `xmin`
-/// is false then.
+/// for another writer, it can return the columns from before that write together with the state after it.
+/// The comparison of `xmin` detects this: its result is false.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),

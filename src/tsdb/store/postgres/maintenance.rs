@@ -20,7 +20,7 @@ use crate::store::records;
 /// Interval at which deleted datasets are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Number of these intervals after which old records of commits and batches are removed.
+/// Number of intervals of [`LOOK_EVERY`] after which old records of commits and batches are removed.
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Maximum number of records of a table that one step removes. A step takes some tens of milliseconds.

@@ -179,8 +179,8 @@ pub(super) fn prune(
     let in_tail = tail::take(connection, dataset, old, usize::MAX, empty)?;
     n_gone += in_tail.len();
     if let Some(newest_gone) = in_chunks.max(in_tail.times.last().copied()) {
-        // Later rows are accepted from the end of the last bucket that lost a row, which can be long
-        // before `before`. If a wrong date in the data made `before` too late, correct rows would
+        // Appends are rejected only before the end of the last bucket that lost a row, which can be
+        // long before `before`. If a row with a wrong date made `before` too late, correct rows would
         // otherwise be rejected.
         let end = bucket_end(Resolution::FiveMinutes, newest_gone);
         progress.state.kept_from = progress.state.kept_from.max(Some(end.min(before)));

@@ -26,7 +26,7 @@ pub(super) fn use_store(path: &Path) -> Result<Lock> {
     locked.map_err(StoreError::failed)?.ok_or(StoreError::InUse)
 }
 
-/// Copies the store at `path` to a new file `to`. Returns its length.
+/// Copies the store at `path` to a new file `to`. Returns the length of the file in bytes.
 pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     let mut draft = create(to)?;
     copy(path, draft.draft_path())?;

@@ -26,22 +26,23 @@ use super::{Result, scan};
 use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
 use crate::span::{Span, just_before};
 
-/// Number of new buckets in an append from which it is checked whether they complete a chunk of
-/// [`NEW_CHUNK_MIN`] buckets together with stored single buckets.
+/// Minimum number of new buckets in an append for which the preceding single buckets are read, to store
+/// both together as a chunk of at least [`NEW_CHUNK_MIN`] buckets.
 const NEW_MIN: usize = 16;
 
 /// Minimum number of new buckets that are stored as a chunk. Single records take twenty times as long to
 /// write. With this minimum, a page of 250 buckets is in at most four such chunks.
 const NEW_CHUNK_MIN: usize = 64;
 
-/// Maximum distance of changed buckets that are computed with one read, in buckets.
+/// Maximum distance between two changed buckets of five minutes for which one read covers both, in
+/// buckets.
 const GAP_MAX: i64 = 12;
 
-/// Maximum distance of changed hours that are computed with one read, in hours.
+/// Maximum distance between two changed hours for which one read covers both, in hours.
 const LONGER_GAP_MAX: i64 = 4;
 
-/// Maximum distance of changed longer buckets that are computed with one read, in shorter buckets.
-/// Reading another chunk takes as long as skipping this many.
+/// Maximum distance between two longer buckets for which one read of shorter buckets covers both, in
+/// shorter buckets. Skipping this many takes as long as reading another chunk.
 const FINER_GAP_MAX: i64 = 256;
 
 /// Number of longer buckets that a thread computes at a time. The thread also reads the stored buckets

@@ -423,10 +423,13 @@ pub(super) fn remove_before(
     Ok((n_rows, newest))
 }
 
-/// Returns the timestamp at which to prune so that the remaining rows fit into `n_bytes`. This is the
-/// end of the bucket of five minutes in which a chunk ends, since pruning removes whole chunks and whole
-/// buckets of five minutes. That chunk is the latest chunk that does not fit together with all later
-/// chunks.
+/// Returns the timestamp before which to prune, so that the remaining rows fit into `n_bytes`. The latest
+/// chunk always remains. Returns `None` if all chunks fit.
+///
+/// Adds up the sizes of the chunks, beginning with the latest chunk, until they exceed `n_bytes`. The
+/// chunk that exceeds the limit and all earlier chunks are to be pruned. Since pruning removes whole
+/// chunks and whole buckets of five minutes, the timestamp is the end of the bucket in which this chunk
+/// ends.
 pub(super) fn newest_within(
     connection: &Connection,
     series: SeriesId,

@@ -19,7 +19,8 @@ use crate::store::{Removed, RowDeletion, records};
 /// few milliseconds.
 const STEP_RECORDS: i64 = 16;
 
-/// Number of tail rows or buckets that a step removes in place of one chunk, which is larger.
+/// Number of tail rows or single buckets that a step removes instead of one chunk, since they are
+/// smaller.
 const SMALL_PER_RECORD: i64 = 64;
 
 /// Deletes the stored and archived rows of a span.

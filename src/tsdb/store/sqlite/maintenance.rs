@@ -22,7 +22,7 @@ use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delet
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of other jobs of the writer between two looks in a quiet store. In a quiet store,
+/// Number of jobs of other callers between two looks at which the store counts as busy. With fewer jobs,
 /// packing continues until the next job.
 const QUIET_JOBS: u64 = 50;
 

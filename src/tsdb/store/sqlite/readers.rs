@@ -78,7 +78,7 @@ impl Readers {
         }
         drop(pool);
         let opened = connect(&self.path);
-        // The file at the path can have been replaced, so the connection may be to another file.
+        // The file at the path might have been replaced, and the connection opened to the new file.
         let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
         if opened.is_err() {
             self.pool.lock().n_open -= 1;

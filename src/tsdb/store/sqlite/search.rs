@@ -15,12 +15,12 @@ use super::tables::checked_id;
 use super::{Result, catalog};
 use crate::catalog::{Filter, Listed};
 
-/// Maximum number of matches of a text that are counted beyond the page. If half of a million datasets
-/// contained a word, counting them all would take a fifth of a second.
+/// Maximum number of matches of a text after the page that are counted. If there are more, the result has
+/// no count, since counting half a million matches would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// Maximum number of visible datasets that are searched one by one. For more, an index is used, although
-/// a million of its matches can be invisible to the key.
+/// Maximum number of visible datasets whose texts are searched one by one. For so few,
+/// this is faster than an index, which can find a million datasets that are not visible to the key.
 const SEARCHED_MAX: u64 = 1000;
 
 /// Maximum number of datasets from which texts are read to look for words that no index can find.
@@ -224,9 +224,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the matches of the statement `sql` with the parameter `text`. Returns false once there are
-    /// too many matches. `checked` are words and a rank. If given, only adds datasets that contain the
-    /// words with at least that rank.
+    /// Adds the matches of the statement `sql` with the parameter `text`. If `checked` has a text and a
+    /// rank, reads each dataset and only adds it if [`rank`] gives it this rank or a better one for the
+    /// text. Returns false if there are too many matches to count or to check.
     fn take_all(
         &mut self,
         connection: &Connection,

@@ -151,7 +151,8 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     assert_eq!(n_gone, 1, "no archived rows are left");
 }
 
-/// Checks that a removal of the latest rows takes a later month into account that is archived meanwhile.
+/// Checks the timestamp of the latest row after a deletion, between whose preparation and commit a later
+/// month was archived, and after prunes.
 pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;

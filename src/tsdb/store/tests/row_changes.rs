@@ -25,7 +25,8 @@ pub(crate) async fn check(open: Open<'_>) {
     let spans: Vec<Option<Span>> = changes.iter().map(|change| change.removed).collect();
     let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(99_899_999_999) };
     assert_eq!(spans, [None, None, Some(span), None, Some(old)], "whole buckets are pruned");
-    // The first commit after the bulk load has five rows, of which the second is new.
+    // `first` is the number of the first row after the bulk load. Its commit has five rows, all of which
+    // replace a row except for the second and the last.
     let first = start - 6;
     let replaced = |idx: usize| -> Vec<i64> {
         let numbers = first..first + 20;

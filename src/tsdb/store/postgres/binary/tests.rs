@@ -1,6 +1,6 @@
 use super::*;
 
-/// Encodes an array of a row as the database stores it.
+/// Returns one array of row `row_idx` as a field of `COPY`: its length in four bytes, then its content.
 fn array_of(columns: &[Series], array: Array, row_idx: usize) -> Vec<u8> {
     let mut copy = Copy { bytes: Vec::new() };
     let columns: Vec<&Series> =

@@ -95,7 +95,7 @@ fn index_lookup_finds_the_same_datasets_as_a_plain_search() {
 }
 
 #[test]
-fn search_with_very_many_results_is_not_counted_but_has_pages() {
+fn results_of_a_huge_search_are_paged_but_not_counted() {
     let n = COUNTED_MAX + 300;
     let texts: Vec<_> = (0..n).map(|n| (format!("common_{n:05}"), String::new())).collect();
     let connection = store(&texts);
@@ -106,6 +106,7 @@ fn search_with_very_many_results_is_not_counted_but_has_pages() {
         (listed.count, listed.is_last, first)
     };
     assert_eq!(page(0), (None, false, Some("common_00000".to_owned())));
+    // Near the end, few enough matches follow the page to count them.
     let n = u64::try_from(n).unwrap();
     assert_eq!(page(n - 200), (Some(n), false, Some(format!("common_{:05}", n - 200))));
     assert_eq!(page(n - 100), (Some(n), true, Some(format!("common_{:05}", n - 100))));
