@@ -55,8 +55,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Returns the cached key for a request that arrived at `arrived`, unless the latest query of the
-    /// store was [`FRESH_FOR`] or longer before `arrived`.
+    /// Returns the cached key if the cache was compared with the store less than [`FRESH_FOR`] before
+    /// `arrived`, the time at which the request arrived.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {

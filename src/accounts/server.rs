@@ -171,8 +171,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::docs))
 }
 
-/// Returns the path with which other services verify keys. The path requires the operator's token, so
-/// requests from pages of other sites need not be detected.
+/// Returns the router of the path at which other services verify keys. Its requests can have any host
+/// name, since they must contain the operator's token, which no browser has.
 fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
 }

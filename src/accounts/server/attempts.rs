@@ -74,7 +74,7 @@ impl Attempts {
     }
 
     /// Resets the count of attempts for `name` from `network` after a successful attempt, and exempts
-    /// the network from the limit for all networks.
+    /// `network` from [`OF_NAME_EVERYWHERE`] for this name.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
         let target = (hash(name), network);
         self.names.reset(&target);

@@ -94,8 +94,8 @@ impl Accounts {
         if known.is_some() {
             return Ok(known);
         }
-        // If the key is cached, waits for a query of a concurrent request, which confirms that all
-        // cached keys are still valid.
+        // If the key is cached, waits for a concurrent request that queries the store, since its query
+        // confirms all cached keys at once.
         let _turn =
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {

@@ -106,8 +106,8 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     })?;
     let actors = actors(case, &names, &regrets, &synthesis);
     let mut result = result(&names, &synthesis);
-    // A single inference is the result. It has the digits of the case, since parsing could have rounded
-    // them.
+    // If there is a single inference, it is the result. The text in the case is used, since parsing
+    // could have rounded the number.
     if let (1, Some(name)) = (inferences.len(), inferences.keys().next())
         && let Some(submitted) = case.inferences.get(names.name(name))
     {

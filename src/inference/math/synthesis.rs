@@ -56,8 +56,8 @@ pub struct Synthesis {
     pub combined: Values,
     /// Value combined from inferers only.
     pub naive: Values,
-    /// Value implied by each forecaster. Forecasters that predicted no loss of an inferer in the epoch
-    /// are missing.
+    /// Value implied by each forecaster. Forecasters that predicted no loss for any of the epoch's
+    /// inferers are missing.
     pub implied: BTreeMap<Address, Values>,
     /// Combined value with an inferer left out, by that inferer. Empty with fewer than two inferers.
     pub one_out_inferer: BTreeMap<Address, Values>,
@@ -101,9 +101,9 @@ pub enum SynthesisError {
 
 /// Computes all values of `epoch` from its inputs.
 ///
-/// With a single inferer, its value is the result, and there are no values without an actor. With a
-/// common scale, the cost is proportional to inferers × (inferers + forecasters), since the weights of
-/// all other actors are computed again for each left-out inferer.
+/// With a single inferer, its value is the result, and no values with an actor left out are computed.
+/// With a common scale, the cost is proportional to inferers × (inferers + forecasters), since the
+/// weights of all other actors are computed again for each left-out inferer.
 ///
 /// # Errors
 /// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if two inferences

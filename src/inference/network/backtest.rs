@@ -168,8 +168,8 @@ pub struct Report {
     pub naive_loss: f64,
     /// Losses of each epoch before the logarithm.
     pub epochs: Vec<EpochLosses>,
-    /// Share of epochs with a ground truth between the outermost percentiles, 0 to 1, or `None` for a
-    /// topic with several labels.
+    /// Share of epochs whose ground truth is within the confidence interval between the outermost
+    /// percentiles, 0 to 1. `None` for a topic with several labels.
     pub coverage: Option<f64>,
     /// Number of epochs that all ranked actors have in common.
     pub n_common_epochs: u64,

@@ -25,7 +25,7 @@ use crate::network::topic::Topic;
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
 /// Maximum number of stored actors per role: more than an epoch
-/// [accepts](crate::network::topic::SUBMISSIONS_MAX). If it is exceeded, actors without a score are
+/// [accepts](crate::network::topic::SUBMISSIONS_MAX). If there are more, actors without a score are
 /// forgotten first, so that submissions under made-up names do not displace other actors.
 const KNOWN_MAX: usize = 2048;
 
@@ -195,8 +195,8 @@ impl Learned {
         initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
     }
 
-    /// Lowers the scores of the actors `back`, which are active in the epoch `nonce`, for each epoch
-    /// since they were last active.
+    /// Lowers the scores of the actors `back`, which are active in the epoch `nonce`, once for each
+    /// epoch that they missed since they were last active.
     ///
     /// The chain does this when an actor submits. Here it is done when the network learns from the
     /// epoch.

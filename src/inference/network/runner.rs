@@ -51,7 +51,7 @@ pub struct Runner {
     rows: Arc<dyn Rows>,
     /// Latest epoch for which workers ran successfully.
     last_run: Option<BlockHeight>,
-    /// First epoch for which the run of the workers failed before any run succeeded.
+    /// First epoch for which the run of the workers failed, if no run had succeeded before.
     first: Option<BlockHeight>,
 }
 
@@ -136,8 +136,8 @@ impl Runner {
             self.topic = topic;
         }
         let height = self.inference.chain().height();
-        // The progress can lack steps by other services. The store then detects that this service
-        // repeats such a step.
+        // The progress might lack the latest steps of other services. If this service then repeats such
+        // a step, the store does nothing.
         let progress = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress,
             Err(error) => return self.file_failed("epochs could not be read", &error),
@@ -342,8 +342,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job` and submits its outputs, or only the first output if the job runs `model`. Returns
-    /// the number of expected outputs and the number of those that were submitted.
+    /// Runs `job` and submits its outputs, or only the first output if the job runs `model`. Returns the
+    /// number of expected outputs and the number of submitted outputs.
     async fn run_and_take(
         &self,
         nonce: BlockHeight,
@@ -465,8 +465,8 @@ impl Runner {
                 self.last_run = Some(nonce);
                 self.inference.works(id, Failing::Inferring);
             }
-            // In its first epoch, the dataset and the workers might still be starting. A failure is a
-            // problem only if it continues in the next epoch.
+            // When the runner starts, the dataset and the workers might still be starting, too. A
+            // failure in the first epoch is therefore a problem only if the next epoch fails, too.
             Err(error) if self.last_run.is_none() && *self.first.get_or_insert(nonce) == nonce => {
                 info!(topic.id = %id, cause = chain(&error), "topic {id} is waiting for its dataset and its workers");
             }

@@ -80,8 +80,9 @@ pub struct Judging {
     pub merit_sortition_alpha: f64,
     /// Number added to the scale of regrets, as in [`Params::epsilon`].
     pub epsilon: f64,
-    /// Number of experienced actors from which the regret of newcomers is computed. It is 10 on the
-    /// chain, where topics have dozens of actors. A network on one machine has only two or three.
+    /// Minimum number of experienced actors for which the regret of newcomers is computed from the
+    /// regrets of experienced actors only. It is 10 on the chain, where topics have dozens of actors. A
+    /// network on one machine has only two or three.
     pub n_experienced_min: usize,
 }
 
@@ -200,8 +201,8 @@ pub struct Topic {
     /// Definition of the ground truth.
     pub truth: Truth,
     /// Function that runs on the cluster in each epoch and infers values, or `None` if only submissions
-    /// are combined. The optional numbers of nodes and rows are set to their defaults, and the subgroup
-    /// is valid.
+    /// are combined. The settings are complete: omitted numbers of nodes and rows have been replaced by
+    /// their defaults, and the subgroup has been checked.
     pub predictor: Option<PredictorSettings>,
 }
 
@@ -421,8 +422,8 @@ impl Topic {
 }
 
 impl Timing {
-    /// Returns the number of blocks in which an epoch accepts submissions: its window, which includes
-    /// its last block, but at most until the next epoch opens.
+    /// Returns the number of blocks in which an epoch accepts submissions: the blocks of its window
+    /// including the last, but only the blocks before the next epoch opens.
     pub fn open_blocks(&self) -> BlockHeight {
         self.worker_submission_window.saturating_add(1).min(self.epoch_length)
     }

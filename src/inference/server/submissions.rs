@@ -31,9 +31,9 @@ const MODEL_CHARS_MAX: usize = 64;
 /// same payload again succeeds, even after the window if the body has its `nonce`. The address belongs
 /// to the key, or to the key's `model`. Values are decimals of at most 64 characters, up to 1e40, which
 /// are stored as doubles. A forecast consists of predicted losses, in the unit of the topic's losses. A
-/// submission counts only if its actor is active when the window closes. Active are the actors with the
-/// best moving averages of scores, as many as the topic allows. New actors can have only a part of these
-/// places, and new actors with outlying values have none.
+/// submission counts only if its actor is active when the window closes. The active actors are those
+/// with the best moving averages of scores, up to the topic's maximum. Only a part of these places is
+/// available to new actors, and new actors with outlying values are not active.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
     tag = "participation", request_body = SubmissionBody,
     responses((status = 200, description = "Submission stored", body = Accepted),

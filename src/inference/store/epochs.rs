@@ -42,9 +42,9 @@ impl Store {
     /// has no bundle. Returns the learned state, or `None` if the epoch was not open or another service
     /// is closing it.
     ///
-    /// `make` sees every accepted submission: the epoch is closed after all submissions in progress at
-    /// any service, and accepts none in the meantime. If several services try to close the epoch, only
-    /// one service succeeds.
+    /// `make` sees every accepted submission: closing waits for all submissions in progress at any
+    /// service, and new submissions wait until the epoch is closed, and are then refused. If several
+    /// services try to close the epoch, only one service succeeds.
     ///
     /// # Errors
     /// As [`Self::blocks`].

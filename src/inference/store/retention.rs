@@ -10,9 +10,9 @@ use super::engines::Session;
 use super::{EPOCHS_KEPT, Result, Store, height, key, number};
 use crate::network::topic::Retention;
 
-/// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch
-/// closes. If a limit is lowered, the store reaches the new limit gradually, so that no epoch is
-/// delayed.
+/// Maximum number of epochs that are thinned, and of epochs that are deleted, each time an epoch closes
+/// or the network learns from an epoch. If a limit is lowered, the store reaches the new limit
+/// gradually, so that no epoch is delayed.
 const AT_ONCE: u32 = 16;
 
 /// SQL expression for the size of the epoch `?2` of topic `?1`, in bytes. It estimates the pages of

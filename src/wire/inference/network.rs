@@ -144,8 +144,8 @@ pub struct TopicSettings {
     pub enable_worker_whitelist: bool,
     /// Addresses of the workers on the whitelist.
     pub worker_whitelist: Vec<String>,
-    /// Minimum number of experienced actors from which the regret of newcomers is computed. 10 on the
-    /// chain.
+    /// Minimum number of experienced actors for which the regret of newcomers is computed from the
+    /// regrets of experienced actors only. 10 on the chain.
     pub min_experienced: Option<u32>,
     /// Blocks per epoch.
     pub epoch_length: Option<u64>,
@@ -211,8 +211,8 @@ pub struct RelearnBody {
 /// Result of learning again from past epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RelearnedBody {
-    /// Number of epochs from which the network learned again. This includes some epochs before
-    /// `from_nonce`, which are repeated.
+    /// Number of epochs from which the network learned again. This includes epochs before `from_nonce`
+    /// that are repeated, since not every learned state is stored.
     pub n_epochs: u64,
     /// Number of these epochs with a different ground truth.
     pub n_changed: u64,

@@ -160,8 +160,8 @@ impl<'t, 'a> Against<'t, 'a> {
     }
 }
 
-/// Returns the combined value with an inferer left out, by that inferer. It is computed from regrets
-/// and implied values for which this inferer is left out, too. Empty with fewer than two inferers.
+/// Returns, for each inferer, the combined value with this inferer left out. The regrets and implied
+/// values are those with this inferer left out, too. Empty with fewer than two inferers.
 pub fn one_out_inferer(table: &EpochTable<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
@@ -183,9 +183,9 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     if let Some(place) = inferers.get_mut(withheld_idx) {
         *place = ABSENT;
     }
-    // A forecaster implies no value if it predicted no loss of any other inferer. In the generation of
-    // 2024, its regret still affects the scale. With a common scale, it is excluded, since it would
-    // only reduce the weights of other actors.
+    // A forecaster that predicted losses for none of the other inferers implies no value, so its weight
+    // is 0. In the generation of 2024, its regret still affects the scale. With a common scale, the
+    // forecaster is excluded, since it would only reduce the weights of the other actors.
     let has_common_scale = table.epoch().params.common_scale().is_some();
     for (place, value) in forecasters.iter_mut().zip(&implied) {
         if has_common_scale && value.is_none() {
@@ -209,14 +209,14 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     table.mean(weight, sums)
 }
 
-/// Returns the combined value with a forecaster left out, by that forecaster. It is computed from
-/// regrets for which this forecaster is left out, too. Empty with fewer than two forecasters.
+/// Returns, for each forecaster, the combined value with this forecaster left out. The regrets are those
+/// with this forecaster left out, too. Empty with fewer than two forecasters.
 pub fn one_out_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }
 
-/// Returns the value combined from the inferers and only one forecaster, for each forecaster. The
-/// regrets are those with only this forecaster. Empty with fewer than two forecasters.
+/// Returns, for each forecaster, the value combined from the inferers and only this forecaster. The
+/// regrets are those with this forecaster as the only one. Empty with fewer than two forecasters.
 pub fn one_in_forecaster(table: &EpochTable<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }

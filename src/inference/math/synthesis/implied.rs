@@ -24,7 +24,7 @@ struct Forecaster {
     name: Address,
     value: Values,
     /// Value with an inferer left out, by the inferer's position and label. NaN if the forecaster
-    /// predicted no loss of any other inferer.
+    /// predicted losses for none of the other inferers.
     without: Vec<f64>,
 }
 
@@ -39,7 +39,7 @@ struct Elements<'a> {
 
 impl Implied {
     /// Computes the values implied by each forecaster of `epoch`. There are none without a previous
-    /// loss. A forecaster that predicted no loss of an inferer in the epoch is dropped.
+    /// loss. Drops each forecaster that predicted no loss for any of the epoch's inferers.
     pub fn new(epoch: &Epoch<'_>) -> Self {
         let inferers = epoch.inferences.keys().cloned().collect();
         let Some(previous_loss) = epoch.previous_loss else {
@@ -143,8 +143,8 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
 }
 
 /// Returns the value implied by `elements` with an inferer of the epoch left out, by the inferer's
-/// position and the label. The value is NaN if no elements remain, and equal to `whole`, the value with
-/// all elements, if the forecaster predicted no loss of the inferer.
+/// position and the label. The value is NaN if no elements remain. If the forecaster predicted no loss
+/// for the inferer, the value is `whole`, the value with all elements.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());

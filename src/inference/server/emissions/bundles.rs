@@ -213,8 +213,8 @@ const LIMIT_MAX: u64 = 1000;
 
 /// Returns pages of past bundles of a topic, newest page first.
 ///
-/// Bundles are in the format of `v10` with all arrays, for all versions. `next_to` is the `to` of
-/// the previous epochs; null on the oldest page.
+/// Bundles are in the format of `v10` with all arrays, for all versions. `next_to` is the value of `to`
+/// for the page with earlier epochs; null on the oldest page.
 #[utoipa::path(get, path = paths::NETWORK_INFERENCES,
     operation_id = "network_inferences", tag = "bundles", params(PageMembers),
     responses((status = 200, body = NetworkInferencesPage)))]

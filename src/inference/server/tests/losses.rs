@@ -46,7 +46,7 @@ async fn parameters_of_a_loss_are_stored_and_used() {
     // The z-scores of 0, 1 and the truth 1 are −0.5, 0 and 0: 0.5 / 1.5^0.5 + (0.1 · 0.5)², and 0.
     let got = losses(&fixture, ["0", "1"], 1.0).await;
     check_losses(&got, [0.410_748_290_463_863, 0.0]);
-    // A topic with other settings has no parameters in its response.
+    // Topic 1 uses a loss without parameters, so its response has no such field.
     let (_, shown) = fixture.get("/api/v1/topics/1").await;
     assert_eq!(shown.get("loss_parameters"), None);
 }
