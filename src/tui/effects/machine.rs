@@ -274,7 +274,8 @@ async fn page(text: &str) -> Outcome<()> {
             "set PAGER to a program that reads standard input",
         )
     };
-    // The text can originate from a guest. Pagers do not filter control sequences.
+    // The text can be the output of an untrusted function, and pagers do not filter control
+    // sequences, so these are escaped.
     let mut lines: Vec<String> =
         text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
     lines.push(String::new());
@@ -284,7 +285,7 @@ async fn page(text: &str) -> Outcome<()> {
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Fails if the pager exits before it has read the whole text.
+        // The user can exit the pager before it has read the whole text, so a failure is ignored.
         stdin.write_all(lines.join("\n").as_bytes()).await.ok();
     }
     let status = child.wait().await.map_err(|error| failed(error.to_string()))?;

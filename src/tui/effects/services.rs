@@ -199,7 +199,7 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        // The limit of 100 actors exceeds the number of columns of a chart.
+                        // Ranks the actors over the latest 100 epochs.
                         async |it: Inference| it.leaderboard(topic, 100, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }

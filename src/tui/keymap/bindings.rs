@@ -138,7 +138,8 @@ impl Keymap {
         longer.collect()
     }
 
-    /// Returns the bindings of `layers`, without the bindings that an earlier layer hides.
+    /// Returns the bindings of `layers`, except for bindings with keys that are all bound in an
+    /// earlier layer.
     pub(crate) fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
         let mut taken: Vec<&[Chord]> = Vec::new();
         let mut bindings = Vec::new();

@@ -256,8 +256,8 @@ impl Nodes {
         self.heads.iter().map(|head| &head.listed).min_by_key(rank).unwrap_or(&NONE)
     }
 
-    /// Clears the failures of all lists. The user has requested them again, and they are shown as
-    /// loading.
+    /// Clears the failures of all lists. Called when the user requests the lists again, so that
+    /// they are shown as loading.
     pub(crate) fn clear_errors(&mut self) {
         self.heads.iter_mut().for_each(|head| head.listed.clear_error());
     }
@@ -351,8 +351,9 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of workers that can execute a new run: workers of the selected head that
-    /// are in `subgroup` and match `selector`. An empty `subgroup` stands for the general group.
+    /// Returns the number of workers that can execute a new run: workers of the head that executes
+    /// new runs that are in `subgroup` and match `selector`. An empty `subgroup` stands for the
+    /// general group.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,

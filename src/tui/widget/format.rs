@@ -280,7 +280,7 @@ pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// Formats the remaining time of a countdown: `90s`, `6m`. The unit is seconds below two minutes.
+/// Formats the remaining time of a countdown: `90s`, `6m`. The unit is seconds up to two minutes.
 pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),

@@ -107,7 +107,7 @@ pub(crate) fn padded(area: Rect) -> Rect {
 /// Returns the start of a border that is `width` columns wide: `─ Title `. Returns an empty line
 /// if there is no title.
 fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
-    // Two columns before the title and its leading space, two behind it.
+    // Both corners, a column of the border before the title, and a space on each side of the title.
     let room = width.saturating_sub(5);
     if room == 0 || title.width() == 0 {
         return Line::default();

@@ -210,7 +210,7 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
 /// Draws the axis of times below a chart. Each time step has a tick and a label at its start.
 ///
 /// `times` are columns with their times, from left to right. Steps are so long that labels do not
-/// touch. A label has a date if it is not on the day of `now`.
+/// touch. The first label has a date if it is not on the day of `now`.
 pub(crate) fn time_axis(
     buf: &mut Buffer,
     axis: Rect,

@@ -86,7 +86,8 @@ impl Widget for Strip<'_> {
 }
 
 impl Strip<'_> {
-    /// Returns a scale that contains all values except those beyond [`REACH`].
+    /// Returns a scale that contains the combined and the naive value, and all values of actors
+    /// except those beyond [`REACH`].
     fn scale(&self, quartiles: Option<Quartiles>) -> Option<Scale> {
         let named = self.combined.into_iter().chain(self.naive);
         let all = self.inferers.iter().chain(self.forecasters).copied();

@@ -432,7 +432,7 @@ fn moving_average_far_from_the_candles_does_not_affect_the_scale() {
     let alone = lines(&[series]);
     assert_eq!(lines(&[line::Series { is_guide: true, ..other }, series]), alone);
     assert_ne!(lines(&[other, series]), alone, "a series that is not a guide affects the scale");
-    // Lines far from the candles do not change the scale of candles either.
+    // On a chart of candles, a line far from the candles does not change the scale, either.
     let plain = plain_chart(&candles, Density::Dense, &theme);
     let values = far.iter().map(|point| Some(point.value)).collect();
     let overlays = [Overlay { name: String::new(), values, style: theme.muted }];

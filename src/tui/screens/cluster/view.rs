@@ -179,8 +179,8 @@ const RUN_COLUMNS: [Column; 8] = [
 /// name similar to the method's.
 const WIDE_FROM: u16 = 66;
 
-/// Width of a duration. Durations are right-aligned within it. Reasons of failures replace them
-/// and start at its left edge.
+/// Width of a duration, which is right-aligned. The reason of a failed run is shown in its place
+/// and is left-aligned.
 const TOOK_WIDTH: usize = 7;
 
 /// Index of the column with the function.

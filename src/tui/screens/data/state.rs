@@ -159,7 +159,8 @@ impl State {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
-    /// Returns true if a countdown to an attempt or to the end of a rate limit is visible.
+    /// Returns true if a countdown is visible, either to the next attempt to connect a stream or to
+    /// the end of a rate limit.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)

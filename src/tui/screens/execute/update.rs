@@ -133,7 +133,8 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
     send(state, head, request, input);
 }
 
-/// Uploads the local module that the form names. Returns false if it names none.
+/// Uploads the local module that the form names. Returns false if the form names none or does not
+/// have the focus.
 pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
@@ -346,7 +347,8 @@ pub(crate) fn on_functions(state: &mut State, head: HeadId, result: Outcome<Vec<
     }
 }
 
-/// Performs an action on the visible output. Returns false if it is not an action on outputs.
+/// Performs an action on the visible output. Returns false if no output has focus, or if `action`
+/// is not an action on outputs.
 pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
     if !state.is_output_focused() {
         return false;
@@ -384,8 +386,9 @@ fn shift_output(state: &mut State, by: isize) {
     look.n_hidden = results::shifted(look.n_hidden, by);
 }
 
-/// Scrolls to the next match of the search. If `is_other` is false, the current match is also
-/// considered.
+/// Scrolls to the match of the search after the current match, or before it if `is_forward` is
+/// false. If `is_other` is false, scrolls to the first or the last match of the whole output
+/// instead.
 pub(crate) fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };

@@ -314,9 +314,9 @@ impl History {
     }
 }
 
-/// Returns the maximum number of blocks between consecutive epochs. It is 1.5 times the usual
-/// number, since an epoch can open a block early or late. With fewer than two nonces, it is
-/// unlimited.
+/// Returns the maximum number of blocks between consecutive epochs. If there are more, epochs
+/// between them are missing. The maximum is 1.5 times the usual number, since an epoch can open a
+/// block early or late. With fewer than two nonces, it is unlimited.
 fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();

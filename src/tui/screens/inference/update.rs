@@ -214,7 +214,8 @@ impl State {
         });
     }
 
-    /// Loads the list of topics. If the last attempt has failed, also loads the latest bundle.
+    /// Loads the list of topics. Also loads the latest bundle if the last attempt to load the
+    /// bundle has failed, or if neither the list nor the stream reports new bundles.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
@@ -411,7 +412,8 @@ impl State {
         }
     }
 
-    /// Requests further data for a bundle: history, confidence intervals and leaderboard.
+    /// Requests further data for a bundle: the history, and the confidence intervals and the
+    /// leaderboard unless the service lacks them.
     pub(crate) fn load_accompanying(&mut self, topic: TopicId) {
         self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });

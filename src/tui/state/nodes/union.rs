@@ -94,7 +94,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         // If all entries are outdated, it is unknown whether a head is connected to the peer.
         is_connected: is_any_fresh.then(|| current().any(|body| body.connected)),
         latency_ms: current().find_map(|body| body.latency_ms),
-        // If all entries are outdated, the time of the most recent list is used.
+        // A head has no last message in its own list. If all entries are outdated, the time of the
+        // most recent list is used instead.
         last_seen: current()
             .filter_map(|body| body.last_seen.as_deref()?.parse().ok())
             .max()

@@ -25,7 +25,7 @@ pub(crate) struct RecentValues {
     values: BTreeMap<Timestamp, f64>,
     /// Name of the column. `None` if there are no rows or no numeric column.
     column: Option<String>,
-    /// Timestamp and first value of the latest row. Only if the dataset has no numeric column.
+    /// Timestamp and first value of the latest row. `None` if the dataset has a numeric column.
     text: Option<(Timestamp, String)>,
     /// Time at which the values were last read.
     pub(crate) at: Timestamp,
@@ -280,7 +280,8 @@ impl Table {
             return;
         }
         for row in rows {
-            // A row that is older than all other rows is not added, since rows between can be missing.
+            // A row that is older than all loaded rows is not added, since rows between it and the
+            // loaded rows can be missing.
             let n_kept = self.rows.len();
             put_newest(&mut self.rows, row.clone(), n_kept);
         }
@@ -350,7 +351,8 @@ impl Table {
             return end.map(|end| query_after(query, end));
         }
         if query.end.is_none() {
-            // An empty first page does not mean an empty dataset: it only spans recent times.
+            // The first page spans only recent times, so the dataset can have rows even if this
+            // page is empty.
             self.rows = rows.into();
             self.has_newer = false;
             let searched = query_before(query, now);

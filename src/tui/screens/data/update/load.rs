@@ -92,7 +92,8 @@ impl State {
         }
     }
 
-    /// Charts a dataset. If the list does not contain it, clears the search first.
+    /// Charts a dataset. If the list does not contain the dataset, clears the search and the
+    /// filter, and charts the dataset as soon as it is listed.
     pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
         self.pane = Pane::List;
         if Some(dataset) == self.selected && self.dataset().is_some() {
