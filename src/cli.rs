@@ -1,4 +1,5 @@
-//! The command line: one file per subcommand. Only this module creates and connects the other crates.
+//! The command line: one file per subcommand. Only this module creates the services and clients of the
+//! other crates and connects them.
 //!
 //! Errors of subcommands are printed here as `error: ` with their causes. If the last line of an
 //! error's text is `hint: …`, it is advice for the user and is printed on its own line.

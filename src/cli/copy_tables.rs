@@ -54,8 +54,8 @@ impl fmt::Display for StorePlace {
 
 impl StorePlace {
     /// Replaces the path of a data directory by the path of the store's file in it, which `file_in`
-    /// returns. A path that does not exist, for the target of a copy, is taken as a file if it ends in
-    /// `.db`. Otherwise it is taken as a directory, which is created.
+    /// returns. If the target of a copy does not exist, its path is taken as a file if it ends in `.db`,
+    /// and otherwise as a directory, which is created.
     fn resolve(self, is_source: bool, file_in: FileIn) -> anyhow::Result<Self> {
         let Self::Path(path) = self else { return Ok(self) };
         if path.to_str().is_some_and(|text| text.contains("://")) {

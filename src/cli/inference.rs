@@ -212,7 +212,8 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
 }
 
 /// Closes sign-up, so that only operators create accounts, unless an operator has already opened or
-/// closed it. Every key can submit, and the service signs values that are computed from submissions.
+/// closed it. The reason is that every key can submit, and that the service signs values that are
+/// computed from submissions.
 async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
     if accounts.close_sign_up_by_default().await.context("cannot close sign-up")? {
         warn!(

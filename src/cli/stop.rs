@@ -136,8 +136,8 @@ async fn wait_for_parent_exit(events: StopEvents) {
         return std::future::pending().await;
     }
     let (exited, has_exited) = oneshot::channel::<()>();
-    // A read of standard input cannot be canceled. A separate thread, which ends with the process, reads
-    // so that the shutdown of the runtime is not delayed.
+    // A read of standard input cannot be canceled, and a pending read on a thread of the runtime would
+    // delay its shutdown. Therefore a separate thread reads, until the process exits.
     std::thread::spawn(move || {
         let mut bytes = [0_u8; 256];
         while let Ok(n @ 1..) = std::io::stdin().read(&mut bytes) {

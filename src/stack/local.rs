@@ -36,9 +36,9 @@ pub trait LocalStack: Send + Sync {
     /// If another process of this user runs a stack, sends [`LocalEvent::Attached`] and returns.
     /// Otherwise starts a stack, sends [`LocalEvent::Ready`] and returns.
     ///
-    /// Further `events` are sent until [`Self::stop`]. If the channel is full, log lines are
-    /// dropped, but no other events. If the screen is closed early, this call is cancelled before
-    /// [`Self::stop`] is called.
+    /// Further `events` are sent until [`Self::stop`]. If the channel is full, log lines and
+    /// [`LocalEvent::Starting`] are dropped, but no other events. If the screen is closed early,
+    /// this call is cancelled before [`Self::stop`] is called.
     ///
     /// # Errors
     /// [`LocalError`] if a process does not start. [`Self::stop`] stops the processes that have started.

@@ -21,7 +21,7 @@ const NOT_FOUND: u16 = 404;
 pub enum DatasetFilter {
     /// The name or the description contains the text. An empty text matches all datasets.
     Search(String),
-    /// The metadata field with the first name has the second text as its value.
+    /// The metadata field that the first text names has the second text as its value.
     Field(String, String),
 }
 

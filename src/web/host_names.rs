@@ -86,8 +86,8 @@ impl HostNames {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Returns true if a request has a known host name, or no host name at all. Browsers always send a
-    /// host name.
+    /// Returns true if the host name of a request is known. A request without a host name is accepted,
+    /// too, since it cannot come from a browser.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))

@@ -21,7 +21,8 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
     host.is_none() || host != text(HOST.as_str())
 }
 
-/// Returns the channel over which the requesting page was loaded, according to its browser.
+/// Returns the channel over which the requesting page was loaded, according to the origin that its
+/// browser sends.
 #[must_use]
 pub fn channel(headers: &HeaderMap) -> Channel {
     match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {

@@ -43,16 +43,16 @@ pub(crate) struct ImportCommand {
     /// Separator of CSV fields [default: the most frequent candidate in the header]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
-    /// The first line of CSV, or the first array in a JSON array, is data, and columns are
-    /// `column_1` and so on [default: detected from the values]
+    /// The first line of CSV, or the first array in a JSON array, is data, and the columns are
+    /// called `column_1`, `column_2` and so on [default: detected from the values]
     #[arg(long, conflicts_with = "header")]
     no_header: bool,
     /// The first line of CSV, or the first array in a JSON array, is the header, even if its names
     /// look like numbers
     #[arg(long)]
     header: bool,
-    /// Lines of CSV to skip before the header, or before the data [default: comments, and lines
-    /// with text in the first field only]
+    /// Number of lines of CSV to skip before the header, or before the data. Comments are always
+    /// skipped [default: lines in which only the first field has a text]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     skip_lines: u64,
     #[command(flatten)]

@@ -182,8 +182,7 @@ impl CsvHead {
         if is_header {
             return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
         }
-        // A comment just before the data that has the same number of fields contains the names of the
-        // fields.
+        // If there is no header, a comment just before the data can contain the names of the fields.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
             Some(names) => unique(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),
@@ -212,8 +211,8 @@ fn rest(sample: &[u8], from: Position) -> &[u8] {
     sample.get(from..).unwrap_or_default()
 }
 
-/// Splits the sample into records. The last record may be truncated, as the sample ends there. The last
-/// record is dropped if there are other records.
+/// Splits the sample into records, at most [`SAMPLE_RECORDS`]. Drops the last record if the end of the
+/// sample may have truncated it, unless it is the only one.
 fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
     let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
     let (mut records, mut at) = (Vec::new(), begin);

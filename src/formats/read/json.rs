@@ -18,7 +18,7 @@ const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 
 /// Passes the members of a row's object to `take`. If the member `values` is an object, passes its
-/// members instead.
+/// members in place of it, and skips the members that services add to such a row.
 ///
 /// # Errors
 /// Description of the syntax error.
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Name {
 struct Value<'a> {
     name: &'a str,
     take: TakeMember<'a>,
-    /// True if a member of the object is an object with the row's values.
+    /// True for the member `values` of a row, which can be an object with the row's values.
     has_values: bool,
 }
 

@@ -13,7 +13,8 @@ use model::timestamp::Timestamp;
 use crate::retry::retry_transient;
 
 /// Maximum number of pages that are read for a batch. A few rows that are far apart, with many stored
-/// rows between them, would need a page each. Beyond this number, the count is a lower bound.
+/// rows between them, would need a page each. If more pages are needed, the number of replaced rows in
+/// the report is a lower bound.
 const PAGES_MAX: usize = 20;
 
 /// Lookup of the rows that a dataset had before an import.

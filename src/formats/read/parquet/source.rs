@@ -198,8 +198,8 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Pages of a column. Before a page is decoded, it is checked that its data are long enough for the
-/// declared number of values.
+/// Pages of a column. Each page is checked before it is decoded: the number of values that it declares
+/// must be possible for its row group and the length of its data.
 pub(super) struct CheckedPages<P> {
     pub(super) pages: P,
     /// Number of rows of the row group.

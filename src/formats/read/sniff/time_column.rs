@@ -292,8 +292,8 @@ impl<'a> Candidate<'a> {
             && both.all(|apart| apart.abs() < SAME_MICROS)
     }
 
-    /// Returns true if the difference to the other field is the same in every record. If both fields
-    /// have no names, the first field is then the beginning of an interval and the other field its end.
+    /// Returns true if the candidate is the beginning of an interval and `other` is its end: neither
+    /// field has a name, and `other` is later by the same time in every record.
     fn begins(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let apart: Vec<i64> =
@@ -307,7 +307,8 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns true if the candidate is as likely as `best`: the evidence is equal, or its name is
-    /// better and its values are worse.
+    /// better and its values are worse. A candidate with the timestamps of `best`, or with the ends of
+    /// intervals that begin at them, does not count.
     fn rivals(&self, best: &Self) -> bool {
         let is_equal = self.evidence() == best.evidence();
         let is_better_named =
