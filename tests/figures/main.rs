@@ -1,5 +1,5 @@
-//! Measures the screen compared with bars, and with btop and htop if they are installed: `cargo bench
-//! --bench screen [-- NAME…]`.
+//! Measures the screen and compares it with fixed bars, and with btop and htop if they are installed:
+//! `cargo bench --bench screen [-- NAME…]`.
 //!
 //! The program runs in a terminal of 200 columns and 60 rows with real services. It is observed from
 //! outside: its output with the time of each write, the resulting screen and `/proc`. Each frame begins

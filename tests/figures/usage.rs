@@ -38,7 +38,7 @@ pub(crate) fn resident_mib(pid: u32) -> f64 {
     test_bench::mib(test_bench::process::resident_bytes(pid).unwrap())
 }
 
-/// Returns the number after `name` in a file of such lines.
+/// Returns the number that follows `name` in the line of `text` that starts with `name`.
 fn number(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()

@@ -154,7 +154,7 @@ fn doctor_reports_another_program_at_the_collector_address() {
     let up = Up::shared();
     let output = Home::new().run(&["doctor", "--otlp", up.text("head")]);
     check(&output, 1, "wrong", &["collector", "another program", "4318"]);
-    // A service that requires a key responds as some collectors do.
+    // The dataset service requires a key, so it responds with 401, as some collectors do.
     let datasets = up.text("datasets").trim_end_matches("/api");
     let output = Home::new().run(&["doctor", "--otlp", datasets]);
     check(&output, 0, "warning", &["collector", "responds 401", "address of a collector"]);

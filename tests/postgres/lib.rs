@@ -1,9 +1,9 @@
 //! PostgreSQL for tests: a new database for each test on a temporary server.
 //!
-//! The first test process of a run starts the server. Others of the same source tree share it.
-//! `server.sh` stops it half a minute after the last of them has exited. `TRIPTYCH_TEST_POSTGRES`
-//! overrides the address of the server. `POSTGRES_BIN` is the directory of the programs of another
-//! version.
+//! The first test process of a run starts the server. Other test processes of the same source tree share
+//! the server. `server.sh` stops it half a minute after the last of these processes has exited.
+//! `TRIPTYCH_TEST_POSTGRES` is the address of another server to use instead. `POSTGRES_BIN` is the
+//! directory of PostgreSQL's programs, to test with another version than the installed one.
 //!
 //! ```no_run
 //! # fn test() {
@@ -86,7 +86,7 @@ pub fn dump(url: &str, path: &Path) {
     dump.args(["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100", url]);
     let output = dump.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", output.status);
-    // Without comments, psql commands and settings that older servers do not support.
+    // Omits comments, commands of psql, and settings that older servers do not support.
     let text = String::from_utf8(output.stdout).unwrap();
     let skipped = ["--", "\\", "SET "];
     let lines = text.lines().filter(|line| !line.is_empty());

@@ -6,7 +6,7 @@ use crate::screens::Screen;
 use crate::state::overlay::{Overlay, Prompt, Purpose};
 use crate::user_file::Setting;
 
-/// Returns the layers that are active on every screen and in every overlay.
+/// Returns, for each screen and each overlay, the layers that are active in it.
 fn chains() -> Vec<Vec<Layer>> {
     let mut screen = Harness::ready(160, 45);
     let mut chains = Vec::new();
@@ -219,7 +219,7 @@ fn every_key_of_the_table_can_be_read_from_a_file() {
             });
         }
     }
-    // Remove entries that the key file cannot contain: `^C` cannot be bound, and a layer with text
+    // Removes entries that the key file cannot contain: `^C` cannot be bound, and a layer with text
     // input takes `?` as text.
     lines.retain(|wish| wish.name != "ctrl-c" && wish.name != "?");
     let keymap = Keymap::with_overrides(&lines).unwrap();

@@ -19,7 +19,7 @@ const BATCH: u32 = 20;
 /// Number of acknowledged inserts before the service is killed.
 const N_ACKNOWLEDGED: u32 = 15;
 
-/// Maximum number of inserts that are tried: the rows of two weeks.
+/// Maximum number of inserts that are tried. Together they contain the rows of two weeks.
 const N_TRIED_MAX: u32 = 1000;
 
 /// Starts only the dataset service, with the directory `data_dir`.

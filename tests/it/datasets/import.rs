@@ -9,7 +9,7 @@ use super::timestamp;
 use crate::support::datasets::Service;
 use crate::support::{ROOT, wait};
 
-/// Returns a minute with one price, in the form of a flat row.
+/// Returns a flat row for a minute, with one price.
 fn flat(minute: u32, close: f64) -> Value {
     json!({"timestamp": timestamp(minute), "close": close})
 }

@@ -11,7 +11,8 @@ const FENCES: &[Fence] = &[
     (
         "src/",
         "libp2p",
-        // Exceptions: the bench compares with a bare swarm, and the log limits its messages.
+        // Two files outside the network and the identities are allowed: the bench, which compares with a
+        // bare swarm, and the log, which names libp2p to limit the messages of libp2p.
         &[
             "src/cluster/network",
             "src/cluster/identity",

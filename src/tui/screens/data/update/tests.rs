@@ -83,7 +83,7 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
     )
 }
 
-/// Like [`answered`], at second `second` and with a row of this time.
+/// Responds at second `second` to each request for rows in `effects`, with a row of that second.
 fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
     for effect in effects {
         if let Effect::LoadRows(query) = effect {

@@ -68,7 +68,8 @@ fn live_rows_open_new_candles_and_update_the_last_candle() {
 fn replayed_row_is_not_counted_twice() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
-    // Repeat the latest two of the bucket's four rows, followed by a fifth row.
+    // The service counted four rows. A replay repeats the last two of these rows, and then a fifth row
+    // follows. The chart has only three rows of the bucket, so it keeps the service's count.
     chart.add_live_rows([row(420, 4.0), row(480, 5.0)]);
     check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 4)]);
     chart.add_live_rows([row(540, 9.0)]);

@@ -45,7 +45,8 @@ fn stale_values_of_pins_are_read_immediately_unless_they_are_streamed() {
     state.act(Action::Pin, at(0));
     state.hide();
     state.set_in_overview(true);
-    // Only the twelve visible datasets are read, without pinned datasets.
+    // Reads the first twelve datasets of the list, without dataset 1: it is pinned, so its values are
+    // streamed.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
