@@ -43,7 +43,7 @@ pub(crate) enum OperationError {
     /// The column cannot be deleted, since the dataset has rows with buckets that depend on it.
     #[error("the dataset has rows, and their buckets depend on column {name}")]
     ColumnUsed { name: String },
-    /// The service reads from a replica, which does not have a commit yet that the caller has seen.
+    /// The service reads from a replica, which does not yet have a commit that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
         /// Revision that the caller has seen in an earlier response.

@@ -177,7 +177,8 @@ impl FollowStream {
                         continue;
                     }
                     Some(HubEvent::Removal) => continue,
-                    // A commit between the restart and the read is in both, but is sent only once.
+                    // A commit between the restart and the read was also found by the read, so its events
+                    // are skipped here.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         Some(events) => return Ok(Some(self.columns.filter_events(events))),
@@ -295,9 +296,9 @@ impl Datasets {
         });
         let missed = missed.await?;
         drop(permit);
-        // The store no longer knows the rows after the cursor.
         match missed {
             Some((events, next)) => Ok((next, events)),
+            // The store no longer knows the rows after the cursor.
             None => self.read_replay(key, dataset, has_changes, render_reset(dataset)).await,
         }
     }

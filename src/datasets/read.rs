@@ -224,8 +224,7 @@ impl Datasets {
             return Ok(read);
         }
         let answer = self.read_pages(sight, request, &wanted, write)?;
-        // Omits the tag if a commit was made since the lookup, since the columns in the tag can be
-        // outdated.
+        // If a commit was made after the lookup, omits the tag, which might contain outdated columns.
         let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
         let revision = answer.revision;
         Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
@@ -270,8 +269,8 @@ impl Datasets {
         let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, at, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
-        // Does not cache the page if a commit was made since the lookup, since the columns in its key
-        // can be outdated.
+        // If a commit was made after the lookup, does not cache the page, since its key might contain
+        // outdated columns.
         if page.revision != wanted.revision {
             return Ok(first);
         }

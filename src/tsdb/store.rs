@@ -441,9 +441,9 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// number are committed.
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
-    /// Returns the commits of a dataset that removed or replaced rows, with revisions above the first
-    /// number of `after` or row numbers above the second, in order and at most `limit`. Returns `None` if
-    /// commits after that revision are no longer recorded.
+    /// Returns the commits of a dataset that removed or replaced rows, in order and at most `limit`.
+    /// `after` is a revision and a row number, of which a returned commit has at least one higher.
+    /// Returns `None` if commits after the revision are no longer recorded.
     fn row_changes(
         &self,
         dataset: DatasetId,
@@ -462,8 +462,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::ReadOnly`].
     fn is_read_only(&self) -> bool;
 
-    /// Checks that the store accepts writes: its file is in place and the disk has space. After a write
-    /// that failed for lack of space, a trial write of the same size is made from time to time.
+    /// Checks that the store accepts writes: its file is in place and the disk has space. If a write has
+    /// failed for lack of space, also writes a megabyte and frees it again, until this succeeds once.
     ///
     /// # Errors
     /// The reason why the store does not accept writes.
@@ -560,7 +560,7 @@ pub trait SharedStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
 
     /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`. The
-    /// records of commits are removed after some hours. If the commit that follows `after` is no longer
+    /// records of commits are removed after a day. If the commit that follows `after` is no longer
     /// recorded, the first returned commit has a higher revision than `after` + 1.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
 

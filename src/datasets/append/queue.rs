@@ -20,8 +20,8 @@ use super::{ROWS_MAX, sort_rows};
 use crate::error::{OperationError, Result};
 use crate::{Datasets, run_blocking};
 
-/// Maximum number of appends, over all datasets, that are waiting or being committed. The store's writer
-/// queues and commits the same number. Further appends wait outside of the queue.
+/// Maximum number of appends, over all datasets, that are waiting or being committed. This is as many as
+/// the store's writer holds in its queue and in a commit together. Further appends wait for a permit.
 const APPENDS_MAX: usize = 512;
 
 /// Minimum number of rows, in total, for which appends are joined on a blocking thread.

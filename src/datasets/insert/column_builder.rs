@@ -263,8 +263,9 @@ impl ColumnBuilder {
         self.block.times.push(at);
     }
 
-    /// Adds a placeholder for a missing timestamp, so that timestamps stay aligned with rows. The row is
-    /// rejected, so the placeholder is never stored.
+    /// Adds a placeholder for a missing timestamp of a row that arrives column by column, so that the
+    /// following timestamps belong to the right rows. The row is rejected, so the placeholder is never
+    /// stored.
     fn push_missing_timestamp(&mut self) {
         if !self.refused_rows.contains(&self.row_idx) {
             self.refuse(Some(TIMESTAMP), "is missing");
@@ -387,7 +388,8 @@ impl ColumnBuilder {
     /// # Errors
     /// [`OperationError::Rows`] if any row was rejected.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
-        // If rows were rejected, timestamps can be missing, so they are not aligned with rows.
+        // In text formats, a rejected row has no entry in the timestamps, so they are not aligned with
+        // the rows after a rejection.
         if self.refused_rows.is_empty() {
             self.check_cut_rows();
         }

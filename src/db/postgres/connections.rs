@@ -273,7 +273,7 @@ impl Connections {
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
-    /// the commit, returns an error although the writes can be durable.
+    /// the commit, returns an error even though the writes might be durable.
     ///
     /// # Errors
     /// The error of `work` or of the database.

@@ -98,7 +98,7 @@ impl Archive {
         Err(failure)
     }
 
-    /// Removes the cached footers of files that may have been replaced.
+    /// Removes the cached footers of files that might have been replaced.
     pub(super) fn forget_footers(&self, months: &[ArchivedMonth]) {
         for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next)) {
             self.footers.remove(&file.sha256);

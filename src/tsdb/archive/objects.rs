@@ -50,7 +50,7 @@ const RETRIES: usize = 4;
 /// less.
 const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Pause before the first retry. Each later pause is up to twice as long.
+/// Pause before the first retry. Each later pause is up to twice as long as the previous one.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 
 /// Longest pause before a retry.

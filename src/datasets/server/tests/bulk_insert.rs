@@ -37,7 +37,7 @@ async fn late_rows_and_corrections_update_buckets_immediately() {
 #[tokio::test]
 async fn inserting_in_merge_mode_changes_only_the_columns_of_the_row() {
     let service = Service::with_bars(0).await;
-    // Inserts enough rows for chunks, then later rows and a late row, which are not in chunks.
+    // Inserts enough rows for chunks, then a later row and a late row, neither of which is in a chunk.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
     service.insert(vec![bar(6_001), bar(7)]).await;
     let part = |minute, values| json!({"timestamp": timestamp_of(minute), "values": values});

@@ -81,7 +81,7 @@ async fn open_stream_is_included_in_the_metrics() {
     let path = "/api/rows/stream/?dataset=1";
     let stream = service.send(&service.reader, "GET", path, Body::empty()).await;
     let mut stream = stream.into_body().into_data_stream();
-    // Waits for the replay, since an open stream counts only then.
+    // Waits for the replay, before which the stream does not count as open.
     while !text_of(stream.next().await).contains("event: data") {}
     let following = stream.next();
     assert!(futures::poll!(std::pin::pin!(following)).is_pending());

@@ -137,8 +137,8 @@ impl Generator {
         self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
     }
 
-    /// Returns the delay in seconds with which a bar, or its correction, arrives. `None` if it is not
-    /// drawn.
+    /// Returns the delay in seconds with which the bar of `second`, or its correction, arrives. Returns
+    /// `None` if the bar is not one of those that are late or corrected, one in `one_in` bars.
     fn delay(&self, what: Draw, one_in: u64, second: i64) -> Option<i64> {
         let drawn = self.draw(what, second);
         let delays = u64::try_from(DELAY_MAX - 1).unwrap_or(1);

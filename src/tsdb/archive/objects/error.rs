@@ -13,7 +13,7 @@ pub enum ObjectError {
     /// The settings are incomplete or invalid.
     #[error("invalid settings of the archive")]
     Prepare(#[source] Cause),
-    /// The server cannot be reached, is overloaded, or is too slow. The request may succeed later.
+    /// The server cannot be reached, is overloaded, or is too slow. The request can succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
     /// There are no credentials in the environment, and none could be fetched from the machine's
@@ -26,7 +26,7 @@ pub enum ObjectError {
     /// The bucket does not exist.
     #[error("bucket of the archive does not exist")]
     NoBucket(#[source] Cause),
-    /// The object does not exist. A rule of the bucket may have deleted the object.
+    /// The object does not exist. A rule of the bucket might have deleted it.
     #[error("archive object {key} is missing")]
     Missing {
         /// Key of the object.

@@ -20,7 +20,7 @@ pub(super) enum Target {
     Bucket { bucket: String, prefix: Path, endpoint: Option<String>, region: Option<String> },
 }
 
-/// Rejection of an address. The error does not contain the address, which may include a secret.
+/// Rejection of an address. The error does not contain the address, which can include a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveUrlError {

@@ -15,7 +15,7 @@ const STEP_BATCHES: i64 = 10_000;
 
 /// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record so that
 /// the transaction counts as a write and waits for standbys. A server that crashed during a commit must
-/// not report a batch that its standbys may lack.
+/// not report a batch that its standbys might lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,

@@ -38,8 +38,8 @@ const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY p
      FROM datasets.columns WHERE dataset = $1)";
 
 /// Returns the SQL statement of a page. The columns of its result are the revision, the column types,
-/// the number of matches if `is_counted`, and a row or bucket. The result for an empty page is one
-/// record with nulls. For a missing dataset it has no record.
+/// the number of matches if `is_counted`, and a row or bucket. An empty page is one record
+/// with nulls, in contrast to a missing dataset, for which there is no record.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let (table, columns, letters) = match resolution {
         Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),

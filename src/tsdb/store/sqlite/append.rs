@@ -141,7 +141,7 @@ fn fill(
     let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
-        // Reads all stored rows of the span, one chunk at a time.
+        // Reads the stored rows from the first to the last remaining new row, about a chunk at a time.
         let span = Span { first: *first, last: *last };
         let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
         let read_until = *under.times.last().unwrap_or(last);

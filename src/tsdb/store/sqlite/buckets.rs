@@ -45,8 +45,8 @@ const LONGER_GAP_MAX: i64 = 4;
 /// shorter buckets. Skipping this many takes as long as reading another chunk.
 const FINER_GAP_MAX: i64 = 256;
 
-/// Number of longer buckets that a thread computes at a time. The thread also reads the stored buckets
-/// between them. Chunks at both ends can be read by two threads.
+/// Number of longer buckets that a thread computes at a time. A chunk at the boundary of two such parts
+/// can be read by two threads.
 const COARSER_PART: usize = 128;
 
 /// Number of single buckets with precedence over buckets of chunks at which the store begins to merge

@@ -26,8 +26,8 @@ use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Number of days of buckets that are compared at a time. If a chunk of rows spans more days, all of its
-/// days are compared at a time.
+/// Number of days of buckets that are compared at a time. If a chunk of rows spans more days, they are
+/// compared together, so that the chunk is read only once.
 const WINDOW_DAYS: u64 = 8;
 
 /// Maximum number of faults that SQLite reports for its file.
