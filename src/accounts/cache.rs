@@ -36,7 +36,7 @@ pub(crate) struct Cache {
 /// State of the store at the time of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
-    /// Version of the stored keys. Any change to a key changes the version.
+    /// Version of the stored keys, which differs after another process changed a key.
     pub(crate) version: i64,
     /// Time at which the query started.
     pub(crate) started: Instant,

@@ -27,8 +27,8 @@ pub struct ExecutionsResponse {
 pub struct ExecutionBody {
     /// Id of the request.
     pub request_id: String,
-    /// `waiting` for workers, `compiling` while all workers must compile the function first,
-    /// `running`, `done` or `canceled`.
+    /// `waiting` for workers, `compiling` until the first worker has compiled the function, `running`,
+    /// `done` or `canceled`.
     pub state: String,
     /// Content id of the function.
     pub function_id: String,

@@ -69,7 +69,7 @@ impl Fixture {
         Self::of(options, Keys::from).await
     }
 
-    /// Creates a gate that accepts the result of `keys`, which is called with new accounts.
+    /// Creates a gate that accepts the keys that `keys` returns for new accounts with one key.
     async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
@@ -324,7 +324,7 @@ async fn requests_without_a_valid_key_are_limited_per_network() {
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
 }
 
-/// Key lookup in a file that takes some time and is counted.
+/// Slow lookup of keys in an accounts file. Counts the lookups.
 #[derive(Debug, Clone)]
 struct Slow {
     accounts: Accounts,
@@ -369,7 +369,7 @@ async fn number_of_lookups_of_guessed_keys_is_limited() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, n_lookups) =
         send_concurrently(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
-    // The limit of the network can recover by a few requests during the test.
+    // During the test, the limit of the network can recover and allow a few more lookups.
     assert!(n_lookups < u64::from(STRANGERS.burst) + 10, "{n_lookups}");
     assert!(statuses.iter().filter(|status| **status == 429).count() > burst, "{statuses:?}");
 }

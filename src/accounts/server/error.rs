@@ -17,7 +17,8 @@ use crate::{AccountsError, InputError};
 /// Value of `Retry-After`, in seconds, if too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
 
-/// Value of `Retry-After`, in seconds, if the database does not respond. A failover can take longer.
+/// Value of `Retry-After`, in seconds, if the database does not respond. A failover can take longer, so
+/// that clients have to retry several times.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
 /// Reason why a request is refused or failed.

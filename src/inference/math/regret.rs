@@ -311,7 +311,7 @@ pub struct Crowd<'a> {
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;
-        // The chain's parameter `p_norm_safe_div`.
+        // 8.25 is the chain's parameter `p_norm_safe_div`.
         let below = params.c_norm - 8.25 / params.p_norm;
         return Some(low + below * (deviation(crowd.experienced) + params.epsilon));
     }

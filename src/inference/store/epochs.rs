@@ -145,7 +145,7 @@ pub struct PastLesson {
 /// Past epochs from which the network can learn again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relearnable {
-    /// Learned state before the first of these epochs.
+    /// Learned state before the first of `lessons`.
     pub before: Learned,
     /// Finished epochs, oldest first.
     pub lessons: Vec<PastLesson>,
