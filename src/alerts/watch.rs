@@ -117,7 +117,7 @@ async fn judge_facts(mut watcher: Watcher, mut facts: Receiver<Fact>, events: Se
     }
 }
 
-/// Reads the facts of a dataset, a topic or a service, until it is dropped.
+/// Future that reads the facts of a dataset, a topic or a service until the future is dropped.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns work for each dataset, topic and service that the rules need.

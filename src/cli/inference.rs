@@ -58,7 +58,7 @@ pub(crate) enum InferenceCommand {
     Serve(Box<ServeCommand>),
     /// Print a topic's latest bundle: values, actors, one-out values, weights
     Show(ShowCommand),
-    /// Rank a topic's actors by their mean loss, and print the losses of its values
+    /// Rank a topic's actors by their mean loss, and print the losses of the network's values
     Leaderboard(LeaderboardCommand),
     /// Print each new bundle of a topic
     Watch(WatchCommand),
@@ -289,7 +289,8 @@ struct SigningFlags {
     /// Sign for this contract on a chain; may be repeated
     #[arg(long = "consumer", value_name = "CHAIN=CONTRACT", default_value = CONSUMER_DEFAULT)]
     consumers: Vec<String>,
-    /// Topic whose value is returned as a price, as in BTC/8h=14; may be repeated
+    /// Topic whose value consumers get as a price: with BTC/8h=14, the value of topic 14 is the
+    /// price of BTC in 8 hours; may be repeated
     #[arg(long = "price", value_name = "ASSET/AHEAD=TOPIC")]
     prices: Vec<String>,
     /// File with the private key that signs, 64 hexadecimal digits [default: a file in the data

@@ -129,7 +129,7 @@ pub(crate) struct KeysFile {
     /// The services' data directory [default: the platform's data directory]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// PostgreSQL database of services with this `--store`, instead of a directory
+    /// PostgreSQL database that the services use with `--store`, instead of a directory
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     database: Option<DatabaseUrl>,
 }

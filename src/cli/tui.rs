@@ -56,7 +56,7 @@ pub(crate) struct TuiCommand {
     time_zone: Option<TimeZone>,
     #[command(flatten)]
     print: PrintFlags,
-    /// Do not query the terminal; for terminals that print the query
+    /// Do not query the terminal; for terminals that show the query as text
     #[arg(long)]
     no_probe: bool,
     /// Open without the state of the last session, and do not save the state of this session

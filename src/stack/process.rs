@@ -375,7 +375,8 @@ impl LineReader {
         }
     }
 
-    /// Reads the lines of `output` to its end, and then drops `_reading`, which tells the caller.
+    /// Reads the lines of `output` to its end. Then drops `_reading`, so that the receiver notices
+    /// the end.
     async fn read_output(self, output: impl AsyncRead + Unpin, _reading: mpsc::Sender<()>) {
         read_lines(output, LINE_BYTES_MAX, |line| self.take(line)).await;
     }

@@ -23,12 +23,12 @@ pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
 pub struct Rate {
     /// Interval between events after the burst is used up.
     pub every: Duration,
-    /// Number of events that are allowed immediately, at least one.
+    /// Number of events that are allowed immediately. 0 has the same effect as 1.
     pub burst: u32,
 }
 
 impl Rate {
-    /// Returns a rate of `n` events per second, at least one, with a burst of `burst` events.
+    /// Returns a rate of `n` events per second with a burst of `burst` events. `n` must not be 0.
     #[must_use]
     pub const fn per_second(n: u32, burst: u32) -> Self {
         // This is a cast because `From` is not const. The cast is lossless.

@@ -394,7 +394,7 @@ pub(crate) struct RetentionCommand {
     /// Delete rows older than this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     keep_days: Option<u32>,
-    /// Delete the oldest rows once all rows exceed this size, such as 500MB or 2GB
+    /// Delete the oldest rows once all rows together exceed this size, such as 500MB or 2GB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     keep_bytes: Option<u64>,
     /// Remove all limits, except those that other flags set

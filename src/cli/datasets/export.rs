@@ -46,7 +46,7 @@ pub(crate) struct ExportCommand {
     dataset: DatasetFlags,
 }
 
-/// Format of the file, by the name that services use or by its ending.
+/// Format of the file, parsed from the name that services use for it or from the ending of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 #[strum(parse_err_ty = String, parse_err_fn = unknown_format)]

@@ -87,7 +87,8 @@ pub(crate) struct WorkCommand {
     /// Print each submission as a line of JSON
     #[arg(long)]
     json: bool,
-    /// Address of the dataset service, ending in /api; its key is that of the inference service
+    /// Address of the dataset service, ending in /api. It is called with the same key as the
+    /// inference service
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     datasets: Option<String>,
     #[command(flatten)]
