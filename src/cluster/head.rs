@@ -54,8 +54,9 @@ use crate::{NodeContext, metrics};
 /// replaced by a spare, which gets the same time.
 pub const RESPONSE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Maximum number of simultaneous executions. One client can have half of them. Further requests are
-/// refused, since each execution can hold a request body and its results in memory.
+/// Maximum number of simultaneous executions. One client can have half of the executions that other
+/// clients leave (see [`admit`]). Further requests are refused, since each execution can hold a request
+/// body and its results in memory.
 const EXECUTIONS_MAX: u32 = 512;
 
 /// Time for canceled executions to end when the node stops.
@@ -166,7 +167,8 @@ struct HeadParts {
     executions: Executions,
     permits: Arc<Semaphore>,
     shares: Tally<Client>,
-    /// Keyed hash from which client tags are derived, so that they do not reveal addresses.
+    /// Keyed hash that turns a client into the tag in its orders, so that the tag does not reveal the
+    /// client's address.
     client_tags: RandomState,
     is_stopping: AtomicBool,
 }
@@ -210,7 +212,7 @@ impl Head {
     ///
     /// Completes within the sum of [`Order::wait_within`], twice the time limit of a worker, and the
     /// time to compile the function. Dropping the future cancels the work orders on workers of this
-    /// program. b7s workers complete theirs.
+    /// program. b7s workers cannot cancel an order, so they complete theirs.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the execution was not started.
@@ -281,7 +283,8 @@ impl Head {
             warn!(request, %function, "canceled an execution: the node is stopping");
         }
         self.0.executions.stop();
-        // If this times out, the server still sends the responses.
+        // The node does not wait longer for canceled executions. The server still sends their
+        // responses.
         drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
         false
     }
@@ -490,11 +493,12 @@ pub enum Client {
 /// An execution in progress, counted for its client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. The limit of a client is half of the difference between `n_max` and
-/// the number of other clients' executions.
+/// Counts an execution of `client`. A client can have half of the `n_max` executions that remain after
+/// those of all other clients are subtracted.
 ///
 /// # Errors
-/// Returns [`Unavailable::ClientBusy`] if the client already has executions, else [`Unavailable::Busy`].
+/// Returns [`Unavailable::ClientBusy`] if a client with executions has reached this limit, and
+/// [`Unavailable::Busy`] if the other clients leave no execution to a client without any.
 fn admit(
     under_way: &Tally<Client>,
     client: &Client,

@@ -420,10 +420,11 @@ async fn bind_api(
     })
 }
 
-/// Returns the protocols of a role. Heads open lines to workers. Functions can be requested by peers
-/// that are not allowed, since the receiver verifies them. Such peers can also send offers to a worker.
-/// Such peers cannot send offers to a head, because an offer could attract work. The exception is a head
-/// that requires approval, which shows its operator the offers of pending workers.
+/// Returns the protocols of a role. Only workers accept lines, which heads open.
+///
+/// Peers that are not allowed can request functions, since the receiver verifies them, and can send
+/// offers to a worker. They cannot send offers to a head, since an offer could attract work, unless the
+/// head requires approval: then it shows its operator the offers of pending workers.
 const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     let (lines, open): (&[&str], &[&str]) = match role {
         RoleOptions::Head { .. } if requires_approval => {

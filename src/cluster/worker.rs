@@ -1,8 +1,8 @@
 //! A worker: responds to roll calls and runs work orders.
 //!
-//! It accepts a roll call if it has a free slot and holds the function, which it fetches from a peer if
-//! necessary, preferably from the author. A work order waits for a slot and runs in a sandbox
-//! (`runtime`). The result is signed. Heads of this program send orders on a line (`heads.rs`), on
+//! It accepts a roll call if it has a free slot and holds the function. If it does not hold the function,
+//! it first fetches it, preferably from the author of the roll call. A work order waits for a slot and
+//! runs in a sandbox (`runtime`). The result is signed. Heads of this program send orders on a line (`heads.rs`), on
 //! which they can also cancel orders. Other heads send each order as a message on its own stream.
 
 mod executor;
@@ -363,8 +363,8 @@ impl Worker {
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
-    /// Acquires a slot for `order`. Also returns true if the order had to wait. If there is a line,
-    /// `head` was then notified.
+    /// Acquires a slot for `order`. Also returns true if the order had to wait, in which case the head was
+    /// told so on `line`, if set.
     async fn take_slot(
         &self,
         head: &PeerId,

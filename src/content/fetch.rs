@@ -163,7 +163,9 @@ impl LargeTurn<'_> {
 /// A function, and the unnamed peer for which it is fetched, if any.
 pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
-/// Membership in the fetch of a function. The last member to be dropped removes the lock.
+/// Membership in the fetch of a function. Members acquire `lock` in turn: the first one fetches the
+/// function, and the others then find it in the store. The last member to be dropped removes the lock
+/// from the table.
 pub(super) struct Flight<'a> {
     functions: &'a Functions,
     key: FlightKey,

@@ -12,9 +12,10 @@
 //! or installed are pinned. Only the operator and heads named by `--obey` or `--boot-nodes` can remove
 //! them.
 //!
-//! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together evict
-//! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
-//! of functions. This module does no I/O.
+//! An unnamed peer that reaches its quota evicts its own functions. A part of the store is guaranteed to
+//! all unnamed peers together: while they use less, their new functions evict functions of named peers
+//! first. Beyond that, they evict only functions of unnamed peers. Every operation takes logarithmic time
+//! in the number of functions. This module does no I/O.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -431,8 +432,8 @@ impl Index {
         if self.total().plus(new).fits(self.limits) {
             return None;
         }
-        // Unnamed peers evict functions of named peers first, down to the reserve, and then functions
-        // of unnamed peers.
+        // While all unnamed peers together use less than their part, they evict functions of named
+        // peers first. Beyond that, they evict only functions of unnamed peers.
         let named = || self.first_other(Rank::Named, Rank::Named, id);
         let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
         let victim = if reserved { named() } else { None };

@@ -7,7 +7,7 @@
 //! ```text
 //! <directory>/key                       the key, mode 0600
 //! <directory>/code/<program and engine> magic, tag, compiled code
-//! <directory>/turn-<number>             empty; locked while a program of this number is compiled
+//! <directory>/turn-<number>             empty; locked while a program whose key has this hash is compiled
 //! ```
 
 use std::fs::{self, File, TryLockError};

@@ -301,8 +301,8 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
     wasi.stdout(output.stdout()).stderr(output.stderr());
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(folder) = folder {
-        // Opening a directory can block, since a run with files has its own thread. A sleep must
-        // not block, since it would end after the deadline.
+        // Opening the directories may block the thread, since a run with files has its own thread. Later
+        // calls may not: a sleep that blocks would not end at the deadline.
         wasi.allow_blocking_current_thread(true);
         wasi.preopened_dir(&folder.0.folder, "/", FsPerms::ReadWrite)?;
         if let Some(function) = &folder.0.function {

@@ -69,7 +69,7 @@ impl SteadyDate {
     }
 
     /// Returns the lead of the clock over the date, as of the last call of [`Self::read`]. Returns
-    /// `None` if there was no lead.
+    /// `None` if no jump was in progress, since the date then follows the clock.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         self.jump.as_ref().map(|jump| jump.lead)

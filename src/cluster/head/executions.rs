@@ -22,10 +22,12 @@ use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
 use super::Execution;
 use super::order::Order;
 
-/// Maximum number of remembered executions, as in b7s. The oldest completed execution is evicted.
+/// Maximum number of remembered executions, as in b7s. If there are more, the oldest completed
+/// executions are evicted.
 pub(super) const KEPT_MAX: usize = 1000;
 
-/// Maximum size of the remembered output, in bytes. The oldest results are evicted.
+/// Maximum size of the remembered output, in bytes. If it is exceeded, the oldest completed executions
+/// are evicted.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Executions. Clones share one table.
@@ -54,7 +56,7 @@ struct ExecutionEntry {
 
 #[derive(Debug)]
 struct ExecutionProgress {
-    /// Response body, without the results and, while in progress, the elapsed time.
+    /// Response body without the results. The elapsed time is set when the execution has ended.
     body: ExecutionBody,
     /// Reason for ending the execution early. Only meaningful after `canceled` was notified.
     cause: Cause,
@@ -354,8 +356,8 @@ impl Track {
 
     fn finish(&self, state: &str, execution: Execution) -> Arc<Execution> {
         let execution = Arc::new(execution);
-        // The history is locked first: otherwise the entry could be evicted before its bytes are
-        // added.
+        // The history is locked before the result is set. Otherwise, another execution could evict
+        // this entry before its bytes are added, and the total would remain too high.
         let mut history = self.executions.history.lock();
         let mut progress = self.entry.progress.lock();
         state.clone_into(&mut progress.body.state);

@@ -4,8 +4,8 @@
 //! An order for `n` nodes has `n` seats, each of which gets one result. A worker that fails is replaced
 //! by another worker that reported, by an offered slot, or by another roll call. If a worker needs much
 //! longer than usual, a spare runs the order too. The first result fills the seat and the other order is
-//! canceled. If two workers report that no worker could run the order, no spare is tried. Orders whose
-//! results are no longer needed are canceled.
+//! canceled. A worker that reports that no worker could run the order is replaced only if it is the first
+//! to do so: the second one confirms the report. Orders whose results are no longer needed are canceled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -128,7 +128,8 @@ struct Work<'a> {
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
     /// Work orders that have no result yet, keyed by worker.
     open: BTreeMap<PeerId, Open>,
-    /// Numbers of lines that were closed before it was known which order was sent on them.
+    /// Numbers of lines that were closed before the line of an open order was known. If the order turns
+    /// out to have been sent on one of them, it is lost.
     closed_lines: BTreeSet<u64>,
     /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
@@ -145,7 +146,8 @@ struct Work<'a> {
     roster: Roster,
     gathered: Gathered,
     end: Instant,
-    /// Replaces `end` if a worker reports that its order must wait, for example for a compilation.
+    /// Later deadline that replaces `end` once a worker reports that its order must wait, for example
+    /// for a compilation.
     end_compiled: Instant,
 }
 
@@ -224,7 +226,8 @@ impl Work<'_> {
                 if let Some(open) = self.open.get_mut(peer) {
                     open.line = line;
                 } else if self.given_up.contains(peer) {
-                    // A cancellation that was sent before the order had no effect, so it is repeated.
+                    // The peer was given up while the order was being sent. A cancellation that arrived
+                    // before the order had no effect, so it is repeated.
                     self.head.cancel_at(peer, self.track.request_id());
                 }
             }
@@ -438,9 +441,9 @@ impl Work<'_> {
                 head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The request itself might be at fault. A client with such requests must not demote the
-            // workers of other clients. The worker is demoted if another worker returns a result for
-            // the order.
+            // The request itself might be at fault, and a client with bad requests must not demote the
+            // workers that other clients use. If another worker returns a result for the order, the
+            // refusal was wrong, and `note_answer` demotes the worker.
             Failure::Refused(..) | Failure::Final(..) => {}
             // Disconnected workers are forgotten anyway.
             _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),
@@ -482,8 +485,8 @@ impl Work<'_> {
         self.given_up.iter().chain(others).cloned().collect()
     }
 
-    /// Fills vacant seats with spares. Gives up on the remaining seats once every listening worker has
-    /// replied.
+    /// Fills vacant seats with spares. Gives up on the remaining seats once every listening worker was
+    /// tried or has refused.
     fn fill(&mut self) {
         while !self.vacant.is_empty()
             && let Some(spare) = self.spare(Trust::Any)

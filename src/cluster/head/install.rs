@@ -44,10 +44,10 @@ impl Default for Installs {
             permits: Arc::new(Semaphore::new(32)),
             // Limits simultaneous uploads. Each can need 260 MiB of memory.
             uploads: Arc::new(Semaphore::new(2)),
-            // A burst of responses can push the response to a request out of the channel. The request
+            // If a burst of responses overflows the channel, a request can miss its response. The request
             // then completes when the head itself has the function.
             answers: broadcast::Sender::new(256),
-            // A worker whose report is pushed out of the channel counts as silent.
+            // A worker whose report is lost in the same way counts as silent.
             reports: broadcast::Sender::new(256),
         }
     }
@@ -59,7 +59,8 @@ impl Head {
     /// nodes continue in any case.
     ///
     /// # Errors
-    /// Returns [`PublishError`] if the message was not published, unless no one listens.
+    /// Returns [`PublishError`] if the message was not published. If no peer listens, this is no error:
+    /// only the head fetches the function then.
     pub async fn install(
         &self,
         function: InstallFunction,
@@ -119,7 +120,7 @@ impl Head {
 
     /// Handles a worker's response to an installation.
     pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
-        // Sending fails if no request waits for a message of this kind.
+        // Sending fails if no installation is in progress.
         drop(self.0.installs.answers.send((peer, answer)));
     }
 
@@ -186,8 +187,8 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
 }
 
 impl Head {
-    /// Has all connected workers remove function `id`, or all functions that are not pinned if it is
-    /// `None`. Returns what each worker reports within 30 s. Workers obey only heads that their
+    /// Has all connected workers remove function `id`, or all functions that are not pinned if `id` is
+    /// `None`. Returns the report of each worker, or that it sent none within 30 s. Workers obey only heads that their
     /// operators named.
     pub async fn evict(&self, id: Option<FunctionId>) -> EvictResponse {
         let mut reports = self.0.installs.reports.subscribe();
@@ -238,7 +239,7 @@ impl Head {
 
     /// Handles a worker's report about evicted functions.
     pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
-        // Sending fails if no request waits for a message of this kind.
+        // Sending fails if no eviction is in progress.
         drop(self.0.installs.reports.send((peer, report)));
     }
 }

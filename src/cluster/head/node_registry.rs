@@ -167,7 +167,8 @@ impl NodeRegistry {
         self.table.read().access(peer)
     }
 
-    /// Returns a predicate that is true for peers that can get work. The predicate holds the lock.
+    /// Returns a predicate that is true for peers that can get work. It holds a read lock on the
+    /// decisions until it is dropped.
     pub(super) fn check_work(&self) -> impl Fn(&PeerId) -> bool + use<'_> {
         let table = self.table.read();
         move |peer| table.access(peer) == Access::Open
@@ -343,8 +344,8 @@ impl HeadParts {
         self.context.network.set_allowed(self.registry.allowed_peers()).await;
     }
 
-    /// Returns the approval of `peer` that the API shows: `None` for a head, or if nodes need no
-    /// approval.
+    /// Returns the approval of `peer` that the API shows. It is `None` if `peer` needs no approval, as
+    /// heads never do, and the operator has not decided about it.
     pub(super) fn approval_of(&self, peer: &PeerId, role: Option<Role>) -> Option<NodeApproval> {
         let needs_approval = self.registry.requires_approval() && role != Some(Role::Head);
         match self.registry.decision(peer).approval {

@@ -211,8 +211,8 @@ fn draw_weighted(
     0
 }
 
-/// Sorts peers that reported. Known workers come first, and among these trusted workers before
-/// newcomers. Otherwise, the order of the reports is kept.
+/// Sorts peers that reported: trusted workers first, then newcomers, and last the paused workers, which
+/// have no `weight`. Otherwise, the order of the reports is kept.
 pub(super) fn rank_reports<P>(reported: &mut [P], weight: impl Fn(&P) -> Option<u64>) {
     let heaviest = reported.iter().filter_map(&weight).max().unwrap_or_default();
     reported.sort_by_cached_key(|peer| {

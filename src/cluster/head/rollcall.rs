@@ -72,8 +72,8 @@ impl Roster {
     }
 
     /// Removes and returns the workers to run the function, if enough are ready. They are in the order
-    /// of their reports, except that newcomers come last. If all workers are requested, those without a
-    /// `weight` are omitted. Workers that are not chosen stay ready as spares.
+    /// of [`rank_reports`]. Workers without a `weight` are paused. If all workers are requested, paused
+    /// workers are omitted. Workers that are not chosen stay ready as spares.
     pub(super) fn take_chosen(
         &mut self,
         weight: impl Fn(&PeerId) -> Option<u64>,
@@ -263,7 +263,7 @@ pub(super) struct Calls {
     n_joins: u64,
     /// Time until the next publication.
     again_after: Duration,
-    /// Time of the next check if a publication is due.
+    /// Time of the next check whether a publication is due.
     pub(super) look_at: Instant,
 }
 

@@ -28,8 +28,9 @@ use crate::network::line::{Frame, Frames, Incoming, Line};
 use crate::network::{ExchangeError, Network};
 use crate::peers::{NodeOffer, WorkProtocol};
 
-/// Interval between pings of a worker that has been running an order for longer than this. Two missed
-/// pings are noticed well before the order times out, but a short stall of a busy machine is tolerated.
+/// Age of a running order after which the head pings its worker, and the interval between these pings.
+/// Two missed pings are noticed well before the order times out, but a short stall of a busy machine is
+/// tolerated.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {

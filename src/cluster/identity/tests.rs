@@ -3,7 +3,8 @@ use super::*;
 /// Private key of the Ed25519 example in the libp2p peer id specification.
 const SPECIFIED_KEY: &str = "080112407e0830617c4a7de83925dfb2694556b12936c477a0e1feb2e148ec9da60fee7d1ed1e8fae2c4a144b8be8fd4b47bf3d3b34b871c3cacf6010f0e42d474fce27e";
 
-/// Base58 text of `00 24`, the prefix of an Ed25519 public key, and that key.
+/// Peer id of that key: base58 of `00 24` (a multihash that contains 36 bytes unchanged) and of the
+/// encoded public key.
 const SPECIFIED_PEER_ID: &str = "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq";
 
 fn specified_key() -> Vec<u8> {

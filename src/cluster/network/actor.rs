@@ -87,7 +87,7 @@ pub(super) struct Actor {
     pub(super) names: Names,
     /// Connected peers with the same role as this node.
     pub(super) neighbors: HashSet<PeerId>,
-    /// Protocols of this node. Heads are recognized by the lack of some of them.
+    /// Protocols of this node. A worker recognizes a head by the protocols of these that it speaks.
     pub(super) protocols: Protocols,
     /// Connected heads. Always empty on a head, which accepts no lines.
     pub(super) heads: HashSet<PeerId>,

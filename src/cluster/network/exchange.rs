@@ -74,8 +74,8 @@ pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), Exchan
     Ok(stream.close().await?)
 }
 
-/// Gives the other side some time to read the written data. Data in transit would be lost if the node
-/// stops.
+/// Waits a short time until the other side has read the written data. If the node stopped immediately,
+/// data in transit would be lost.
 pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
@@ -112,8 +112,8 @@ pub(super) async fn read_all(
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
-            // The slot is released, since the receiver of the event limits the number of lines per
-            // peer.
+            // A line does not occupy a slot of the peer's streams, since the receiver of the event
+            // limits the number of lines.
             drop(slot);
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
@@ -216,8 +216,8 @@ async fn read_timely(
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
 
-/// Reads a message up to the byte `last`, if set, into a buffer. The capacity of the buffer is charged
-/// to `share`, if set.
+/// Reads a message into a buffer, up to the byte `last` or, if it is not set, to the end of the stream.
+/// The capacity of the buffer is charged to `share`, if set.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     last: Option<u8>,
@@ -230,7 +230,8 @@ async fn read(
     let mut began = None;
     loop {
         let reading = stream.read(&mut chunk);
-        // The caller limits the time until the first byte of a response.
+        // A response (without `last`) must arrive at the minimum rate after its first byte. The caller
+        // limits the time until then, and the time of other messages.
         let n_read = match began {
             Some(began) if last.is_none() => {
                 let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);

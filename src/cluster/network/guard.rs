@@ -3,14 +3,14 @@
 //! Each peer has allowances that refill with time. Exceeding the allowance for streams or for own gossip
 //! is an offense, as is anything malformed. A peer that uses up its allowance of offenses is banned for
 //! a while. A relayed message is charged to its author. A relay cannot know the limits of its receivers,
-//! so relayed messages beyond these limits are ignored and are no offense of the relay. Messages that
-//! enter the mesh or pass through here are limited well below what receivers allow. Boot nodes and peers
-//! allowed by name are never banned. A request that is refused for lack of slots is no offense.
+//! so relayed messages beyond these limits are ignored and are no offense of the relay. Therefore, this
+//! node also limits the messages of unnamed authors that it forwards, both those that the authors sent
+//! and those that were relayed. Boot nodes and peers allowed by name are never banned. A request that is refused for lack of slots is no offense.
 //!
 //! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
-//! multiplexer buffers for unread streams. A peer can hold a quarter of the memory that other peers
-//! leave, so that there is room for a complete message while several peers send theirs slowly. A quarter
-//! of the total is reserved for named peers.
+//! multiplexer buffers for unread streams. An unnamed peer can hold up to a quarter of the amount that is
+//! then still free, so that there is room for a complete message while several peers send theirs slowly.
+//! A quarter of the total is reserved for named peers.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -351,8 +351,8 @@ const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
 }
 
-/// Returns the amount of memory up to which a refusal is not the peer's offense, since other peers hold
-/// too much: a thirty-second of the total, enough for a few messages.
+/// Returns a thirty-second of the total, enough for a few messages. If a peer that holds at most this is
+/// refused more memory, other peers hold too much, so this is not its offense.
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
 }
@@ -402,7 +402,7 @@ impl Share {
         let has_room = |n_own: usize, n_others: usize| {
             n_held = n_own;
             let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
-            // An unnamed peer can hold a quarter of the memory that is left.
+            // An unnamed peer can hold up to a quarter of the amount that is then still free.
             if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / 4 }
         };
         if self.bytes.grow_to(n_bytes, has_room) {

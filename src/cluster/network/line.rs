@@ -72,7 +72,7 @@ pub struct Frames {
     stream: BufReader<ReadHalf<Stream>>,
     /// Maximum size of the content.
     bytes_max: usize,
-    /// Number of bytes to skip of a frame that exceeded the limit.
+    /// Number of unread bytes of the previous frame, which are skipped because it exceeded the limit.
     to_skip: u64,
     /// Memory of the frame that is being read; `None` on a line that this node opened.
     share: Option<Share>,

@@ -30,7 +30,7 @@ pub(super) struct Resolve {
     names: Names,
 }
 
-/// Addresses at which resolved names can be dialed. Clones share the state.
+/// Rules for the addresses at which resolved names can be dialed. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Arc<Mutex<KnownNames>>);
 
@@ -52,7 +52,8 @@ impl Names {
         Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), ..KnownNames::default() })))
     }
 
-    /// Returns the scope of `address`, which was dialed or from which a peer connected.
+    /// Returns the scope of `address`, which was dialed or from which a peer connected. For a configured
+    /// name, this is the scope of the address that it last resolved to.
     pub(super) fn scope_of(&self, address: &Multiaddr) -> Scope {
         let led_to = host_name(address)
             .and_then(|(host, _)| self.0.lock().own.get(&host).copied().flatten());

@@ -150,8 +150,8 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not allowed");
             return;
         }
-        // The limit is for all connections of the peer. By default, a peer has up to 10 work orders and
-        // responses in progress.
+        // The limit applies to all connections of the peer together. It is much higher than usual: by
+        // default, a peer has up to 10 work orders and responses in progress.
         let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
         let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");

@@ -266,9 +266,9 @@ const PROBE_EVERY: Duration = Duration::from_secs(5);
 /// supported.
 const PROBES: u32 = 2;
 
-/// Maximum time for which sent data can stay unacknowledged. This is the interval between two offers of
-/// a worker. When a broken link works again, a head therefore knows the worker again within two
-/// intervals.
+/// Maximum time for which sent data can stay unacknowledged before the connection is closed. It equals
+/// the interval between two offers of a worker, so that a head knows the worker again at most two
+/// intervals after a broken link works again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_FOR: Duration = Duration::from_secs(30);
 

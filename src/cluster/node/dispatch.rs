@@ -149,8 +149,8 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    // If there are too many connections, peers that wait for approval are disconnected
-                    // first, so their messages do not count as valid.
+                    // The messages of peers that wait for approval do not count as valid, so that these
+                    // peers are disconnected first if there are too many connections.
                     if self.context.network.allows(&peer) {
                         self.context.network.vouch(&peer);
                     }

@@ -81,7 +81,8 @@ impl Offers {
                 }
             }
             sleep(LOOK_EVERY).await;
-            // Also wakes the receivers if only the slots have changed.
+            // This wakes the receivers even if the offer is unchanged, since their slots, which it
+            // omits, might have changed.
             self.latest.send_replace(Arc::new(self.offer()));
         }
     }
@@ -209,7 +210,7 @@ impl Offers {
 }
 
 /// Returns the minimum time between two offers to the same receiver, if there are `n_receivers`.
-/// `is_same` is true if the offer is unchanged.
+/// `is_worker` is true if the receiver is a worker, and `is_same` if the offer is unchanged.
 fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     match (is_worker, is_same) {
         (true, true) => {
@@ -218,8 +219,8 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
             // which is one every few minutes to each worker.
             AGAIN_AFTER_TO_WORKERS.max(Duration::from_millis(20).saturating_mul(n_receivers))
         }
-        // Otherwise, two hundred workers that run a function for the first time would all send offers to
-        // their neighbors during that run.
+        // Without this delay, two hundred workers that run a function for the first time would all send
+        // offers to their neighbors during that run.
         (true, false) => Duration::from_secs(10),
         (false, true) => AGAIN_AFTER,
         (false, false) => Duration::ZERO,

@@ -184,8 +184,8 @@ impl External {
 }
 
 impl ExternalParts {
-    /// Prepares the process for a run. The process must be started before the returned directory is
-    /// dropped. Blocks.
+    /// Prepares the process for a run in a new directory. The returned directory must be kept until the
+    /// process has exited, since dropping it removes it. Blocks.
     fn command(
         &self,
         run: &ExternalRun,

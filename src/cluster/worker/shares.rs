@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use crate::fair_queue::{FairQueue, Verdict};
 use crate::network::Standing;
 
-/// Time for which a place is reserved for a head after it released its last slot.
+/// Time for which one place stays reserved for a head after it has released its last place.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Places of one kind (slots or orders) and their holders. Clones share them.

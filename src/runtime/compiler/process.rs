@@ -41,8 +41,9 @@ const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Environment variable with the compiler's number of threads.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Minimum percentage of the time limit for which a child must have had a processor for its program to
-/// count as too slow. Even on an idle machine, other processes use the rest of the time.
+/// Minimum time for which a child ran, in percent of the time for which it ran or waited for a processor.
+/// Below this, the machine was busy, and the program does not count as too slow. Even on an idle machine,
+/// other processes use some of the time.
 const CPU_SHARE_MIN: u32 = 75;
 
 /// Returns the expected memory of compiling `program`, in bytes.
@@ -159,7 +160,7 @@ fn converse(
 }
 
 /// Returns the error for a child that reached its time limit. The program is to blame only if the child
-/// had a processor most of the time.
+/// rarely had to wait for a processor.
 fn late(child: &Child, within: Duration) -> CompileError {
     match task::process::thread_times(child.id()) {
         Some(times) if ran_for_most_of(times, within) => {

@@ -146,7 +146,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills worker `idx`. The indices of later workers decrease by one until it is restarted.
+    /// Kills worker `idx` and removes it from `workers`. The indices of later workers are lower by one
+    /// until [`Self::restart`] inserts it again.
     pub(crate) async fn kill(&mut self, idx: usize) -> Outcome<()> {
         self.workers.remove(idx).kill().await
     }

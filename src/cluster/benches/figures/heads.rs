@@ -20,15 +20,16 @@ use crate::part::RUNTIME_NAME;
 const N_HEADS: usize = 3;
 /// Number of workers.
 const N_WORKERS: usize = 6;
-/// Number of slots of each worker, so that three heads cannot have equal parts of one worker.
+/// Number of slots of each worker. Since it is not a multiple of three, three heads cannot have equal
+/// parts of one worker.
 const N_SLOTS: usize = 4;
-/// Duration of the function, which sleeps, so that four cores suffice.
+/// Duration of a run. The function only sleeps, so that four cores suffice for all slots.
 const RUN: Duration = Duration::from_millis(100);
 
 /// File name of the function.
 const METHOD: &str = "hello.wasm";
 
-/// Number of connections to a head: twice its share of 8 slots.
+/// Number of connections to a head: twice its share of the slots, which is 8.
 const N_CLIENTS: usize = 16;
 /// Number of connections to a head that requests less than its share of the slots.
 const N_CLIENTS_OF_SMALL: usize = 4;
@@ -126,8 +127,8 @@ fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     Row::new(name, value, bar, index >= JAIN_MIN && is_good)
 }
 
-/// Returns the maximum wait and the number of refusals of these heads, and true if both are within
-/// limits.
+/// Describes the maximum wait and the share of refused requests at these heads. Also returns true if both
+/// are within their limits and at least one request was served.
 fn judge_waits(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
@@ -206,7 +207,7 @@ async fn one_client(
     loop {
         let began = Instant::now();
         let answer = timeout_at(end, client.ask(&request)).await;
-        // A request that was interrupted at the end counts with its wait so far.
+        // A request that `end` interrupts counts with the time that it has waited until then.
         served.longest_wait = served.longest_wait.max(began.elapsed().saturating_sub(RUN));
         let Ok(answer) = answer else { return Ok(served) };
         let is_counted = counted_from <= Instant::now();

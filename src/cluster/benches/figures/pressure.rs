@@ -25,8 +25,8 @@ const N_FAST: usize = 3;
 const PERIOD: Duration = Duration::from_secs(8);
 /// Duration of the load before each measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Minimum rate with a slow worker, as a fraction of the rate without it. Its inverse is the maximum
-/// ratio of the median durations.
+/// Minimum rate with a slow worker, as a fraction of the rate without it. The median duration without
+/// the slow worker must also be at least this fraction of the median duration with it.
 const SLOW_RATIO_MIN: f64 = 0.9;
 
 /// Number of workers of the cluster in which a worker is stopped.
@@ -132,7 +132,7 @@ async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcom
             let (mut latencies, mut n_short) = (Latencies::default(), 0);
             loop {
                 let began = Instant::now();
-                // A request that is interrupted at the end started too late to be counted.
+                // A request without a response at `end` is not counted.
                 let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
                 latencies.0.push(began.elapsed());
                 n_short += usize::from(!answer?.is_good(&request));

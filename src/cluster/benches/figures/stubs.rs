@@ -41,7 +41,7 @@ const OFFER_EVERY: Duration = Duration::from_secs(30);
 const CONNECT_WITHIN: Duration = Duration::from_mins(5);
 /// Time for which the head is idle before it is measured.
 const IDLE_BEFORE: Duration = Duration::from_secs(30);
-/// Duration of the measurement, in which each worker sends two offers.
+/// Duration of the measurement. Each worker sends two offers in this time.
 const PERIOD: Duration = Duration::from_mins(1);
 /// Interval at which the connected workers are counted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ const CORE_SHARE_MAX: f64 = 0.25;
 const BYTES_PER_WORKER_MAX: u64 = 160 * 1024;
 /// Maximum time until all workers have reconnected to the restarted head.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum mean number of connections that a worker opens until all workers have reconnected.
+/// Maximum number of connections that a worker opens on average until all workers have reconnected.
 const CONNECTS_MAX: f64 = 3.0;
 
 /// Counts of the stubs of a process.

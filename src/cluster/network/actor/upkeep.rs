@@ -95,8 +95,8 @@ impl Actor {
             return false;
         }
         match self.dial(peer, None) {
-            // In the second case, another dial of the peer might be in progress, and its outcome will
-            // be reported.
+            // If the condition is false, another dial of the peer might be in progress, and its
+            // outcome will be reported.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(_) => false,
         }

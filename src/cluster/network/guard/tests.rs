@@ -22,7 +22,8 @@ fn guard(allowed: AllowedPeers) -> Guard {
     Guard::new(allowed, [], FEW)
 }
 
-/// Returns the numbers of forwarded, kept and ignored messages among `n` of `author` from `relay`.
+/// Judges `n` messages of `author` that `relay` sent. Returns the numbers of forwarded, kept and ignored
+/// messages.
 fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for _ in 0..n {

@@ -186,8 +186,8 @@ async fn peer_that_fills_memory_with_unaccepted_streams_is_banned() {
     let mut attacker = muxer(&head).await;
     let newcomer = |event| if let Event::Connected(peer) = event { Some(peer) } else { None };
     let bad = next(&mut at_head, newcomer).await;
-    // The maximum number of negotiating streams stop in the middle of the negotiation. The other
-    // streams are never read.
+    // As many streams as can be negotiated at a time stop in the middle of the negotiation. Therefore,
+    // the further streams are never read.
     let (mut streams, mut are_sent) = (Vec::new(), true);
     let flood = poll_fn(|context| {
         // The slow streams are first.

@@ -151,7 +151,7 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
     cluster.group.shutdown().await;
 }
 
-/// Sources of functions, of which one is slow to respond.
+/// Sources of functions that wait for the response of the peer `frozen` for up to an hour.
 struct Patient<'a> {
     sources: FunctionPeers<'a>,
     frozen: &'a PeerId,

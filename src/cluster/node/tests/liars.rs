@@ -32,9 +32,9 @@ fn is_undisturbed(cluster: &Cluster) -> bool {
     parts.all(|part| part.state == "answered")
 }
 
-/// Executes `n` requests for `n_nodes` by experienced workers among strangers that forge results.
-/// Returns the number of forged results and the number of runs that other workers repeated because the
-/// machine was busy.
+/// Executes `n` requests, each on `n_nodes`, in a cluster of experienced workers and of strangers that
+/// forge results. Returns the number of executions whose most frequent result was forged, and the number
+/// of executions after which [`is_undisturbed`] was false.
 async fn count_forged(n_nodes: i64, n: usize) -> (usize, usize) {
     let (cluster, hello) = experienced().await;
     for _ in 0..3 {

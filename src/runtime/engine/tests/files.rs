@@ -52,7 +52,7 @@ pub(super) const CREATE: &str = r"
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)) (then unreachable))
         (i32.load (i32.const 1000)))";
 
-/// Returns a command with one page of memory and `body`, which can use [`CREATE`] and a local `$n`.
+/// Returns a command with two pages of memory and `body`, which can use [`CREATE`] and a local `$n`.
 pub(super) fn creator(body: &str) -> Program {
     module(&format!(
         "(memory (export \"memory\") 2) {CREATE} (func (export \"_start\") (local $n i32) {body})"
