@@ -51,8 +51,8 @@ pub(crate) struct BacktestCommand {
     /// Time between two epochs, in seconds of the dataset
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Maximum number of rows before each epoch that the models see, such as a training window
-    /// [default: the topic's `n_rows`, or 120]
+    /// Maximum number of rows that the models get for each epoch, such as a training window: the
+    /// latest rows before the epoch [default: the topic's `n_rows`, or 120]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rows: Option<u32>,
     /// Directory for a JSON file per epoch with its predictions, truth and losses
