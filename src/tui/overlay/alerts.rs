@@ -53,7 +53,7 @@ fn on_alert(state: &mut State, alert: Alert) {
     state.effects.push(Effect::SendAlert(alert));
 }
 
-/// Performs an action on the list of rules, or opens it.
+/// Mutes or unmutes the selected rule, or opens the prompt for a new rule.
 pub(crate) fn act(state: &mut State, action: Action) {
     match (action, state.overlays.last()) {
         (Action::MuteAlert, Some(Overlay::Alerts(rule))) => {

@@ -96,7 +96,8 @@ fn text(table: &ExportTable, is_json: bool) -> String {
     if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
 
-/// Returns the formats of the selected node or group. CSV and JSON contain all nodes.
+/// Returns the formats of the selected node or group. JSON contains the selected node, CSV all
+/// nodes.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let shown = state.cluster.table(state.cluster_context());
     let node = shown.node();

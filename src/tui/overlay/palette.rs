@@ -16,7 +16,8 @@ use crate::view::{Frame, centered, draw_field, strip};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
-/// Returns all entries. Commands of the current screen are first.
+/// Returns all entries. The screens are first, followed by the commands. Commands of the current
+/// screen precede all other commands.
 pub(crate) fn entries(state: &State) -> Vec<Item> {
     let mut entries = screens(state);
     commands(state, &mut entries);
@@ -47,8 +48,8 @@ fn key_of(state: &State, action: Action) -> String {
     bound.map(Bound::first_key_text).unwrap_or_default()
 }
 
-/// Adds every action that has a binding. An action with bindings on several screens is added once
-/// for each screen.
+/// Adds every action that has a binding, except for steps ([`Action::is_step`]). An action with
+/// bindings on several screens is added once for each screen.
 fn commands(state: &State, entries: &mut Vec<Item>) {
     let here = state.layers_beneath();
     let mut bindings: Vec<_> = state.keys.bindings().iter().collect();

@@ -176,7 +176,8 @@ impl Field {
     }
 
     fn insert(&mut self, letter: char) -> bool {
-        // The length in bytes is at least the number of characters.
+        // The length in bytes is at least the number of characters, so this limits the characters,
+        // too.
         self.value().len() < CHARS_MAX && self.apply(InputRequest::InsertChar(letter))
     }
 }

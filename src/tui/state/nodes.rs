@@ -351,9 +351,9 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of workers that can execute a new run: workers of the head that executes
-    /// new runs that are in `subgroup` and match `selector`. An empty `subgroup` stands for the
-    /// general group.
+    /// Returns the number of workers that can execute a new run. Such a worker is known to the head
+    /// that executes new runs, is in `subgroup`, and matches `selector`. An empty `subgroup` stands
+    /// for the general group.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,

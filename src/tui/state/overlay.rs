@@ -136,7 +136,7 @@ impl Prompt {
         Self { purpose, field: Field::edited(text) }
     }
 
-    /// Returns true if the typed path has the extension `.json`. Otherwise, the file is written as
+    /// Returns true if the typed path has the extension `.json`. Otherwise, a table is written as
     /// CSV.
     pub(crate) fn is_json(&self) -> bool {
         self.field.value().trim().to_lowercase().ends_with(".json")

@@ -147,8 +147,8 @@ pub(crate) struct Mouse {
 }
 
 impl Mouse {
-    /// Converts `mouse` to an event, using the targets of the last frame. Returns `None` if it has
-    /// no meaning there.
+    /// Converts `mouse` to an event, using the targets of the last frame. Returns `None` if the
+    /// event has no effect.
     pub(crate) fn translate(&mut self, mouse: MouseEvent, hits: &Hits) -> Option<Event> {
         let MouseEvent { column, row, .. } = mouse;
         match mouse.kind {

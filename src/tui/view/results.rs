@@ -174,8 +174,8 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     }
 }
 
-/// Summarizes the peers and the results. If groups are scrolled out, contains their number. `hidden` are
-/// the numbers of groups above and below the visible groups.
+/// Summarizes the peers and the results. `hidden` are the numbers of groups that are scrolled out
+/// above and below the visible groups. The summary contains these numbers unless both are 0.
 fn sentence(response: &ExecuteResponse, hidden: (usize, usize), theme: &Theme) -> (String, Style) {
     let (n, n_groups) = (response.cluster.peers.len(), response.results.len());
     let few =

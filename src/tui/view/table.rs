@@ -166,8 +166,8 @@ impl Table<'_> {
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
-    /// Returns a row of `cells`. If cells before the last cell are empty, the text of the last cell
-    /// starts there.
+    /// Returns a row of `cells`. If the last column is left-aligned and the cells before it are
+    /// empty, its text starts in the first of these cells.
     fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
         let shown = self.columns.iter().zip(places).zip(cells);
         let mut shown: Vec<_> = shown.filter(|((column, _), _)| column.width > 0).collect();

@@ -72,8 +72,8 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-/// Compares two nodes by a column. The most notable node is first: depending on the column, the busiest,
-/// the most dissenting or the slowest node.
+/// Compares two nodes by a column. By a column of numbers, the busiest, the most dissenting or the
+/// slowest node is first. By a column of texts, the order is alphabetical.
 fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
     let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
     let free = |node: &Node| node.slots.map_or(usize::MAX, |(all, free)| free.unwrap_or(all));

@@ -19,7 +19,8 @@ const SOURCE_WIDTH: usize = 9;
 /// Extent to which a line is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineLook {
-    /// All parts that the Logs screen currently shows, and milliseconds of the time.
+    /// The line as the Logs screen shows it: with all fields, and with a time in milliseconds
+    /// unless times are hidden.
     Whole,
     /// A short form for other screens.
     Tail { has_fields: bool },

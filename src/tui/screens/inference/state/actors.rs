@@ -59,7 +59,7 @@ pub(crate) enum Detail {
     Influence,
     /// Combined value without the actor, and combined value with only this forecaster.
     LeaveOuts,
-    /// Regret, loss and score of the actor.
+    /// Loss and score of the actor.
     Learned,
 }
 
