@@ -111,7 +111,8 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     }
 }
 
-/// Requests the latest bundle of each topic, and the list of topics if it is empty or old.
+/// Requests the latest bundle of each topic. Also requests the list of topics if it is empty, is
+/// old, or contains a topic without a closed epoch.
 pub(crate) fn load_topics(state: &mut Whole) {
     load_bundles(state);
     let topics = &state.inference.topics;

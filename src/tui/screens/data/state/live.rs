@@ -308,7 +308,8 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 }
 
 impl State {
-    /// Returns the pinned datasets, followed by other datasets in the order of the list.
+    /// Returns the pinned datasets, followed by at most [`OTHERS_MAX`] other datasets in the order
+    /// of the list.
     pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
         let pinned = self.pins.iter().map(|pin| WatchedDataset {
             dataset: pin.dataset,

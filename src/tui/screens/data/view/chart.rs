@@ -325,7 +325,8 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
     seen
 }
 
-/// Returns the usual interval between the latest rows.
+/// Returns the length of a bucket. For raw rows, returns the usual interval between the latest
+/// rows.
 fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
     /// Number of rows from which the interval is determined.
     const ROWS: usize = 512;
