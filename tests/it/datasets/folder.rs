@@ -109,7 +109,7 @@ async fn data_directory_in_use_by_a_service_is_rejected() {
     assert_eq!(service.n_rows("kept").await, 1);
 }
 
-/// When a command exits, it must not remove the log that the running service uses.
+/// A command that exits must not remove the write-ahead log, since the running service still uses it.
 #[tokio::test]
 async fn keys_created_next_to_a_running_service_are_valid() {
     let service = Service::start();

@@ -31,7 +31,7 @@ async fn follow_prints_each_row_once_across_a_restart() {
     assert_eq!(timestamps(&running.wait_lines(5)), expected(115..120));
     insert(&service.http(), dataset, &rows(120..123)).await;
     assert_eq!(timestamps(&running.wait_lines(8)), expected(115..123));
-    // More rows than the replay has, so that there is a gap to be filled.
+    // Inserts more rows than a stream replays, so that the command has to fill a gap.
     service.restart();
     insert(&service.http(), dataset, &rows(123..400)).await;
     assert_eq!(timestamps(&running.wait_lines(285)), expected(115..400));

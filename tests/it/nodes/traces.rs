@@ -32,7 +32,7 @@ const CALLER: [u8; 8] = [0xcd; 8];
 struct Collector {
     address: String,
     spans: Arc<Mutex<Vec<(String, Span)>>>,
-    // Task that serves the collector, which stops when this is dropped.
+    // Task that serves the collector. The task stops when this field is dropped.
     _serving: JoinSet<()>,
 }
 

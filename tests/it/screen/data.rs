@@ -91,7 +91,8 @@ async fn screen_resumes_its_stream_after_a_restart_without_gaps_or_duplicates() 
     assert!(shown.contains("stale "), "the age of the data is shown:\n{shown}");
     wait_contiguous(&session, 202);
     service.start_again();
-    // More rows than a replay has, which may arrive before the screen has reconnected.
+    // Inserts more rows than a stream replays. All of them may be stored before the screen has
+    // reconnected.
     insert(&service.http(), &dataset, 203..420).await;
     session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     wait_contiguous(&session, 419);
