@@ -43,8 +43,8 @@ static IS_LOST: AtomicBool = AtomicBool::new(false);
 const REPORT_FILE: &str = "panic.txt";
 
 /// Queries the background color (OSC 11), then the primary device attributes. Every terminal
-/// replies to the second query, in order. The reply shows that no reply to the first query will
-/// follow.
+/// replies to the second query, and replies arrive in the order of the queries. If there is no
+/// earlier reply, the terminal does not report its background color.
 const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
 /// Requests reports of clicks, the mouse wheel, and movements while a button is pressed.
