@@ -523,8 +523,9 @@ impl Simple {
         })
     }
 
-    /// Returns the baseline's prediction for a log return or volatility: 0, the latest result of a past
-    /// epoch, or the mean of all these results. Each row in `series` is the opening of a past epoch.
+    /// Returns the baseline's prediction for a log return or volatility: 0, the result of the latest
+    /// past epoch, or the mean of the results of all past epochs. Each row in `series` is treated as the
+    /// opening of a past epoch.
     fn past_outcome(&self, rows: &[FlatRow], series: &[(&FlatRow, f64)]) -> Option<f64> {
         let newest_first = series.iter().rev();
         let mut outcomes = newest_first

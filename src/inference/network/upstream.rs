@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use crate::network::topic::Topic;
 use crate::store::Input;
 
-/// Number of rows within a horizon from which on a volatility is refused, since the rows are read in one
-/// request. With one row per minute, this is nearly a week.
+/// Maximum number of rows that are read for a volatility, in one request. The volatility is refused if
+/// its horizon has this number of rows or more. With one row per minute, this is nearly a week.
 pub const PATH_ROWS_MAX: u32 = 10_000;
 
 /// A row of a dataset, reduced to its numbers.

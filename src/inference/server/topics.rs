@@ -249,7 +249,7 @@ pub(super) async fn create(params: Params, request: Request) -> Result<Json<Topi
 
 /// Creates several topics that belong to the key, or no topic if one topic is refused.
 ///
-/// Creates, for example, topics with the same prediction at several horizons. See `POST /api/v1/topics`
+/// For example, the topics can have the same prediction at several horizons. See `POST /api/v1/topics`
 /// for the settings.
 #[utoipa::path(post, path = paths::TOPIC_BATCH, operation_id = "create_topics",
     tag = "participation", request_body = TopicBatch,

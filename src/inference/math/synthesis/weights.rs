@@ -93,9 +93,9 @@ pub fn weigh(line: &mut [f64], params: &Params) {
 
 /// Returns the function that converts a regret to its weight, given the `best` regret and the `scale`.
 ///
-/// Since version 0.17, a weight is 1 / (1 + e^(p(c − x))), where x is the regret divided by the scale,
-/// relative to the same expression for the best regret. Both expressions are computed with a common
-/// factor, so that the divisor does not underflow.
+/// Since version 0.17, a weight is 1 / (1 + e^(p(c − x))) divided by the same expression for the best
+/// regret, where x is a regret divided by the scale. Both expressions are computed with a common factor,
+/// so that the divisor does not underflow.
 pub fn weight_function(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
     let Params { generation, p_norm: p, c_norm: c, .. } = *params;
     let (center, slope) = (p * c, p / scale);
