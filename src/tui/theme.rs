@@ -145,8 +145,9 @@ impl FromStr for Name {
 impl Theme {
     /// Returns the theme `name` for a terminal with this color depth.
     ///
-    /// With 16 colors, every theme uses the terminal's palette and background, since its colors may
-    /// be illegible on another background. Without colors, tokens differ only in weight.
+    /// With 16 colors, every theme uses the terminal's palette and background, since the colors of
+    /// the palette may be illegible on another background. Without colors, tokens differ only in
+    /// weight.
     pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
