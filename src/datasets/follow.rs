@@ -310,7 +310,7 @@ struct Missed {
     since: Since,
     /// Changes in the order of their commits. Empty for a reader of rows only.
     changes: Vec<RowChange>,
-    /// State of a reader that has received them.
+    /// State of the reader after it has received these rows and changes.
     next: ReaderPhase,
 }
 
@@ -333,7 +333,7 @@ impl Missed {
                 return Ok(None);
             };
             changes = found;
-            // Later commits were made after the rows were read.
+            // Drops the changes of commits that were made after the rows were read.
             changes.retain(|change| change.revision <= since.revision);
             if changes.len() == CHANGES_MAX
                 && let Some(last) = changes.last()

@@ -27,7 +27,7 @@ pub enum Series {
 pub struct Block {
     /// Timestamps of the rows.
     pub times: Vec<Timestamp>,
-    /// Ids of the rows, unique in a service.
+    /// Row numbers, unique in the dataset. Rows of later commits have higher numbers.
     pub ids: Vec<i64>,
     /// Times at which the rows were stored.
     pub created: Vec<Timestamp>,

@@ -39,7 +39,7 @@ pub enum Dtype {
 pub struct Dataset {
     /// Id of the dataset.
     pub id: DatasetId,
-    /// Name, unique in a service.
+    /// Name, unique among the datasets of its owner.
     pub name: String,
     /// Human-readable description.
     pub description: String,

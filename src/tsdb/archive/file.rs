@@ -151,7 +151,8 @@ impl FileFooter {
     }
 }
 
-/// Returns the dataset of a file that has no record, or `None` if it is not a file of an archive.
+/// Returns the identity of the dataset in a file that has no record. Returns `None` if the file does not
+/// belong to an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
     let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
     let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };

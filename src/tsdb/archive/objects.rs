@@ -267,7 +267,7 @@ impl Objects {
         }
     }
 
-    /// Runs `work` on a thread that may block. Returns `None` if the program is stopping.
+    /// Runs `work` on a blocking thread of the runtime. Returns `None` if the program is stopping.
     pub(super) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -144,7 +144,7 @@ impl Archive {
 }
 
 impl ArchivedStore {
-    /// Runs `work` on a thread of the archive's runtime that may block.
+    /// Runs `work` on a blocking thread of the archive's runtime.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Archive) -> Result<T> + Send + 'static,

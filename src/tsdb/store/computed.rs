@@ -25,8 +25,8 @@ const READS_MAX: u32 = 3;
 const GROWTH: u32 = 8;
 
 impl dyn Store {
-    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset at the revision of
-    /// the page or an earlier revision.
+    /// Reads a page like [`Store::page`], at any resolution. `sight` is the dataset as the caller has read
+    /// it before, possibly at an earlier revision than the page.
     ///
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].

@@ -10,7 +10,7 @@ async fn api_description_is_served_without_a_key() {
     let service = Service::start().await;
     let (status, document) = service.get("", "/api/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
-    // The document spells the header in this way.
+    // The header has the spelling of the upstream's documentation.
     let key = &document["components"]["securitySchemes"]["key"];
     assert_eq!(key["name"], "X-API-Key");
     // `anyOf` allows an empty page, which matches both the schema of rows and the schema of buckets.

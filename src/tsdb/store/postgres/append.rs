@@ -112,7 +112,7 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     Ok(Levels::refold(&[], changed, &stored))
 }
 
-/// Computes the buckets that contain `rows`, which are not stored yet. `rows` take precedence over
+/// Computes the buckets that contain `rows`, before these rows are stored. They take precedence over
 /// stored rows, which take precedence over `beneath`.
 pub(super) async fn rebuild(
     c: &mut PgConnection,

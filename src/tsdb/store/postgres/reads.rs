@@ -257,7 +257,7 @@ pub(super) async fn since(
 struct Places {
     /// Disjoint spans that contain all timestamps of the rows, in any order.
     spans: Vec<Span>,
-    /// Highest row number of these commits.
+    /// Highest row number of the commits.
     last_row: i64,
 }
 

@@ -113,7 +113,7 @@ pub(super) struct IndexedRows<'a> {
 }
 
 impl IndexedRows<'_> {
-    /// Returns the number of these rows.
+    /// Returns the number of rows.
     pub(super) fn n_rows(&self) -> u64 {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return 0;
@@ -122,9 +122,9 @@ impl IndexedRows<'_> {
         n.saturating_sub(self.n_cut_first).saturating_sub(self.n_cut_last)
     }
 
-    /// Moves the start of a page with many skipped rows to a chunk. Returns the part of `span` from the
-    /// start of that chunk, in `order`, and the number of rows that are still to be skipped in it.
-    /// `between` has the sorted timestamps of those rows of the span that are in no chunk.
+    /// Shortens `span` to begin, in `order`, with the last chunk that at most `skip` rows precede. Returns
+    /// the shortened span and the number of rows that are still to be skipped in it. `between` has the
+    /// sorted timestamps of the rows of `span` that are in no chunk.
     pub(super) fn seek(
         &self,
         span: Span,

@@ -154,8 +154,8 @@ pub(super) struct ScanOutput<'a> {
 }
 
 impl ScanOutput<'_> {
-    /// Returns the range of those rows among the next `n`, in ascending order, that are neither skipped
-    /// nor beyond the limit.
+    /// Returns the rows among the next `n` that are neither skipped nor beyond the limit, as a range of
+    /// their indices in ascending order of time.
     fn wanted(&self, n: usize) -> Range<usize> {
         let skip = self.skip.min(n);
         let take = self.left.min(n - skip);
@@ -173,7 +173,7 @@ impl ScanOutput<'_> {
         self.left > 0
     }
 
-    /// Passes a block of rows in ascending order to the visitor, without skipping any. Returns false if
+    /// Passes all rows of `block` to the visitor. The block must be in ascending order. Returns false if
     /// the visitor stops the scan.
     fn emit(&mut self, mut block: Block) -> Result<bool> {
         if block.is_empty() {
@@ -185,8 +185,8 @@ impl ScanOutput<'_> {
         Ok((self.visit)(RowBatch::of_rows(Rows::Raw(block)))?.is_continue())
     }
 
-    /// Passes those rows of a block in ascending order to the visitor that are neither skipped nor
-    /// beyond the limit. Returns false if the scan is over.
+    /// Passes the rows of `block` that are neither skipped nor beyond the limit to the visitor. The block
+    /// must be in ascending order. Returns false if the scan is over.
     fn emit_wanted(&mut self, block: Block) -> Result<bool> {
         let n = block.len();
         let wanted = self.wanted(n);
