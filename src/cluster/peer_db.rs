@@ -135,8 +135,8 @@ impl PeerDb {
         });
     }
 
-    /// Returns the addresses of the remembered peers, each with the peer's id. Addresses that were
-    /// reached come first, then addresses of recently seen peers.
+    /// Returns the addresses of the remembered peers, each with the peer's id. Peers that this node
+    /// reached come first, then the other peers, in both cases the most recently seen first.
     pub fn addresses(&self) -> Vec<String> {
         let mut records: Vec<StoredPeer> = self.records.lock().by_peer.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));

@@ -116,8 +116,9 @@ impl Drop for Turn {
 }
 
 impl TurnTable {
-    /// Removes and returns the next claim that can be granted a turn: urgent claims first, then claims
-    /// of named peers, then claims of peers with the fewest current turns.
+    /// Removes and returns the next claim that can be granted a turn. Runs precede installs. Among
+    /// claims of one purpose, named peers precede unnamed peers, and a peer with fewer current turns
+    /// precedes a peer with more.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =

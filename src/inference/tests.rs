@@ -29,8 +29,9 @@ use crate::network::upstream::{
 /// Time at which the clock of a test starts.
 const START: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
-/// Fake cluster of two workers. One returns the latest value, the other returns ten more. If `answers`
-/// is not empty, its elements are the next responses instead.
+/// Fake cluster of two workers. One returns the latest value, the other a value that is higher by ten, or
+/// both return fixed probabilities of labels. If `answers` is not empty, its last element is removed and
+/// returned instead.
 #[derive(Default)]
 struct FakeRuns {
     answers: Mutex<Vec<Result<Vec<PeerOutput>, String>>>,

@@ -46,7 +46,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Returns the fraction of the chosen workers that returned a result, from 0 to 1.
+    /// Returns the fraction of seats that got a result, from 0 to 1. Seats that were still open when the
+    /// quorum was reached do not count.
     pub(super) fn share(&self) -> f64 {
         let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         count(self.answers.len()) / count(self.answers.len() + self.failed.len()).max(1.0)

@@ -188,9 +188,9 @@ pub(super) fn shorten_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If
-/// there was no run, workers of this program give the reason in the message. b7s workers leave the
-/// result empty.
+/// Returns the result in a worker's response. A failed run is a result too: the response then has no
+/// error message and an exit code other than 0. If there was no run, workers of this program set the
+/// error message, and b7s workers leave the result empty.
 pub(super) fn read_answer(
     response: WorkOrderResponse,
     signed: Signed,

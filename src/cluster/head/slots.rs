@@ -167,8 +167,9 @@ impl Slots {
         }
     }
 
-    /// Compares the results of an execution and adjusts the weights of its workers. A majority has more
-    /// than half of the total weight, so that no number of strangers outvotes trusted workers.
+    /// Compares the results of an execution and adjusts the weights of its workers. The majority is the
+    /// group with more than half of the total weight, so that trusted workers outweigh more numerous
+    /// strangers.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
         let mut table = self.0.lock();
         let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, WorkerState::weight);

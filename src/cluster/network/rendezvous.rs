@@ -24,8 +24,8 @@ use super::dialer::ADDRESSES_MAX;
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 
 /// Interval between lookups while there are too few peers, as for b7s nodes. A worker doubles it after
-/// each lookup that found too few peers, until it loses a peer: in a large cluster, the first peers that
-/// the table names do not have room for all other nodes.
+/// each lookup, up to [`AGAIN_EVERY`], since in a large cluster the first peers that the table names do
+/// not have room for all other nodes. When the worker loses a peer, this interval applies again.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Minimum and maximum delay before a worker that is connected to a head looks for neighbors. The delay

@@ -342,7 +342,8 @@ fn parquet_without_a_timestamp_or_with_unknown_columns_is_rejected() {
     let reasons: Vec<_> = refusals.rows.iter().filter_map(|one| one.column.as_deref()).collect();
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
     assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
-    // The library does not limit the length of a decompressed gzip page.
+    // Pages compressed with gzip are rejected, since the library does not limit their decompressed
+    // length.
     let mut builder = ColumnBuilder::new(&[]);
     read_parquet(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
     let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {

@@ -24,7 +24,8 @@ fn cache_entry_is_loaded_only_if_unchanged_and_under_its_name() {
     assert!(rekeyed.checked("name", bytes).is_none(), "under another key");
 }
 
-/// A guest could write a key file but not set its mode, so its key must not be accepted.
+/// A guest could write a key file, but it cannot set the mode of the file. The key in a file with another
+/// mode must therefore not be accepted.
 #[test]
 fn cache_key_that_other_users_can_read_is_not_used() {
     let folder = tempfile::tempdir().unwrap();

@@ -215,7 +215,8 @@ impl WorkerState {
 
     /// Records that the worker gave no usable response to an order.
     pub(super) fn note_silence(&mut self, now: Instant) {
-        // If several orders given at about the same time fail, they count once.
+        // A failure during the pause does not count again, since its order was most likely given at
+        // about the same time as the order that caused the pause.
         if self.silent.is_over(now) {
             self.silent.extend(now, SILENT_FOR);
             // A missing response halves the number of results.

@@ -51,7 +51,7 @@ async fn drift_model_is_ranked_first_on_linear_data() {
     assert!(report.failures.is_empty() && report.coverage.is_some());
 }
 
-/// Model that predicts exactly in its first `n_epochs`, and nothing afterwards.
+/// Model with exact predictions in its first `n_epochs` epochs, and without predictions afterwards.
 struct Lucky {
     n_epochs: Mutex<u32>,
 }

@@ -33,9 +33,9 @@ fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
     ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
 }
 
-/// Returns the state learned from `n_epochs`. In a third of the epochs, `d` infers far more than the
-/// other inferers and is right. In another third, `d` infers far less than the other inferers and is
-/// wrong. In the rest all are close.
+/// Returns the state learned from `n_epochs`. In a third of the epochs, the value of `d` is far above the
+/// other values and right. In another third, it is far below the other values and wrong. In the rest, all
+/// values are close.
 fn learned(n_epochs: u32) -> Learned {
     let mut past = Past::default();
     for epoch in 0..n_epochs {
@@ -155,7 +155,8 @@ fn past_epochs_are_limited_in_number_and_bytes() {
     for _ in 0..100 {
         past.remember(&said, &losses);
     }
-    // The names need 43 KB once, and the numbers 16 KB per epoch.
+    // The names need 43 KB once, and the numbers 16 KB per epoch, so that the maximum of 128 KiB is
+    // reached with five epochs.
     assert_eq!(past.epochs().len(), 5);
 }
 

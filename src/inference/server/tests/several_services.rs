@@ -46,7 +46,8 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc
 }
 
 impl Line {
-    /// Starts a proxy of the database at `url`, at the address `before` if given.
+    /// Starts a proxy of the database at `url`. It listens at the address `before`, or else at any free
+    /// port.
     async fn to(url: &str, before: Option<SocketAddr>) -> Self {
         let (_, rest) = url.split_once('@').unwrap();
         let server = rest.split_once('/').unwrap().0.to_owned();
