@@ -20,7 +20,7 @@ use tsdb::store::row_batch::ChunkId;
 use crate::etag::ETag;
 
 /// Maximum number of pieces in the index, which then occupies a few megabytes. This many pieces of
-/// average size have 5 GB.
+/// average size occupy 5 GB of the file.
 const PIECES_MAX: usize = 65_536;
 
 /// Key of a piece: everything that determines its bytes.

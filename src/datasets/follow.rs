@@ -36,7 +36,8 @@ use crate::query::SelectedColumns;
 /// Maximum number of missed rows that are read at a time. Their events occupy a few megabytes.
 const MISSED_ROWS: usize = 8192;
 
-/// Approximate maximum size in bytes of missed rows that are read at a time, which applies to long rows.
+/// Approximate maximum size in bytes of missed rows that are read at a time. If rows are long, fewer than
+/// [`MISSED_ROWS`] are read.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of readers that catch up concurrently. Further readers wait. After a restart, all
@@ -250,8 +251,8 @@ impl Datasets {
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
             let mut numbers = safe_numbers(&rows.ids);
-            // A reader of changes continues after the commit `revision`. Its number is the highest
-            // number of the dataset, which a row before the replay can have.
+            // A reader of changes continues after the commit `revision`. Its number is the highest of
+            // the dataset, even if the row with this number is older than the replay.
             let number = numbers.last().copied().unwrap_or_default().max(last_row);
             if let Some(last) = numbers.last_mut() {
                 *last = number;

@@ -176,8 +176,8 @@ impl Datasets {
         permit
     }
 
-    /// Waits briefly until the store has the commit that the caller has seen. Only a read-only store,
-    /// which is a replica, can lack it.
+    /// Waits briefly until the store has the commit that the caller has seen. Only a read-only store
+    /// can lack it, since it is a replica.
     ///
     /// # Errors
     /// [`OperationError::Behind`] if the commit does not arrive in time.

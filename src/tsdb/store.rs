@@ -442,8 +442,8 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     fn last_row(&self, dataset: DatasetId) -> Result<i64>;
 
     /// Returns the commits of a dataset that removed or replaced rows, in order and at most `limit`.
-    /// `after` is a revision and a row number, of which a returned commit has at least one higher.
-    /// Returns `None` if commits after the revision are no longer recorded.
+    /// `after` is a revision and a row number. A commit is returned if its revision or its highest row
+    /// number is higher. Returns `None` if commits after the revision are no longer recorded.
     fn row_changes(
         &self,
         dataset: DatasetId,

@@ -69,7 +69,7 @@ impl Commits {
         }
     }
 
-    /// Returns true if no commit after `from` up to `to`, which are revisions, touched a timestamp in
+    /// Returns true if no commit with a revision above `from` and up to `to` touched a timestamp in
     /// `span`.
     pub(super) fn is_untouched(&self, dataset: DatasetId, from: u64, to: u64, span: Span) -> bool {
         if from == to {

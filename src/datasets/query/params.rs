@@ -148,7 +148,7 @@ impl Params {
             bounds: self.bounds()?,
             order: Order::Descending,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
-            // A cursor after all rows begins with the latest row and, unlike an offset of 0, does not
+            // Begins with the latest row, like an offset of 0. Unlike with an offset, the store does not
             // count the matches, which the response does not contain.
             position: Position::After(Timestamp::MAX),
             columns: self.columns()?,

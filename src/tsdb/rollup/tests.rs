@@ -142,8 +142,8 @@ fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
 #[test]
 fn bucket_is_the_same_if_rows_are_added_together_or_one_by_one() {
     let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
-    // Each of the 2^5 combinations of missing values occurs in the first, a middle, or the last row of
-    // its bucket.
+    // The eight rows form two buckets of four rows. Each of the 2^5 combinations of missing values occurs
+    // in each row of the first bucket.
     for lacking in 0..32 {
         for place in 0..4 {
             let row = |idx: i64| -> [Option<f64>; 5] {

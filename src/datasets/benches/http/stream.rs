@@ -33,8 +33,8 @@ const P99_BAR: Duration = Duration::from_millis(250);
 /// Time limit for all readers to connect, and to receive the remaining rows.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Time limit for the stalled reader to reach the end of its stream, which was cut off, after it has
-/// resumed reading.
+/// Time limit from when the stalled reader resumes until it reaches the end of its stream, which was cut
+/// off.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Last bytes of a response with chunked transfer encoding.

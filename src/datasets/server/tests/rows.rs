@@ -241,7 +241,8 @@ async fn page_of_old_rows_has_the_same_etag_after_new_rows_arrive() {
         tags.push(tag().await);
         assert_eq!(tag().await, tags[tags.len() - 1]);
     }
-    // A deletion invalidates the page, too, since the cache does not know which rows it removed.
+    // The deletion of a row elsewhere invalidates the page, too, since the cache does not record which
+    // rows a deletion removed.
     let path = format!("/api/rows/?dataset=1&start={0}&end={0}", timestamp_of(50));
     assert_eq!(service.delete(&service.owner, &path).await.0, 200);
     tags.push(tag().await);
@@ -349,8 +350,8 @@ async fn page_includes_rows_that_another_process_stored() {
     for _ in 0..2 {
         assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
     }
-    // Opens the store a second time to simulate another process. This requires the removal of the lock,
-    // which other programs do not know.
+    // Opens the store a second time to simulate another process. Removes the lock file first, as if that
+    // process did not use it.
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);

@@ -1,9 +1,10 @@
 //! Updates buckets after rows changed.
 //!
-//! A changed bucket is never adjusted. It is computed again: a bucket of five minutes from its rows in
-//! the order of their timestamps, a longer bucket from shorter buckets. Rows that come after all other
-//! rows are added to the last bucket, which gives the same result. The resolutions in [`KEPT`] are
-//! stored. Other resolutions are computed during a read, each bucket from three or four stored buckets.
+//! A changed bucket is computed again: a bucket of five minutes from its rows in the order of their
+//! timestamps, a longer bucket from shorter buckets. Only rows that come after all other rows are added
+//! to the stored last bucket, since this gives the same result. The resolutions in [`KEPT`] are stored.
+//! Other resolutions are computed during a read, each bucket from three or four stored buckets.
+//!
 //! Changed buckets and small numbers of new buckets are stored as single records, many new buckets as a
 //! chunk. [`settle`] merges both into longer chunks.
 
@@ -275,7 +276,7 @@ fn starts_of(
     starts
 }
 
-/// Returns those buckets of `finer`, which is sorted, that lie in the bucket that starts at `start`.
+/// Returns the buckets of `finer` that lie in the bucket that starts at `start`. `finer` must be sorted.
 fn within(
     finer: &[Bucket],
     resolution: Resolution,

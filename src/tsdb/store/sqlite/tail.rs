@@ -91,8 +91,8 @@ pub(super) fn put(
     Ok(n_late)
 }
 
-/// Returns the timestamps among `times`, which are sorted, at which rows are stored. `held` has the
-/// timestamps at which chunks have rows. They are looked up if it is `None`.
+/// Returns the timestamps among `times` at which rows are stored. `times` must be sorted. `held` has the
+/// timestamps among them at which chunks have rows. If `held` is `None`, these timestamps are looked up.
 pub(super) fn find_stored(
     connection: &Connection,
     dataset: DatasetId,
