@@ -1,5 +1,6 @@
 //! `triptych nodes`: lists and manages the nodes of a cluster, as its head knows them.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -271,7 +272,8 @@ fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
 /// Cancels the executions that still run on cordoned nodes. Returns true if there were any.
 async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<bool> {
     let running = drained.iter().filter(|detail| detail.node.cordoned);
-    let orders: Vec<&str> =
+    // An execution can run on several of the nodes.
+    let orders: BTreeSet<&str> =
         running.flat_map(|detail| &detail.orders).map(|order| &*order.request_id).collect();
     for id in &orders {
         match head.cancel(id).await {
