@@ -279,7 +279,7 @@ pub(crate) fn keep_preset(state: &mut State, name: &str) {
     let kept = presets::keep_preset(&mut state.execute.presets, name, preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
-        Err(why) => return state.notify(why, ""),
+        Err(why) => return state.notify_refused(why, ""),
     };
     state.close();
     let detail = match left_out.as_slice() {
