@@ -65,7 +65,7 @@ struct Extent {
 
 impl DownloadCache {
     /// Opens a cache of at most `bytes_max` bytes in a file at `path`, which is unlinked immediately. 0
-    /// disables the cache. Blocks shortly.
+    /// disables the cache. Blocks briefly.
     ///
     /// # Errors
     /// An I/O error if the file cannot be created.

@@ -3,7 +3,7 @@
 //! Stale entries are never returned. A page is valid until a commit touches a timestamp that it depends
 //! on, which [`commits`] tracks. Thus pages of history remain valid while new rows arrive. A sight is
 //! valid for one version of the store, which any commit of any process changes. `cargo bench -p datasets
-//! --bench http -- page` shows the gain ("asked again", "next").
+//! --bench http -- page` shows the gain (lines "requested again" and "next").
 
 mod commits;
 

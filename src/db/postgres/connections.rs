@@ -136,7 +136,7 @@ pub struct Figures {
     pub n_idle: u64,
     /// Number of callers that are waiting for a connection or for a permit to write.
     pub n_waiting: u64,
-    /// Number of callers, since the start, that waited in vain until their timeout.
+    /// Number of callers, since the start, whose wait timed out.
     pub n_timed_out: u64,
     /// True if the last attempt to reach the server failed.
     pub is_lost: bool,

@@ -56,7 +56,7 @@ struct Took {
     theirs: Vec<Duration>,
 }
 
-/// Sends requests to the service and to the reference process in turns, and compares their durations.
+/// Sends requests to the service and to the reference process alternately, and compares their durations.
 pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Vec<Row>> {
     let memory = Memory::start().await?;
     let mut pair = Pair { here: bench.connect().await?, there: memory.connect().await? };
@@ -65,18 +65,18 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     for page in 0..N_PAGES {
         // Spreads the pages over history, so that consecutive requests never read the same chunk.
         let spread = (page * 79) % N_PAGES;
-        let options = page_at(bench, loaded, n_minutes * spread / N_PAGES);
-        let answer = pair.here.send(&options).await?.ok()?;
+        let request = page_at(bench, loaded, n_minutes * spread / N_PAGES);
+        let answer = pair.here.send(&request).await?.ok()?;
         hold(&mut pair.there, &answer.body).await?;
-        pages.push((options, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
+        pages.push((request, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
     }
     let (stop, stopped) = oneshot::channel();
     let mut writing = JoinSet::new();
     writing.spawn(arrive(bench.connect().await?, newest(bench, loaded)?, stopped));
     let mut again = Took::default();
     for _ in 0..N_ROUNDS {
-        for (options, same, n_bytes) in &pages {
-            let answer = pair.send(&mut again, options, same).await?;
+        for (request, same, n_bytes) in &pages {
+            let answer = pair.send(&mut again, request, same).await?;
             if answer.body.len() != *n_bytes {
                 return Err("a page changed between two requests".into());
             }
@@ -84,16 +84,16 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     }
     let mut first = Took::default();
     for page in 0..N_FIRSTS {
-        let options = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
+        let request = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
         let (_, same, _) = &pages[page % N_PAGES];
-        pair.send(&mut first, &options, same).await?;
+        pair.send(&mut first, &request, same).await?;
     }
     let mut next = Took::default();
-    let mut options = page_at(bench, loaded, n_minutes / 3);
+    let mut request = page_at(bench, loaded, n_minutes / 3);
     for page in 0..N_FIRSTS {
         let (_, same, _) = &pages[page % N_PAGES];
-        let answer = pair.send(&mut next, &options, same).await?;
-        options = after(bench, loaded, link(&answer.body)?, page);
+        let answer = pair.send(&mut next, &request, same).await?;
+        request = after(bench, loaded, link(&answer.body)?, page);
     }
     let tight = pair.walk(bench, loaded, n_minutes / 2, &pages).await?;
     drop(stop);
@@ -101,7 +101,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     let n_bytes = pages.iter().map(|(_, _, n_bytes): &Held| n_bytes).sum::<usize>() / N_PAGES;
     note(&format!("pages of {n_bytes} bytes, while {n_rows} rows arrived"))?;
     Ok(vec![
-        again.row("page of 250 by cursor, options again / bytes from memory, p50")?,
+        again.row("page of 250 by cursor, requested again / bytes from memory, p50")?,
         next.row("page of 250 by cursor, next of one read / bytes from memory, p50")?,
         tight.row("page of 250 by cursor, links in a tight loop / bytes from memory, p50")?,
         first.row("page of 250 by cursor, anywhere / bytes from memory, p50")?,
@@ -114,11 +114,11 @@ impl Pair {
     async fn send(
         &mut self,
         took: &mut Took,
-        options: &Request,
+        request: &Request,
         same: &Request,
     ) -> Outcome<Response> {
         let began = Instant::now();
-        let answer = self.here.send(options).await?.ok()?;
+        let answer = self.here.send(request).await?.ok()?;
         took.ours.push(began.elapsed());
         let began = Instant::now();
         self.there.send(same).await?.ok()?;
@@ -136,12 +136,12 @@ impl Pair {
         pages: &[Held],
     ) -> Outcome<Took> {
         let mut took = Took::default();
-        let mut options = page_at(bench, loaded, minute);
+        let mut request = page_at(bench, loaded, minute);
         for page in 0..N_FIRSTS {
             let began = Instant::now();
-            let answer = self.here.send(&options).await?.ok()?;
+            let answer = self.here.send(&request).await?.ok()?;
             took.ours.push(began.elapsed());
-            options = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
+            request = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
         }
         for page in 0..N_FIRSTS {
             let began = Instant::now();

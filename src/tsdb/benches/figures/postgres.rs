@@ -1,8 +1,8 @@
 //! Compares a store in a database with hand-written tables: a table with a row for each bar, and a table
 //! with buckets of the same five resolutions. Both tables are in the same database, with the same
-//! durability and number of connections. Store and tables are measured in turns, batch by batch and page
-//! by page, so that other load on the machine affects store and tables equally. The embedded store is
-//! measured in the same run.
+//! durability and number of connections. Store and tables are measured alternately, batch by batch and
+//! page by page, so that other load on the machine affects store and tables equally. The embedded store
+//! is measured in the same run.
 
 use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
 use futures::FutureExt as _;
@@ -106,8 +106,8 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Reads pages that begin at random minutes, in rounds and in turns from the store and the plain table.
-/// Returns the median duration of the store.
+/// Reads pages that begin at random minutes, in rounds and alternately from the store and the plain
+/// table. Returns the median duration of the store.
 fn pages(
     store: &Figures,
     id: DatasetId,
@@ -163,7 +163,7 @@ struct Taken {
     bare: f64,
 }
 
-/// Appends `n` bars to a dataset and to plain tables, in turns after each batch.
+/// Appends `n` bars to a dataset and to plain tables, alternating after each batch.
 async fn ingest(store: &Figures, id: DatasetId, plain: &Plain, n: usize) -> Outcome<Taken> {
     plain.write(|c| sqlx::raw_sql(TABLES).execute(c).map(done).boxed())?;
     let mut bars = Bars::new();

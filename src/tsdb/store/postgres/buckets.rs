@@ -15,7 +15,7 @@ use crate::rollup::{Refolded, coarsen_changed};
 use crate::span::Span;
 use crate::store::series;
 
-/// Number of new buckets from which `COPY` is faster than an `INSERT` with arrays, despite its
+/// Minimum number of new buckets for which `COPY` is faster than an `INSERT` with arrays, despite its
 /// additional round trip.
 const COPIED_MIN: usize = 64;
 

@@ -33,11 +33,12 @@ const LATE_ROWS_MAX: usize = 2048;
 /// in a different chunk, which takes 0.2 ms.
 const LATE_ROWS_STEP: usize = 8;
 
-/// Number of late rows in the tail from which each append also merges twice as many late rows as it
-/// adds. This limits the size of the tail.
+/// Number of late rows in the tail at which each append starts to also merge late rows, twice as many as
+/// it adds. This limits the size of the tail.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Number of late rows per affected chunk from which an append rewrites the chunks directly.
+/// Minimum number of late rows per affected chunk for which an append rewrites the chunks directly,
+/// instead of writing the rows to the tail.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
 /// Appends `rows`, sorted by unique timestamp. Assigns their row numbers and, unless they are copies,

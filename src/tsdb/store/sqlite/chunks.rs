@@ -19,7 +19,7 @@ use crate::span::{Order, Span, just_after};
 /// one-minute rows needs only two chunks, and small enough that reading a single row decodes little.
 pub(super) const CHUNK_ROWS: usize = 1024;
 
-/// Number of rows from which a chunk that has grown by late rows is split.
+/// Number of rows at which a chunk that has grown by late rows is split.
 const SPLIT_ROWS: usize = 2 * CHUNK_ROWS;
 
 /// Minimum number of rows of a new chunk. Fewer rows remain in the tail.

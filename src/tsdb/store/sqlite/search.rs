@@ -19,12 +19,12 @@ use crate::catalog::{Filter, Listed};
 /// no count, since counting half a million matches would take a fifth of a second.
 const COUNTED_MAX: usize = 5000;
 
-/// Maximum number of visible datasets whose texts are searched one by one. For so few,
-/// this is faster than an index, which can find a million datasets that are not visible to the key.
+/// Maximum number of visible datasets whose texts are searched one by one. For so few, this is faster
+/// than an index, which can find a million datasets that are not visible to the key.
 const SEARCHED_MAX: u64 = 1000;
 
-/// Maximum number of datasets from which texts are read to look for words that no index can find.
-/// Reading this many takes about 0.1 s.
+/// Maximum number of matches of an index whose texts are read, to check the words that the index did not
+/// check. Reading this many takes about 0.1 s.
 const CHECKED_MAX: usize = 20_000;
 
 /// Minimum number of letters of a word that can be looked up in the index of runs.
