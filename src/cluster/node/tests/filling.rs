@@ -18,8 +18,7 @@ use crate::message::{EvictFunctions, InstallFunction, RollCall};
 /// Limits of a store that is full with fewer than two hundred functions.
 const SMALL: StoreLimits = StoreLimits { functions: 160, bytes: 1 << 30 };
 
-/// Number of functions in the attack: more than fit, and fewer than a worker handles simultaneously
-/// for one author.
+/// Number of functions in the attack: more than fit in the store.
 const N_FUNCTIONS: u32 = 200;
 
 /// Returns a unique module.
@@ -28,7 +27,8 @@ fn module(n: u32) -> Vec<u8> {
     [b"\0asm\x01\0\0\0\0\x05\x01".as_slice(), &n[..3], &[n[3]]].concat()
 }
 
-/// Publishes a roll call for each function that the stranger serves. Waits for the responses.
+/// Makes `worker` fetch all functions of the attack from a stranger: publishes a roll call for one
+/// function after the other, and waits for each response.
 async fn fill(cluster: &Cluster, worker: &Node) {
     let (bad, mut events) = cluster.stranger_of(worker).await;
     for n in 0..N_FUNCTIONS {
@@ -132,8 +132,8 @@ async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     cluster.group.shutdown().await;
 }
 
-/// Serves endless manifests. Returns the address and the number of requests with a notification for
-/// each.
+/// Serves endless manifests. Returns the address, the number of requests, and a notification of each
+/// request.
 async fn dripping(group: &Group) -> (String, Arc<(AtomicUsize, Notify)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -168,7 +168,7 @@ async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
         }
         strangers.push((bad, events));
     }
-    // Each stranger has the maximum number of fetches in progress.
+    // Each of the two strangers has two fetches in progress, which is the maximum.
     timeout(WITHIN, async {
         while asked.0.load(Relaxed) < 4 {
             asked.1.notified().await;

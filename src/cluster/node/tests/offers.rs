@@ -44,8 +44,7 @@ async fn idle_nodes_exchange_few_messages() {
         n_offers += usize::from(matches!(event, Some(Event::Message { .. })));
     }
     tokio::time::resume();
-    // The worker repeats its offer twice a minute, since the observer might be a head. The head
-    // repeats its offer to the worker once a minute.
+    // Each of the three workers repeats its offer twice a minute, since the observer might be a head.
     assert!(n_offers <= 8, "{n_offers} offers in a minute");
     // The interval of pings is checked instead of their number, since tests cannot control the clock of
     // pings.

@@ -137,7 +137,7 @@ async fn worker_responds_to_a_ping_with_a_pong() {
     cluster.group.shutdown().await;
 }
 
-/// A head opens as many lines as a worker has for all heads, and sends nothing.
+/// A head opens more lines than a worker accepts from all heads together, and sends nothing.
 #[tokio::test]
 async fn head_that_opens_many_lines_does_not_exclude_other_heads() {
     let cluster = Cluster::of(&[&[]]).await;

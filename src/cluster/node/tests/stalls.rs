@@ -77,7 +77,8 @@ async fn requests_neither_fail_nor_time_out_while_a_worker_is_stalled() {
         // The request is repeated, so that the new worker is as trusted as the other workers.
         assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
     }
-    // The three remaining workers have to run the order until there are spares.
+    // Two workers are cordoned, so that the other three, one of which stalls, have to run the order
+    // until there are spares.
     let (some, spares) = (request(&hello, 3), &cluster.ids()[..2]);
     for spare in spares {
         changed(&cluster.head, spare, json!({"cordoned": true})).await;
