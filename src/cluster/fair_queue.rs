@@ -55,8 +55,8 @@ impl<C: PartialEq, T, G> FairQueue<C, T, G> {
         self.lanes.iter().map(|lane| lane.requests.len()).sum()
     }
 
-    /// Appends a request of `client` and returns the receiver of its grant. The request leaves the queue
-    /// when the receiver is dropped.
+    /// Appends a request of `client` and returns the receiver of its grant. If the receiver is dropped,
+    /// the next call of [`Self::serve`] removes the request.
     pub(crate) fn push(&mut self, client: C, request: T) -> oneshot::Receiver<G> {
         let (granted, grant) = oneshot::channel();
         let request = (request, granted);

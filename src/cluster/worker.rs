@@ -286,8 +286,8 @@ impl Worker {
         drop(admitted);
     }
 
-    /// Stops accepting work and waits up to `within` until all orders in progress have been responded
-    /// to. Then cancels the rest and sends responses to their heads. Returns true if all completed.
+    /// Stops accepting work and waits up to `within` until the responses to all orders in progress are
+    /// sent. Then cancels the rest and sends responses to their heads. Returns true if none was canceled.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.phase.send_replace(Phase::Draining);
         self.0.changed.notify_one();

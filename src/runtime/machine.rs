@@ -137,7 +137,7 @@ impl Machine {
         self.compiled_before(program).is_some() || self.disk.as_ref().is_some_and(is_kept)
     }
 
-    /// Returns `program` if its code is in memory.
+    /// Returns the compiled `program` if it is in memory.
     pub(crate) fn compiled_before(&self, program: &Program) -> Option<Arc<Ready>> {
         self.programs.get(&program.key)
     }

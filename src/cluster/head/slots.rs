@@ -76,7 +76,8 @@ pub(super) struct Lease {
     slots: Slots,
 }
 
-/// A request that waits for slots. Dropping it removes the request from the queue.
+/// A request that waits for slots. If it is dropped, the request is removed from the queue when requests
+/// are served next.
 #[derive(Debug)]
 pub(super) struct QueuedRequest {
     granted: oneshot::Receiver<Vec<Lease>>,

@@ -180,8 +180,8 @@ impl Dialer {
         }
         entry.lost = now;
         entry.state = DialState::Due(now + entry.backoff.next_wait());
-        // Number of brief connections in a row after which a peer is no longer dialed. Otherwise, two
-        // hundred nodes that start together would dial full peers hundreds of times per second.
+        // A peer is no longer dialed after two brief connections in a row. Otherwise, two hundred nodes
+        // that start together would dial full peers hundreds of times per second.
         entry.reason != DialReason::Boot && entry.n_brief >= 2
     }
 

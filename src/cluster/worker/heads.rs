@@ -127,8 +127,8 @@ impl Worker {
                     info!(request = order.request_id, peer = %head, "canceled an execution");
                 }
             }
-            // The line is dropped before its permit: when all permits are released, every line has been
-            // closed with its responses written.
+            // The handle of the line is dropped before the order's permit. Once all permits are
+            // released, no order keeps a line open.
             drop((line, permit));
         });
     }

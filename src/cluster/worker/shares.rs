@@ -1,12 +1,13 @@
 //! Distribution of a worker's places among heads. A place is a slot or an admitted order.
 //!
 //! A head that the worker's operator named, as a head to obey or as a boot node, can hold all places.
-//! The number of places is limited for each other head and for all other heads together, so that their
-//! endless runs leave places free. If no head was named, each head can hold all but a quarter.
+//! All other heads together can hold half of the places, so that their endless runs leave places free. If
+//! no head was named, each head can hold all but a quarter.
 //!
-//! If heads want more places than exist, they get equal shares. For a head that held a place recently,
-//! one place of its share stays reserved, so that its next order starts immediately. An order beyond a
-//! head's share waits. Free places go to the waiting heads in turn.
+//! [`Shares::share_of`] divides the slots that are offered: if heads need more slots than exist, they get
+//! equal shares. A head that held a place recently counts as needing one slot, so that its next order
+//! starts immediately. An order for which no place is free waits. Free places go to the waiting heads in
+//! turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl Shares {
     /// Returns how many of `n` slots `head` can use: those that other heads do not claim. Each other
     /// head claims the slots that it needs, up to an equal share. Strangers together have a fixed part
     /// of the slots, and the portion that they do not need is left to the other heads. Returns at least
-    /// one: if there are more heads than slots, their orders take turns in the queue.
+    /// one unless `n` is 0: if there are more heads than slots, their orders take turns in the queue.
     pub(super) fn share_of(&self, head: &PeerId, standing: Standing, n: usize) -> usize {
         let mut table = self.0.table.lock();
         table.forget_idle();
