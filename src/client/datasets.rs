@@ -380,7 +380,9 @@ pub(crate) fn comma_separated(columns: &[String]) -> Option<String> {
 /// Returns the parameters that request additions to buckets.
 pub(crate) fn extra_pairs(extras: BucketExtras) -> impl Iterator<Item = (&'static str, String)> {
     let fill = (extras.fill != Fill::None).then(|| ("fill", extras.fill.to_string()));
-    fill.into_iter().chain(extras.complete.then(|| (COMPLETE, "true".to_owned())))
+    let time_zone = extras.time_zone.map(|zone| ("time_zone", zone.to_string()));
+    let complete = extras.complete.then(|| (COMPLETE, "true".to_owned()));
+    fill.into_iter().chain(complete).chain(time_zone)
 }
 
 fn named_bucket(body: &BucketBody) -> Result<NamedRow, ClientError> {

@@ -155,7 +155,7 @@ impl Datasets {
             return Ok(response);
         }
         let permit = match request.query.resolution {
-            Resolution::Every(_) => Some(self.long_read(key).await),
+            Resolution::Every(..) => Some(self.long_read(key).await),
             _ => None,
         };
         let datasets = self.clone();

@@ -2,10 +2,22 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use jiff::Span;
+use jiff::civil::{Time, date};
+use jiff::tz::{TimeZone, db};
 
 use crate::parse::ParseError;
 use crate::timestamp::Timestamp;
+
+/// Number of seconds in a day of 24 hours.
+const DAY_SECONDS: u64 = 86_400;
+
+/// Names in the time zone database of the system.
+static ZONE_NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| db().available().map(|name| name.to_string()).collect());
 
 /// Maximum length of a bucket: 30 days.
 const LENGTH_MAX: Duration = Duration::from_hours(30 * 24);
@@ -15,7 +27,7 @@ const LENGTH_MAX: Duration = Duration::from_hours(30 * 24);
 const COMPUTED_BUCKETS_MAX: u32 = 2016;
 
 /// Units of the length of a bucket, in seconds, longest first.
-const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+const UNITS: [(&str, u64); 4] = [("d", DAY_SECONDS), ("h", 3600), ("m", 60), ("s", 1)];
 
 /// Granularity of the rows of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,8 +44,50 @@ pub enum Resolution {
     FourHours,
     /// Buckets of a day.
     Day,
-    /// Buckets of any other length in whole seconds, which are computed when they are read.
-    Every(Duration),
+    /// Buckets of any other length in whole seconds, which are computed when they are read. With a time
+    /// zone, the length is in whole days, which begin at midnight in the zone and can have 23 or 25
+    /// hours.
+    Every(Duration, Option<Zone>),
+}
+
+/// A time zone, by its name in the IANA database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Zone(&'static str);
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl FromStr for Zone {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = ZONE_NAMES.iter().find(|name| *name == text && TimeZone::get(name).is_ok());
+        let known = known.map(|name| Self(name));
+        known.ok_or_else(|| ParseError::new(text, "a time zone such as Europe/Berlin"))
+    }
+}
+
+impl Zone {
+    /// Returns the start and the end of the `n_days` that contain `timestamp`, counted from 1970. Returns
+    /// `None` at the ends of the calendar.
+    fn days_around(self, timestamp: Timestamp, n_days: i64) -> Option<(Timestamp, Timestamp)> {
+        let zone = TimeZone::get(self.0).ok()?;
+        let at = jiff::Timestamp::from_microsecond(timestamp.micros()).ok()?;
+        let epoch = date(1970, 1, 1);
+        let day = i64::from(epoch.until(zone.to_datetime(at).date()).ok()?.get_days());
+        let start_of = |idx: i64| {
+            let days = Span::new().try_days(idx.checked_mul(n_days)?).ok()?;
+            let midnight = zone.to_timestamp(epoch.checked_add(days).ok()?.to_datetime(Time::MIN));
+            Some(Timestamp::from_micros(midnight.ok()?.as_microsecond()))
+        };
+        let idx = day.div_euclid(n_days);
+        let (start, end) = (start_of(idx)?, start_of(idx + 1)?);
+        // A clock that is turned back after midnight shows the previous day again.
+        if end <= timestamp { Some((end, start_of(idx + 2)?)) } else { Some((start, end)) }
+    }
 }
 
 impl fmt::Display for Resolution {
@@ -66,7 +120,7 @@ impl FromStr for Resolution {
             )
         })?;
         let named = Self::ALL.into_iter().find(|named| named.bucket() == Some(length));
-        Ok(named.unwrap_or(Self::Every(length)))
+        Ok(named.unwrap_or(Self::Every(length, None)))
     }
 }
 
@@ -93,14 +147,24 @@ impl Resolution {
             Self::FiveMinutes => Some(Self::Raw),
             Self::FifteenMinutes | Self::Hour => Some(Self::FiveMinutes),
             Self::FourHours | Self::Day => Some(Self::Hour),
-            Self::Every(length) => Self::DOCUMENTED.into_iter().rev().find(|finer| {
+            // The offsets of all time zones since 1980 are multiples of 15 minutes.
+            Self::Every(_, Some(_)) => Some(Self::FifteenMinutes),
+            Self::Every(length, None) => Self::DOCUMENTED.into_iter().rev().find(|finer| {
                 let finer = finer.bucket().map_or(1, |finer| finer.as_secs());
                 length.as_secs().is_multiple_of(finer)
             }),
         }
     }
 
-    /// Returns the length of a bucket, or `None` for raw rows.
+    /// Returns the resolution whose buckets begin at midnight in `zone`, or `None` if its buckets are not
+    /// whole days.
+    #[must_use]
+    pub fn in_zone(self, zone: Zone) -> Option<Self> {
+        let length = self.bucket().filter(|length| length.as_secs().is_multiple_of(DAY_SECONDS))?;
+        Some(Self::Every(length, Some(zone)))
+    }
+
+    /// Returns the length of a bucket, or `None` for raw rows. In a time zone, a day counts as 24 hours.
     #[must_use]
     pub const fn bucket(self) -> Option<Duration> {
         match self {
@@ -110,7 +174,7 @@ impl Resolution {
             Self::Hour => Some(Duration::from_hours(1)),
             Self::FourHours => Some(Duration::from_hours(4)),
             Self::Day => Some(Duration::from_hours(24)),
-            Self::Every(length) => Some(length),
+            Self::Every(length, _) => Some(length),
         }
     }
 
@@ -128,7 +192,7 @@ impl Resolution {
             Self::Hour => Some(Duration::from_hours(90 * 24)),
             Self::FourHours => Some(Duration::from_hours(360 * 24)),
             Self::Day => None,
-            Self::Every(length) => Some(length.saturating_mul(COMPUTED_BUCKETS_MAX)),
+            Self::Every(length, _) => Some(length.saturating_mul(COMPUTED_BUCKETS_MAX)),
         }
     }
 
@@ -136,9 +200,29 @@ impl Resolution {
     /// rows, which have no buckets.
     #[must_use]
     pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
+        if let Some((start, _)) = self.days_around(timestamp) {
+            return start;
+        }
         let Some(bucket) = self.bucket() else { return timestamp };
         let micros = i64::try_from(bucket.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(timestamp.micros().div_euclid(micros).saturating_mul(micros))
+    }
+
+    /// Returns the start of the bucket that follows the bucket that contains `timestamp`. For raw rows
+    /// it returns `timestamp` itself.
+    #[must_use]
+    pub fn bucket_end(self, timestamp: Timestamp) -> Timestamp {
+        if let Some((_, end)) = self.days_around(timestamp) {
+            return end;
+        }
+        self.bucket_start(timestamp) + self.bucket().unwrap_or_default()
+    }
+
+    /// Returns the start and the end of the bucket that contains `timestamp`, if this resolution has a
+    /// time zone.
+    fn days_around(self, timestamp: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let Self::Every(length, Some(zone)) = self else { return None };
+        zone.days_around(timestamp, i64::try_from(length.as_secs() / DAY_SECONDS).ok()?)
     }
 }
 
@@ -161,6 +245,119 @@ mod tests {
         check("1h", "2026-07-30T21:00:00Z", "2026-07-30T21:00:00Z");
         check("1d", "2026-07-30T23:59:59Z", "2026-07-30T00:00:00Z");
         check("1h", "1969-12-31T23:30:00Z", "1969-12-31T23:00:00Z");
+    }
+
+    #[track_caller]
+    fn check_in_zone((resolution, zone): (&str, &str), timestamp: &str, start: &str, end: &str) {
+        let resolution: Resolution = resolution.parse().unwrap();
+        let resolution = resolution.in_zone(zone.parse().unwrap()).unwrap();
+        let timestamp = timestamp.parse().unwrap();
+        let got = (resolution.bucket_start(timestamp), resolution.bucket_end(timestamp));
+        assert_eq!(got, (start.parse().unwrap(), end.parse().unwrap()), "{zone}");
+    }
+
+    #[test]
+    fn days_in_a_time_zone_begin_at_midnight() {
+        let berlin = ("1d", "Europe/Berlin");
+        check_in_zone(
+            berlin,
+            "2026-07-30T21:59:59Z",
+            "2026-07-29T22:00:00Z",
+            "2026-07-30T22:00:00Z",
+        );
+        check_in_zone(
+            berlin,
+            "2026-07-30T22:00:00Z",
+            "2026-07-30T22:00:00Z",
+            "2026-07-31T22:00:00Z",
+        );
+        // Days of 23 and of 25 hours.
+        check_in_zone(
+            berlin,
+            "2026-03-29T01:00:00Z",
+            "2026-03-28T23:00:00Z",
+            "2026-03-29T22:00:00Z",
+        );
+        check_in_zone(
+            berlin,
+            "2026-10-25T22:59:59Z",
+            "2026-10-24T22:00:00Z",
+            "2026-10-25T23:00:00Z",
+        );
+        let two_days = ("2d", "Europe/Berlin");
+        check_in_zone(
+            two_days,
+            "2026-03-29T01:00:00Z",
+            "2026-03-27T23:00:00Z",
+            "2026-03-29T22:00:00Z",
+        );
+        let nepal = ("1d", "Asia/Kathmandu");
+        check_in_zone(
+            nepal,
+            "2026-07-30T18:14:59Z",
+            "2026-07-29T18:15:00Z",
+            "2026-07-30T18:15:00Z",
+        );
+        let utc = ("1d", "UTC");
+        check_in_zone(utc, "1969-12-31T23:59:59Z", "1969-12-31T00:00:00Z", "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn days_in_a_time_zone_do_not_overlap_if_the_clock_changes_at_midnight() {
+        // The clock skips midnight, and shows it twice.
+        let beirut = ("1d", "Asia/Beirut");
+        check_in_zone(
+            beirut,
+            "2026-03-28T22:00:00Z",
+            "2026-03-28T22:00:00Z",
+            "2026-03-29T21:00:00Z",
+        );
+        let havana = ("1d", "America/Havana");
+        check_in_zone(
+            havana,
+            "2026-11-01T05:30:00Z",
+            "2026-11-01T04:00:00Z",
+            "2026-11-02T05:00:00Z",
+        );
+        // The clock is turned back from 00:01 to 23:01 of the previous day.
+        let newfoundland = ("1d", "America/St_Johns");
+        for timestamp in ["2010-11-07T02:30:00Z", "2010-11-07T02:45:00Z", "2010-11-08T03:29:59Z"] {
+            check_in_zone(newfoundland, timestamp, "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z");
+        }
+        // Samoa skipped the 30th.
+        let samoa = ("1d", "Pacific/Apia");
+        check_in_zone(
+            samoa,
+            "2011-12-30T09:59:59Z",
+            "2011-12-29T10:00:00Z",
+            "2011-12-30T10:00:00Z",
+        );
+        check_in_zone(
+            samoa,
+            "2011-12-30T10:00:00Z",
+            "2011-12-30T10:00:00Z",
+            "2011-12-31T10:00:00Z",
+        );
+    }
+
+    #[test]
+    fn time_zones_apply_to_whole_days() {
+        let zone: Zone = "Europe/Berlin".parse().unwrap();
+        for name in ["raw", "5m", "1h", "4h", "36h"] {
+            assert_eq!(name.parse::<Resolution>().unwrap().in_zone(zone), None, "{name}");
+        }
+        let days = Resolution::Day.in_zone(zone).unwrap();
+        assert_eq!(
+            (days.to_string(), days.source()),
+            ("1d".to_owned(), Some(Resolution::FifteenMinutes))
+        );
+        for ends in [Timestamp::MIN, Timestamp::MAX] {
+            assert!(days.bucket_start(ends) <= ends && ends <= days.bucket_end(ends));
+        }
+        assert_eq!(zone.to_string(), "Europe/Berlin");
+        for name in ["", "Mars", "europe/../berlin", "+02:00"] {
+            assert!(name.parse::<Zone>().is_err(), "{name}");
+        }
     }
 
     #[test]

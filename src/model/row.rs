@@ -2,6 +2,7 @@
 
 use crate::dataset::Dtype;
 use crate::parse::ParseError;
+use crate::resolution::Zone;
 use crate::timestamp::Timestamp;
 
 /// Earliest timestamp that a row can have: the first timestamp with a four-digit year.
@@ -103,6 +104,8 @@ pub struct BucketExtras {
     pub fill: Fill,
     /// True to add the field [`COMPLETE`] to each bucket.
     pub complete: bool,
+    /// Time zone in whose days rows are combined. `None` for UTC.
+    pub time_zone: Option<Zone>,
 }
 
 /// Name of the field that is true if a bucket has ended.

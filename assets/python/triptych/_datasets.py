@@ -43,6 +43,7 @@ def rows(
     columns: list[str] | None = None,
     fill: str = "none",
     complete: bool = False,
+    time_zone: str | None = None,
     frame: str | None = None,
     client: Client | None = None,
 ) -> Frame:
@@ -58,6 +59,7 @@ def rows(
         fill: Buckets to insert into gaps, with a volume and a count of 0: "null" without prices,
             "previous" with the previous close, "linear" between the closes around the gap.
         complete: Adds the column `complete`, which is true for buckets that have ended.
+        time_zone: Zone such as "Europe/Berlin" in which buckets of whole days begin; by default UTC.
         frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
         client: Services to use; by default those that the commands use.
 
@@ -71,6 +73,7 @@ def rows(
     path = "/rows/bulk_download/"
     query.update(_bounds(start, end))
     query.update({"fill": None if fill == "none" else fill, "complete": "true" if complete else None})
+    query["time_zone"] = time_zone
     data = client.datasets.call("GET", path, query, within=DOWNLOAD_WITHIN_S)
     wanted = None if columns is None else ["timestamp", *(c for c in columns if c != "timestamp")]
     if wanted is not None and complete:

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::Args;
 use client::datasets::Datasets;
 use model::dataset::Dataset;
-use model::resolution::Resolution;
+use model::resolution::{Resolution, Zone};
 use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use stack::start::KEY_VARIABLE;
@@ -64,11 +64,14 @@ pub(super) struct ExtrasFlags {
     /// Add to each bucket whether it has ended
     #[arg(long)]
     complete: bool,
+    /// Time zone such as Europe/Berlin, in which buckets of whole days begin at midnight [default: UTC]
+    #[arg(long, value_name = "ZONE", conflicts_with = "fill")]
+    time_zone: Option<Zone>,
 }
 
 impl From<ExtrasFlags> for BucketExtras {
-    fn from(ExtrasFlags { fill, complete }: ExtrasFlags) -> Self {
-        Self { fill, complete }
+    fn from(ExtrasFlags { fill, complete, time_zone }: ExtrasFlags) -> Self {
+        Self { fill, complete, time_zone }
     }
 }
 

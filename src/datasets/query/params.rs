@@ -2,7 +2,7 @@
 
 use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
-use model::resolution::Resolution;
+use model::resolution::{Resolution, Zone};
 use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
@@ -179,7 +179,11 @@ impl Params {
         let fill = self.get("fill").map_or(Ok(Fill::None), str::parse).map_err(wrong)?;
         let wrong = |_| Invalid::from("complete must be true or false");
         let complete = self.get("complete").map_or(Ok(false), str::parse).map_err(wrong)?;
-        let extras = BucketExtras { fill, complete };
+        let time_zone = self.time_zone()?;
+        let extras = BucketExtras { fill, complete, time_zone };
+        if fill != Fill::None && time_zone.is_some() {
+            return Err("fill and time_zone exclude each other".into());
+        }
         if extras != BucketExtras::default() && self.resolution()? == Resolution::Raw {
             return Err("fill and complete apply to buckets; add a resolution such as 1h".into());
         }
@@ -195,7 +199,16 @@ impl Params {
         let text = self.get("resolution").unwrap_or("raw");
         let wanted =
             "resolution must be raw, or a length of up to 30 days such as 45s, 5m, 1h or 1d";
-        text.parse().map_err(|_| wanted.into())
+        let resolution: Resolution = text.parse().map_err(|_| Invalid::from(wanted))?;
+        let Some(zone) = self.time_zone()? else { return Ok(resolution) };
+        let wrong = "time_zone applies to buckets of whole days; use a resolution such as 1d";
+        resolution.in_zone(zone).ok_or_else(|| wrong.into())
+    }
+
+    fn time_zone(&self) -> Result<Option<Zone>, Invalid> {
+        let Some(name) = self.get("time_zone") else { return Ok(None) };
+        let wrong = |_| format!("unknown time_zone {name}; use a name such as Europe/Berlin");
+        Ok(Some(name.parse().map_err(wrong)?))
     }
 
     /// Parses the bounds.

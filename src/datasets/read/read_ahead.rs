@@ -108,7 +108,7 @@ impl<'a> ReadAhead<'a> {
             }
         };
         // The last bucket depends on all rows within its length after its start.
-        depends_on.last = depends_on.last + self.query.resolution.bucket().unwrap_or_default();
+        depends_on.last = self.query.resolution.bucket_end(depends_on.last);
         let Self { count, revision, current, .. } = *self;
         (RowsPage { dataset, columns, count, rows, next, revision, current }, depends_on)
     }

@@ -135,6 +135,10 @@ pub(super) struct InExtras {
     /// Adds `complete` to each bucket: true if its end is not later than the service's clock.
     #[param(default = false)]
     complete: Option<bool>,
+    /// Name of a time zone, such as `Europe/Berlin`. Buckets of whole days begin at midnight in this
+    /// zone, so that a day can have 23 or 25 hours. They are computed from the stored buckets of `15m`,
+    /// each of which counts for the day of its start. Cannot be combined with `fill`. UTC by default.
+    time_zone: Option<String>,
 }
 
 fn fills() -> Object {

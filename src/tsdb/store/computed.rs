@@ -31,7 +31,7 @@ impl dyn Store {
     /// # Errors
     /// [`StoreError::TooManySourceRows`], and the errors of [`Store::page`].
     pub fn page_at(&self, sight: &Sight, read: &PageRead) -> Result<PageOfRows> {
-        let Resolution::Every(length) = read.resolution else {
+        let Resolution::Every(length, _) = read.resolution else {
             return self.page(sight.dataset.id, read);
         };
         let mut latest = sight.clone();
@@ -97,7 +97,7 @@ impl dyn Store {
         visit: VisitBatch<'_>,
     ) -> Result<()> {
         match resolution {
-            Resolution::Every(_) => {
+            Resolution::Every(..) => {
                 compute(self, sight, (resolution, span), SOURCE_ROWS_MAX, visit)
             }
             _ => self.scan(sight.dataset.id, resolution, span, visit),
@@ -202,10 +202,9 @@ fn compute(
 
 /// Returns the span of all rows that belong to buckets that start within `span`.
 fn source_span(resolution: Resolution, span: Span) -> Span {
-    let length = resolution.bucket().unwrap_or_default();
     let first = resolution.bucket_start(span.first);
-    let first = if first < span.first { first + length } else { first };
-    Span { first, last: just_before(resolution.bucket_start(span.last) + length) }
+    let first = if first < span.first { resolution.bucket_end(span.first) } else { first };
+    Span { first, last: just_before(resolution.bucket_end(span.last)) }
 }
 
 #[cfg(test)]
@@ -253,7 +252,7 @@ mod tests {
         append(store, dataset, block(seconds.map(|second| (second, 1.0)))).await;
         let sight = store.sight(None, &DatasetRef::Id(dataset)).unwrap().unwrap();
         let read = |order, skip, limit| {
-            let resolution = Resolution::Every(Duration::from_secs(45));
+            let resolution = Resolution::Every(Duration::from_secs(45), None);
             let read = PageRead {
                 resolution,
                 skip,

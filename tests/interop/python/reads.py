@@ -38,6 +38,8 @@ def rows_are_frames_of_three_libraries(_):
     assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
     bars = triptych.rows(MARKET, end - dt.timedelta(hours=3), resolution="1h", fill="previous", complete=True)
     assert bars["complete"].tolist()[-1:] == [False] and bars["close"].notna().all()
+    days = triptych.rows(MARKET, resolution="1d", time_zone="Asia/Kathmandu")["timestamp"]
+    assert {str(time.time()) for time in days.dt.tz_convert("Asia/Kathmandu")} == {"00:00:00"}
     covered = triptych.coverage(MARKET, end=end)
     assert sum(covered["days"].values()) == covered["rows"] and min(covered["days"]) == covered["first"].date()
     latest = triptych.latest(MARKET, 7)

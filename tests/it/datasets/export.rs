@@ -55,6 +55,9 @@ async fn commands_print_only_the_selected_columns() {
     assert_eq!(lines(&["rows", "--json", "--ascending"]), [row(0), row(1)]);
     let hours = ["rows", "--json", "--resolution", "1h"];
     assert_eq!(lines(&hours), [json!({"close": 101, "timestamp": timestamp(0)})]);
+    let days = ["rows", "--json", "--resolution", "1d", "--time-zone", "Asia/Kathmandu"];
+    let day = json!({"close": 101, "timestamp": "2026-02-28T18:15:00Z"});
+    assert_eq!(lines(&days), [day]);
     assert_eq!(lines(&["follow", "--json", "--limit", "2"]), [row(0), row(1)]);
     let since = ["follow", "--json", "--limit", "2", "--since", "2000-01-01"];
     assert_eq!(lines(&since), [row(0), row(1)]);
@@ -71,6 +74,10 @@ async fn commands_print_only_the_selected_columns() {
     assert_eq!(lines(&flags), [bucket(10, Some(105)), bucket(5, None), bucket(0, Some(101))]);
     let why = home.run_err(&["datasets", "export", "out", "--columns", "clsoe"]);
     assert!(why.contains("there is no column clsoe"), "{why}");
+    let mars = ["datasets", "rows", "out", "--resolution", "1d", "--time-zone", "Mars"];
+    let rejected = home.run(&mars);
+    assert_eq!(rejected.code, 2, "{rejected:?}");
+    assert!(rejected.err.contains("a time zone such as Europe/Berlin"), "{rejected:?}");
 }
 
 #[tokio::test]

@@ -298,3 +298,81 @@ async fn long_computations_wait_for_each_other_without_delaying_stored_pages() {
     assert_eq!(computed.await["count"], 3);
     assert_eq!(coverage.await["rows"], 4);
 }
+
+/// Returns the offset of Berlin from UTC in 2026, in seconds.
+fn berlin_offset(second: i64) -> i64 {
+    let [spring, autumn] = ["2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"]
+        .map(|change| change.parse::<Timestamp>().unwrap().seconds());
+    if (spring..autumn).contains(&second) { 7200 } else { 3600 }
+}
+
+#[tokio::test]
+async fn days_of_a_time_zone_equal_a_plain_computation() {
+    let service = Service::with_bars(0).await;
+    let mut days: Vec<(i64, f64, u64)> = Vec::new();
+    for (first, n_hours) in [("2026-03-26T22:07:00Z", 100), ("2026-10-22T20:59:00Z", 150)] {
+        let first = first.parse::<Timestamp>().unwrap().seconds();
+        let mut rows = Vec::new();
+        for hour in 0..n_hours {
+            let second = first + hour * 3600;
+            let timestamp = Timestamp::from_seconds(second).to_string();
+            let close = f64::from(u32::try_from(hour).unwrap());
+            rows.push(json!({"timestamp": timestamp, "open": 1, "high": close, "low": 0,
+                "close": close, "volume": 2}));
+            let midnight = (second + berlin_offset(second)).div_euclid(86_400) * 86_400;
+            let offset = [3600, 7200].into_iter().find(|it| berlin_offset(midnight - it) == *it);
+            let start = midnight - offset.unwrap();
+            match days.last_mut() {
+                Some(day) if day.0 == start => *day = (start, close, day.2 + 1),
+                _ => days.push((start, close, 1)),
+            }
+        }
+        service.insert(rows).await;
+    }
+    assert!([23, 25].iter().all(|n| days.iter().any(|day| day.2 == *n)), "both changes: {days:?}");
+    let read = async |query: &str| {
+        let path = format!("/api/rows/?dataset=1&time_zone=Europe%2FBerlin&{query}");
+        let page = page(&service, &path).await;
+        let results = page["results"].as_array().unwrap().iter().map(|day| {
+            let start = day["timestamp"].as_str().unwrap().parse::<Timestamp>().unwrap().seconds();
+            let count = day["count"].as_u64().unwrap();
+            assert_eq!((&day["open"], &day["volume"]), (&json!(1), &json!(2 * count)));
+            (start, day["close"].as_f64().unwrap(), count)
+        });
+        (page["count"].as_u64().unwrap(), results.collect::<Vec<_>>())
+    };
+    let n_days = u64::try_from(days.len()).unwrap();
+    let year = "resolution=1d&start=2026-01-01T00:00:00Z&end=2026-12-31T00:00:00Z";
+    assert_eq!(read(year).await, (n_days, days.clone()));
+    let reversed: Vec<_> = days.iter().rev().skip(3).take(4).copied().collect();
+    let latest = read(&format!("{year}&ordering=-timestamp&offset=3&limit=4")).await;
+    assert_eq!(latest, (n_days, reversed));
+    // A bucket belongs to a range that contains its start.
+    let spring = "resolution=1d&start=2026-03-28T23:00:00Z&end=2026-03-29T22:00:00Z";
+    assert_eq!(read(spring).await.1.iter().map(|day| day.2).collect::<Vec<_>>(), [23]);
+    let later = "resolution=1d&start=2026-03-28T23:00:01Z&end=2026-03-29T22:00:00Z";
+    assert_eq!(read(later).await, (0, vec![]));
+    let pairs = read(&year.replace("1d", "2d")).await.1;
+    assert_eq!(pairs.iter().map(|pair| pair.2).sum::<u64>(), 250);
+    assert!(pairs.iter().all(|pair| days.iter().any(|day| day.0 == pair.0)));
+    let file = format!("/api/rows/bulk_download/?dataset=1&{year}&output=csv&columns=close");
+    let csv = service.text(&format!("{file}&time_zone=Europe/Berlin")).await.0;
+    let starts = csv.lines().skip(1).map(|line| line.split_once(',').unwrap().0.to_owned());
+    let want = days.iter().map(|day| Timestamp::from_seconds(day.0).to_string());
+    assert_eq!(starts.collect::<Vec<_>>(), want.collect::<Vec<_>>());
+    for (query, reason) in [
+        ("resolution=1h&time_zone=Europe/Berlin", "time_zone applies to buckets of whole days"),
+        ("time_zone=Europe/Berlin", "time_zone applies to buckets of whole days"),
+        (
+            "resolution=1d&time_zone=Mars",
+            "unknown time_zone Mars; use a name such as Europe/Berlin",
+        ),
+        ("resolution=1d&timezone=UTC", "unknown parameter timezone; did you mean time_zone?"),
+        ("resolution=1d&time_zone=UTC&fill=null", "fill and time_zone exclude each other"),
+    ] {
+        let (status, body) =
+            service.get(&service.reader, &format!("/api/rows/?dataset=1&{query}")).await;
+        assert_eq!(status, 400, "{query}");
+        assert!(body.to_string().contains(reason), "{query}: {body}");
+    }
+}
