@@ -295,11 +295,18 @@ pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>)
 
 /// Folds finer buckets, which are sorted, into buckets of `resolution`.
 pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
-    let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
-    finer
-        .chunk_by(|a, b| start(a) == start(b))
-        .filter_map(|group| coarser(start(group.first()?), group.iter().copied()))
-        .collect()
+    let mut rest = finer;
+    let mut buckets = Vec::new();
+    while let Some(first) = rest.first() {
+        let end = resolution.bucket_end(first.timestamp);
+        // The end of the last bucket of the calendar is not after its start.
+        let n_within = rest.partition_point(|bucket| bucket.timestamp < end).max(1);
+        let (group, later) = rest.split_at(n_within);
+        let start = resolution.bucket_start(first.timestamp);
+        buckets.extend(coarser(start, group.iter().copied()));
+        rest = later;
+    }
+    buckets
 }
 
 /// Changed buckets, sorted by start. `None` removes a bucket that no longer has any numbers.
