@@ -138,9 +138,9 @@ pub(super) async fn cut<S: Session>(
 }
 
 /// Prunes the archived months that end before `before`, and returns the number of their rows. If there
-/// are none, returns `None`, and the caller prunes stored rows up to `before`. To this end, `before` is
-/// moved to the start of a bucket, or of a month that remains in the archive. Updates the `state` of the
-/// dataset, which the caller saves.
+/// are none, returns `None`, and the caller prunes the stored rows before `before`. For this, `before` is
+/// moved back to the start of its bucket, or of its month if this month is archived. Updates the `state`
+/// of the dataset, which the caller saves.
 pub(super) async fn prune<S: Session>(
     s: &mut S,
     dataset: DatasetId,

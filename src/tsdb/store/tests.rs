@@ -160,7 +160,7 @@ pub(crate) async fn check_all(open: Open<'_>) {
     writes_during_a_scan(open).await;
     repeats::check(open).await;
     repeats::check_at_once(open).await;
-    letting_go(open).await;
+    pruning_rows(open).await;
     deleting_rows(open).await;
     deleting_a_dataset(open).await;
     catalog::changing(open).await;
@@ -403,7 +403,7 @@ pub(crate) async fn check_chunk_ids(open: Open<'_>) {
     assert_eq!(names(&*open(), Span::ALL).0, left, "names outlive a run of the program");
 }
 
-async fn letting_go(open: Open<'_>) {
+async fn pruning_rows(open: Open<'_>) {
     let store = open();
     let id = create(&*store, new_dataset("short")).await;
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
