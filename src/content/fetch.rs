@@ -201,7 +201,8 @@ impl Drop for Flight<'_> {
 impl Functions {
     /// Returns function `id` from the store, or fetches it first from `peers`, one after the other, then
     /// from gateways. Content that does not match the id is rejected, and the next source is asked.
-    /// Concurrent calls for a function share one fetch and its time limit. Cancel-safe.
+    /// Concurrent calls for a function take turns: a call that has waited for another one usually finds
+    /// the function stored. The wait counts toward its time limit. Cancel-safe.
     ///
     /// A fetched function is stored on behalf of `requester`.
     ///

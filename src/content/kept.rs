@@ -309,7 +309,8 @@ impl Index {
         self.kept.insert(id, kept);
     }
 
-    /// Returns the custody of function `id` after another claim `custody`: the higher claim applies.
+    /// Returns the custody of function `id` when it is stored again with `custody`: the requester with
+    /// the higher claim, and true for `has_run` if it is true in either.
     pub(super) fn merged(&self, id: FunctionId, custody: Custody) -> Custody {
         let Some(before) = self.custody(id) else { return custody };
         let has_run = custody.has_run || before.has_run;

@@ -175,11 +175,11 @@ pub(super) async fn call(
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
     // Before this time, the group does not count as too small, since gossip also reaches workers that
-    // are not connected to this head. Several hops need much less time.
+    // are not connected to this head. It needs much less time than this for several hops.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
-    // Set after the first round: workers that hold the function report immediately, and only then other
-    // workers are allowed to fetch it from this head.
+    // Set after the first round. Workers that hold the function report immediately, so slots of other
+    // workers, which would have to fetch it from this head, are acquired only after that.
     let mut can_fetch = false;
     loop {
         let listening = || head.listening(order);
