@@ -200,8 +200,8 @@ impl Executor {
         self.prepare(function.id, call.method.clone(), how).await.map(drop)
     }
 
-    /// Compiles the main module of `function` on behalf of `client`, for calls that set no limits
-    /// themselves. Waits for other compilations without a time limit. Returns false if the content is
+    /// Compiles the main module of `function` on behalf of `client`, for calls that request no fuel
+    /// limit. Waits for other compilations without a time limit. Returns false if the content is
     /// missing. Dropping the future stops the compiler if no other caller waits for the same code.
     pub(super) async fn compile_ahead(
         &self,

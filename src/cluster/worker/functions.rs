@@ -1,8 +1,9 @@
 //! Functions of a worker: fetching, installing and evicting them, and compiling them in the background.
 //!
-//! A function is queued for compilation after it was installed or fetched. If its compiled code is not
-//! on disk, it is also queued at start. A run that starts before the compilation has completed waits for
-//! it. If too many functions are queued, further functions are compiled by their first run.
+//! A function is queued for compilation after it was installed or fetched. Stored functions are queued
+//! again at start, in case their compiled code is not on disk. A run that starts before the compilation
+//! has completed waits for it. If too many functions are queued, further functions are compiled by their
+//! first run.
 //!
 //! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore compiled
 //! one at a time, separately from functions of named peers.

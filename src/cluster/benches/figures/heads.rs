@@ -64,8 +64,8 @@ const STEP_WITHIN: Duration = Duration::from_secs(30);
 /// Interval of checks.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
 
-/// External runtime that records its request and runs for long, or prints a greeting immediately if it
-/// gets no request.
+/// External runtime. If the variable `REQUEST` is set, it appends the value to the file `runs` and runs
+/// for long. Otherwise, it prints a greeting immediately.
 const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
 
 /// Module that sleeps for [`RUN`] by `poll_oneoff` and prints a greeting.

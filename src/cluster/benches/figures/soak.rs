@@ -23,7 +23,7 @@ const DOWN_FOR: Duration = Duration::from_secs(1);
 /// Time for which the head is idle before it is measured at the beginning and the end, so that only
 /// permanent resources are counted.
 const IDLE_BEFORE: Duration = Duration::from_secs(5);
-/// Time limit of a request: far above the usual time, so that no request counts as lost.
+/// Time limit of a request: far above the usual time, so that a slow request does not count as lost.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(90);
 /// One in this many clients sends requests for two nodes. The others send requests for one node.
 const REQUESTS_PER_PAIR: u32 = 8;
