@@ -2,8 +2,9 @@
 //!
 //! It accepts a roll call if it has a free slot and holds the function. If it does not hold the function,
 //! it first fetches it, preferably from the author of the roll call. A work order waits for a slot and
-//! runs in a sandbox (`runtime`). The result is signed. Heads of this program send orders on a line (`heads.rs`), on
-//! which they can also cancel orders. Other heads send each order as a message on its own stream.
+//! runs in a sandbox (`runtime`). The result is signed. Heads of this program send orders on a line
+//! (`heads.rs`), on which they can also cancel orders. Other heads send each order as a message on its
+//! own stream.
 
 mod executor;
 mod external;

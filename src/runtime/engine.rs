@@ -166,9 +166,9 @@ impl Runtime {
     /// limit.
     ///
     /// Waits for a free slot while `runs_max` guests run. The number of waiting callers is not limited.
-    /// A program is compiled once, on its first run. A program whose latest run was short starts in the
-    /// calling thread and moves to its own thread after about 10 ms. All other programs start in their
-    /// own threads.
+    /// A program is compiled once, on its first run. A command that uses no files and whose latest run
+    /// was short starts in the calling thread. It moves to its own thread when it waits, or after about
+    /// 10 ms. All other programs start in their own threads.
     ///
     /// Cancel-safe: dropping the future stops the guest within about 10 ms, and the compiler within
     /// about 20 ms unless other callers wait for it. The slot is occupied until then. Must be called in

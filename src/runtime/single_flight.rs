@@ -75,7 +75,7 @@ where
                 has_given_up = true;
                 job.demand.0.lock().n_waiting -= 1;
             }
-            // If other callers still wait for the work, this caller can return before the work has stopped.
+            // If other callers still wait for the work, this caller can return before the work stops.
             if has_given_up && job.demand.is_wanted() {
                 return Err(CompileError::Unwanted(job.demand.step()));
             }

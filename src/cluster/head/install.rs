@@ -188,8 +188,8 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
 
 impl Head {
     /// Has all connected workers remove function `id`, or all functions that are not pinned if `id` is
-    /// `None`. Returns the report of each worker, or that it sent none within 30 s. Workers obey only heads that their
-    /// operators named.
+    /// `None`. Returns the report of each worker, or that it sent none within 30 s. Workers obey only
+    /// heads that their operators named.
     pub async fn evict(&self, id: Option<FunctionId>) -> EvictResponse {
         let mut reports = self.0.installs.reports.subscribe();
         let request_id = Uuid::new_v4().to_string();

@@ -1,5 +1,5 @@
-//! Exchange with workers and clients on the network: sends work orders in the format of each worker, cancels
-//! them, and handles offers, reports, results and requests.
+//! Exchange with workers and clients on the network: sends work orders in the format of each worker,
+//! cancels them, and handles offers, reports, results and requests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

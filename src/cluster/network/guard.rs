@@ -5,7 +5,8 @@
 //! a while. A relayed message is charged to its author. A relay cannot know the limits of its receivers,
 //! so relayed messages beyond these limits are ignored and are no offense of the relay. Therefore, this
 //! node also limits the messages of unnamed authors that it forwards, both those that the authors sent
-//! and those that were relayed. Boot nodes and peers allowed by name are never banned. A request that is refused for lack of slots is no offense.
+//! and those that were relayed. Boot nodes and peers allowed by name are never banned. A request that is
+//! refused for lack of slots is no offense.
 //!
 //! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
 //! multiplexer buffers for unread streams. An unnamed peer can hold up to a quarter of the amount that is

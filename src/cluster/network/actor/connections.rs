@@ -183,7 +183,7 @@ impl Actor {
             return;
         }
         if !self.swarm.is_connected(&peer) {
-            // The peer disconnected before its role was known, most likely because it has enough neighbors.
+            // The peer disconnected before its role was known, most likely since it has enough neighbors.
             return self.leave_alone(peer);
         }
         // A worker looks for 16 neighbors and accepts some more that connect while the cluster starts.
