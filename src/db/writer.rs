@@ -191,7 +191,7 @@ impl<E: WriteError> Writer<E> {
         futures::executor::block_on(self.run(work, |_| {}))
     }
 
-    /// Returns the number of jobs that have run so far.
+    /// Returns the number of jobs that callers have requested so far.
     #[must_use]
     pub fn n_jobs(&self) -> u64 {
         self.n_jobs.load(Ordering::Relaxed)

@@ -10,7 +10,7 @@
 //! ids, created   length u32 · numbers of that length; of length 0 the chunk has none
 //! column   presence u8 · dtype u8 · length u32 · payload of that length
 //! presence 0: no row has a value, no payload · 1: every row has a value · 2: n bits before the payload,
-//!          1 for a row with a value. In the payload, other rows repeat the previous value.
+//!          1 for a row with a value. The values of other rows in the payload are ignored.
 //! payload  float: floats · integer: numbers · boolean: n bits ·
 //!          string: form u8 · 0: texts of all rows · 1: number of texts u32, length u32, texts of
 //!          that length, numbers: the index of each row's text

@@ -27,7 +27,7 @@ pub(crate) struct Fold {
 impl Fold {
     /// Chooses the columns to fold. A dataset with columns `open`, `high`, `low` and `close` is folded
     /// as bars. Otherwise the column that [`VALUE_COLUMN`] names is folded, or else the first float
-    /// column. Returns `None` if no column has numbers. Such a dataset has no buckets.
+    /// column. Returns `None` if there is no such column. Such a dataset has no buckets.
     pub(crate) fn for_dataset(
         columns: &[Column],
         metadata: &BTreeMap<String, String>,
@@ -362,7 +362,8 @@ pub(crate) fn renewed(
     })
 }
 
-/// Replaces NaN with a storable value. An overflowing sum can be NaN, which SQLite would store as null.
+/// Replaces a volume of NaN with 0, since SQLite would store NaN as null. A sum of volumes that overflows
+/// can be NaN.
 pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
     Bucket { volume, ..bucket }

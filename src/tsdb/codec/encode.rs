@@ -104,7 +104,8 @@ fn put_strings(to: &mut Vec<u8>, texts: &[Option<Box<str>>], packing: Packing) {
     put_numbers(to, &of_rows, packing);
 }
 
-/// Returns the values, with each missing value replaced by its predecessor.
+/// Returns the values, with each missing value replaced by the previous value, or by the first value if
+/// there is no previous one.
 fn filled<T: Copy>(values: &[Option<T>], start: T) -> Vec<T> {
     let mut last = values.iter().flatten().next().copied().unwrap_or(start);
     values
@@ -143,7 +144,7 @@ fn put_column<T>(
     });
 }
 
-/// Writes the end offset of each text, followed by the texts.
+/// Writes a zero and the end offset of each text, followed by the texts.
 fn put_texts<'a>(to: &mut Vec<u8>, texts: impl Iterator<Item = &'a str> + Clone) {
     let mut offset = 0;
     put_u32(to, offset);
