@@ -211,8 +211,8 @@ fn next_step_after(code: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true if the server crashed, as it does without space for its write-ahead log. The request can
-/// have been executed.
+/// Returns true if the server crashed, as it does without space for its write-ahead log. The request
+/// might have been executed.
 fn is_panic(fault: &dyn DatabaseError) -> bool {
     let fault = fault.try_downcast_ref::<PgDatabaseError>();
     fault.is_some_and(|fault| fault.severity() == PgSeverity::Panic)

@@ -253,8 +253,9 @@ pub(super) async fn announce<S: Session>(
 }
 
 /// Puts an announced file into effect for its month, and removes the records of the month's other files.
-/// Updates the `state` of the dataset, which the caller saves. Returns false without a change if the
-/// lease is lost, rows were removed since the file was written, or the file was not announced.
+/// Without a file, marks the files of the month for deletion. Updates the `state` of the dataset, which
+/// the caller saves. Returns false without a change if the lease is lost, rows were removed since the
+/// file was written, or the file was not announced.
 pub(super) async fn put_into_effect<S: Session>(
     s: &mut S,
     ArchiveCommit { dataset, month, stamp, revision, .. }: &ArchiveCommit,

@@ -38,7 +38,8 @@ impl Readers {
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// Returns a number that changes with every commit. Returns `None` while another thread reads it.
+    /// Returns a number that changes with every commit. Returns `None` while another thread reads it, or
+    /// if the file was replaced.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
