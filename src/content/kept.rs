@@ -12,10 +12,10 @@
 //! or installed are pinned. Only the operator and heads named by `--obey` or `--boot-nodes` can remove
 //! them.
 //!
-//! An unnamed peer that reaches its quota evicts its own functions. A part of the store is guaranteed to
-//! all unnamed peers together: while they use less, their new functions evict functions of named peers
-//! first. Beyond that, they evict only functions of unnamed peers. Every operation takes logarithmic time
-//! in the number of functions. This module does no I/O.
+//! An unnamed peer that reaches its quota evicts its own functions. All unnamed peers together can claim
+//! one part of the store ([`SHARE`]): while they use less, their new functions evict functions of named
+//! peers first. Beyond that, they evict only functions of unnamed peers. Every operation takes
+//! logarithmic time in the number of functions. This module does no I/O.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -4,7 +4,8 @@ use std::error::Error;
 
 /// Formats an error and its sources as `error: cause: cause of the cause`.
 ///
-/// A source is omitted if the text of the error already contains it, as in many libraries.
+/// A source is omitted if the text before it already ends with it, since many libraries include the
+/// source in the text of an error.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -36,7 +36,8 @@ pub enum FileMode {
 /// processes write the same file, the content of the last process remains.
 ///
 /// # Errors
-/// If the file cannot be written. An existing file is unchanged then.
+/// If the file cannot be written. An existing file is unchanged then, unless only syncing its directory
+/// failed.
 pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
     write_draft(path, content, mode)?.commit()
 }
@@ -101,7 +102,8 @@ impl AtomicFile {
     /// disk.
     ///
     /// # Errors
-    /// If the file cannot be synced or renamed. The temporary file is removed then.
+    /// If the file cannot be synced or renamed. The temporary file is removed then. If only syncing the
+    /// directory failed, the file has its final name.
     pub fn commit(self) -> io::Result<()> {
         self.draft.as_file().sync_all()?;
         self.draft.persist(&self.path).map_err(|error| error.error)?;

@@ -38,8 +38,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// Like [`try_lock`], but waits for the lock, at most two seconds: a service that is stopping
-/// still holds it. Blocks the thread.
+/// Like [`try_lock`], but waits up to two seconds for the lock, since a service that is stopping can
+/// still hold it. Blocks the thread.
 ///
 /// # Errors
 /// Same as [`try_lock`].

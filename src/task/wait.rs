@@ -15,7 +15,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 pub struct TimedOut {
     /// The time limit.
     pub within: Duration,
-    /// Last error of the check, formatted by `Debug`.
+    /// Last error of the check, formatted by `Debug`, or `nothing` if no check completed.
     pub last_seen: String,
 }
 

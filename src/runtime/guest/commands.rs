@@ -70,7 +70,7 @@ enum Check {
 /// Amount that a call is charged.
 #[derive(Clone, Copy)]
 enum Charge {
-    /// The number of bytes stored at this address of the guest's memory.
+    /// The number of bytes that the call stored at this address of the guest's memory.
     Written(u32),
     /// At most this number of bytes.
     Bytes(u64),
