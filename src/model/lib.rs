@@ -1,8 +1,8 @@
 //! Values and rules of the domain, named as in the APIs of the upstream services.
 //!
 //! Defines nodes, functions, rows, buckets, topics and keys, and the rules that need nothing else,
-//! such as bucket bounds and valid names. This crate has no serde (see `wire`), async, clocks,
-//! locks or I/O.
+//! such as bucket bounds and valid names. This crate has no serde (see `wire`), async, clocks or
+//! locks, and no I/O except for reading the system's time zones.
 //!
 //! ```
 //! use model::timestamp::Timestamp;

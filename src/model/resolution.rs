@@ -71,8 +71,8 @@ impl FromStr for Zone {
 }
 
 impl Zone {
-    /// Returns the start and the end of the `n_days` that contain `timestamp`, counted from 1970. Returns
-    /// `None` at the ends of the calendar.
+    /// Returns the start and the end of the bucket of `n_days` days that contains `timestamp`. Buckets are
+    /// counted from 1970. Returns `None` at the ends of the calendar.
     fn days_around(self, timestamp: Timestamp, n_days: i64) -> Option<(Timestamp, Timestamp)> {
         let zone = TimeZone::get(self.0).ok()?;
         let at = jiff::Timestamp::from_microsecond(timestamp.micros()).ok()?;
@@ -85,7 +85,8 @@ impl Zone {
         };
         let idx = day.div_euclid(n_days);
         let (start, end) = (start_of(idx)?, start_of(idx + 1)?);
-        // A clock that is turned back after midnight shows the previous day again.
+        // If the clock is turned back after midnight, it shows the previous day again. These times belong
+        // to the day that has already begun.
         if end <= timestamp { Some((end, start_of(idx + 2)?)) } else { Some((start, end)) }
     }
 }
@@ -147,7 +148,8 @@ impl Resolution {
             Self::FiveMinutes => Some(Self::Raw),
             Self::FifteenMinutes | Self::Hour => Some(Self::FiveMinutes),
             Self::FourHours | Self::Day => Some(Self::Hour),
-            // The offsets of all time zones since 1980 are multiples of 15 minutes.
+            // A bucket of 15 minutes lies within one day, since the offsets of all time zones since 1980
+            // are multiples of 15 minutes.
             Self::Every(_, Some(_)) => Some(Self::FifteenMinutes),
             Self::Every(length, None) => Self::DOCUMENTED.into_iter().rev().find(|finer| {
                 let finer = finer.bucket().map_or(1, |finer| finer.as_secs());
@@ -208,8 +210,8 @@ impl Resolution {
         Timestamp::from_micros(timestamp.micros().div_euclid(micros).saturating_mul(micros))
     }
 
-    /// Returns the start of the bucket that follows the bucket that contains `timestamp`. For raw rows
-    /// it returns `timestamp` itself.
+    /// Returns the end of the bucket that contains `timestamp`, which is the start of the next bucket.
+    /// Returns `timestamp` itself for raw rows, which have no buckets.
     #[must_use]
     pub fn bucket_end(self, timestamp: Timestamp) -> Timestamp {
         if let Some((_, end)) = self.days_around(timestamp) {
@@ -304,7 +306,7 @@ mod tests {
 
     #[test]
     fn days_in_a_time_zone_do_not_overlap_if_the_clock_changes_at_midnight() {
-        // The clock skips midnight, and shows it twice.
+        // In Beirut, the clock skips midnight. In Havana, it shows midnight twice.
         let beirut = ("1d", "Asia/Beirut");
         check_in_zone(
             beirut,
@@ -324,7 +326,7 @@ mod tests {
         for timestamp in ["2010-11-07T02:30:00Z", "2010-11-07T02:45:00Z", "2010-11-08T03:29:59Z"] {
             check_in_zone(newfoundland, timestamp, "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z");
         }
-        // Samoa skipped the 30th.
+        // Samoa moved across the date line and skipped December 30.
         let samoa = ("1d", "Pacific/Apia");
         check_in_zone(
             samoa,

@@ -104,7 +104,7 @@ pub struct BucketExtras {
     pub fill: Fill,
     /// True to add the field [`COMPLETE`] to each bucket.
     pub complete: bool,
-    /// Time zone in whose days rows are combined. `None` for UTC.
+    /// Time zone in which buckets of whole days begin at midnight; `None` for UTC.
     pub time_zone: Option<Zone>,
 }
 

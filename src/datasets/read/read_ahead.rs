@@ -107,7 +107,7 @@ impl<'a> ReadAhead<'a> {
                 (self.span, Some(Position::Offset(skip.saturating_add(n_rows))))
             }
         };
-        // The last bucket depends on all rows within its length after its start.
+        // The last bucket depends on all rows up to its end. For raw rows, this changes nothing.
         depends_on.last = self.query.resolution.bucket_end(depends_on.last);
         let Self { count, revision, current, .. } = *self;
         (RowsPage { dataset, columns, count, rows, next, revision, current }, depends_on)
