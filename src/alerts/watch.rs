@@ -356,7 +356,7 @@ impl FactSource {
         let actors = actors.collect();
         let mut facts = vec![Fact::Epoch { topic, nonce: bundle.nonce, actors }];
         if needs_ranks {
-            match inference.leaderboard(topic, RANKED_EPOCHS, None).await {
+            match inference.leaderboard(topic, RANKED_EPOCHS, None, None).await {
                 Ok(board) => {
                     let ranks = board.actors.into_iter();
                     let ranks = ranks.map(|actor| (actor.worker, actor.name, actor.rank)).collect();

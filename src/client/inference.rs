@@ -112,7 +112,8 @@ impl Inference {
         call.json("a topic's past epochs").await
     }
 
-    /// Returns the actors of a topic, ranked over its latest `n_epochs` epochs. Cancel-safe.
+    /// Returns the actors of a topic, ranked over its latest `n_epochs` epochs or over `period`. If
+    /// `actor` is given, includes only the actors with this address or name, with details. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::topics`].
@@ -121,9 +122,10 @@ impl Inference {
         topic: TopicId,
         n_epochs: u32,
         period: Option<&str>,
+        actor: Option<&str>,
     ) -> Result<Leaderboard, ClientError> {
         let call = self.get(paths::TOPIC_LEADERBOARD, topic).query(&[("epochs", n_epochs)]);
-        let call = call.query(&[("period", period)]);
+        let call = call.query(&[("period", period), ("actor", actor)]);
         call.json("a topic's leaderboard").await
     }
 

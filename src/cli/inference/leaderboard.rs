@@ -1,10 +1,12 @@
 //! `triptych inference leaderboard`: ranks a topic's actors by their mean loss and compares the losses
 //! of the network's values.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use model::count::counted;
-use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
+use wire::inference::network::{
+    Calibration, EpochLosses, Leaderboard, RankPoint, RankedActor, ReliabilityBin,
+};
 
 use super::TopicFlags;
 use crate::cli::output::{Column, show, table_of};
@@ -18,6 +20,10 @@ pub(crate) struct LeaderboardCommand {
     /// Rank by the epochs that opened within this time instead: 24h, 7d, 30d or all
     #[arg(long, conflicts_with = "epochs", value_parser = ["24h", "7d", "30d", "all"])]
     period: Option<String>,
+    /// Address or name of the only actor to print, with its rank history and the calibration of its
+    /// probabilities
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -30,10 +36,13 @@ pub(crate) struct LeaderboardCommand {
 /// # Errors
 /// If there is no such topic, or the request fails.
 pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
-    let LeaderboardCommand { topic, epochs, period, json } = command;
+    let LeaderboardCommand { topic, epochs, period, actor, json } = command;
     let (topic, service) = topic.connect().await?;
-    let board = service.leaderboard(topic, epochs, period.as_deref()).await;
+    let board = service.leaderboard(topic, epochs, period.as_deref(), actor.as_deref()).await;
     let board = board.with_context(|| format!("cannot read the leaderboard of topic {topic}"))?;
+    if let Some(name) = actor {
+        ensure!(!board.actors.is_empty(), "{name} has no losses on topic {topic} in these epochs");
+    }
     show(json, &board, text)
 }
 
@@ -42,7 +51,49 @@ fn text(board: &Leaderboard) -> String {
         return "no epoch has losses yet, since its ground truth is pending".to_owned();
     }
     let table = actors_table(&board.actors, board.min_epochs);
-    format!("{}\n{}\n{table}", sums(&board.epochs), basis(board))
+    let mut parts = vec![sums(&board.epochs), basis(board), table];
+    parts.extend(board.actors.iter().flat_map(details));
+    parts.join("\n")
+}
+
+fn name_of(actor: &RankedActor) -> String {
+    actor.name.clone().unwrap_or_else(|| actor.worker.clone())
+}
+
+/// Formats the rank history and the calibration of an actor. Only a response for one actor has them.
+fn details(actor: &RankedActor) -> Vec<String> {
+    let (name, mut parts) = (name_of(actor), Vec::new());
+    if !actor.rank_history.is_empty() {
+        parts.push(format!("rank history of {name}\n{}", ranks_table(&actor.rank_history)));
+    }
+    if let Some(Calibration { expected_error, bins }) = &actor.calibration {
+        let table = bins_table(bins);
+        parts.push(format!("calibration of {name}: expected error {expected_error:.3}\n{table}"));
+    }
+    parts
+}
+
+fn ranks_table(points: &[RankPoint]) -> String {
+    let dash = || "-".to_owned();
+    let rank = |point: &RankPoint| Some(format!("{} of {}", point.rank?, point.n_ranked));
+    let columns: [Column<'_, RankPoint>; 4] = [
+        ("opened", &|point| point.opened_at.clone()),
+        (">nonce", &|point| point.nonce.to_string()),
+        (">rank", &|point| rank(point).unwrap_or_else(dash)),
+        (">mean loss", &|point| point.mean_loss.map_or_else(dash, |it| format!("{it:.6}"))),
+    ];
+    table_of(points, &columns)
+}
+
+fn bins_table(bins: &[ReliabilityBin]) -> String {
+    let share = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
+    let columns: [Column<'_, ReliabilityBin>; 4] = [
+        ("probability", &|bin| format!("{:.1} to {:.1}", bin.from, bin.to)),
+        (">predictions", &|bin| bin.n_predictions.to_string()),
+        (">predicted", &|bin| share(bin.mean_probability)),
+        (">observed", &|bin| share(bin.observed_frequency)),
+    ];
+    table_of(bins, &columns)
 }
 
 fn actors_table(actors: &[RankedActor], min_epochs: u64) -> String {
@@ -50,7 +101,7 @@ fn actors_table(actors: &[RankedActor], min_epochs: u64) -> String {
     let percent = |share: Option<f64>| share.map_or_else(dash, |it| format!("{:.0} %", it * 100.0));
     let columns: [Column<'_, RankedActor>; 12] = [
         (">rank", &|actor| actor.rank.map(|rank| rank.to_string()).unwrap_or_default()),
-        ("actor", &|actor| actor.name.clone().unwrap_or_else(|| actor.worker.clone())),
+        ("actor", &name_of),
         ("role", &|actor| actor.role.clone()),
         (">epochs", &|actor| actor.n_epochs.to_string()),
         (">mean loss", &|actor| match actor.rank {
@@ -121,6 +172,41 @@ mod tests {
             correlation: Some(0.875),
             ..RankedActor::default()
         }
+    }
+
+    #[test]
+    fn actor_shows_its_rank_history_and_calibration() {
+        let point = |nonce, rank, mean_loss| RankPoint {
+            nonce,
+            opened_at: "2027-01-15T08:00:00Z".to_owned(),
+            rank,
+            n_ranked: 12,
+            mean_loss,
+        };
+        let bin = |from, n_predictions, of: Option<(f64, f64)>| ReliabilityBin {
+            from,
+            to: from + 0.1,
+            n_predictions,
+            mean_probability: of.map(|(mean, _)| mean),
+            observed_frequency: of.map(|(_, observed)| observed),
+        };
+        let bins = vec![bin(0.0, 12, Some((0.0625, 0.125))), bin(0.1, 0, None)];
+        let calibration = Some(Calibration { expected_error: 0.0625, bins });
+        let rank_history = vec![point(97, None, None), point(109, Some(3), Some(-0.5))];
+        let mine = actor(Some("mine"), Some(1), 28);
+        let text = details(&RankedActor { calibration, rank_history, ..mine }).join("\n");
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let want = [
+            "rank history of mine",
+            "opened                nonce     rank  mean loss",
+            "2027-01-15T08:00:00Z     97        -          -",
+            "2027-01-15T08:00:00Z    109  3 of 12  -0.500000",
+            "calibration of mine: expected error 0.062",
+            "probability  predictions  predicted  observed",
+            "0.0 to 0.1            12      0.062     0.125",
+            "0.1 to 0.2             0          -         -",
+        ];
+        assert_eq!(lines, want);
     }
 
     #[test]

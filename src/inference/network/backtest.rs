@@ -367,7 +367,7 @@ impl Replayed {
         let mut report = self.report;
         let losses = self.losses.make_contiguous();
         let n_learned = u32::try_from(losses.len()).unwrap_or(u32::MAX);
-        let board = ranking(topic, &self.history, losses, &PastValues::default(), n_learned);
+        let board = ranking(topic, &self.history, losses, &PastValues::default(), n_learned, None);
         let mean_of = |loss: fn(&Losses) -> f64| {
             mean(&losses.iter().map(|(_, losses)| loss(losses)).collect::<Vec<_>>())
         };

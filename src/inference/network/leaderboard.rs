@@ -5,6 +5,9 @@
 //! differ in difficulty. Actors with too few epochs are not ranked, since otherwise a single lucky
 //! submission could be first.
 
+mod calibration;
+mod rank_history;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,6 +17,8 @@ use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 use wire::inference::{HistoryEpoch, LabeledValue};
 
+use self::calibration::calibration;
+use self::rank_history::{WINDOW_EPOCHS, add_rank_histories};
 use crate::math::loss::LossRule;
 use crate::math::regret::{ByActor, Losses, Role};
 use crate::math::statistics::{count, mean, median};
@@ -48,25 +53,38 @@ pub const EPOCHS_MAX: u32 = 500;
 /// restrict the epochs in common.
 const RANKED_EPOCHS_MIN: u32 = 10;
 
+/// Maximum number of actors in a response with details. A name can belong to several actors.
+const DETAILED_ACTORS_MAX: usize = 8;
+
 /// Maximum total size of the stored epochs that are read for a ranking, in bytes.
 const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
     /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. If these
-    /// epochs are too large to read, the oldest are left out.
+    /// epochs are too large to read, the oldest are left out. If `actor` is given, returns only the
+    /// actors with this address or name, with details.
     ///
     /// # Errors
     /// As [`Self::history`].
-    pub async fn ranking(&self, topic: TopicId, period: Period) -> Result<Leaderboard> {
+    pub async fn ranking(
+        &self,
+        topic: TopicId,
+        period: Period,
+        actor: Option<String>,
+    ) -> Result<Leaderboard> {
         let settings = self.find_topic(topic)?;
         let (n_epochs, since) = self.bounds(&settings, period);
+        // The first points of a rank history also cover earlier epochs.
+        let n_earlier = if actor.is_some() { n_epochs.min(WINDOW_EPOCHS) } else { 0 };
+        let n_read = n_epochs.saturating_add(n_earlier).min(PERIOD_EPOCHS_MAX);
         let sizes =
-            self.read(topic, move |store| store.epoch_sizes(topic, 0..=BlockHeight::MAX, n_epochs));
+            self.read(topic, move |store| store.epoch_sizes(topic, 0..=BlockHeight::MAX, n_read));
         // Reads at least five epochs, even if they exceed the maximum size.
-        let n_epochs = affordable(&sizes.await?).map_or(n_epochs, |n| n.max(5));
-        let mut losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
+        let n_read = affordable(&sizes.await?).map_or(n_read, |n| n.max(5));
+        let n_epochs = n_epochs.min(n_read);
+        let losses = self.losses_until(topic, BlockHeight::MAX, n_read).await?;
         if losses.is_empty() {
-            return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs));
+            return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs, None));
         }
         // Reads more epochs than are ranked: the latest epochs, which have no ground truth yet, and
         // `n_epochs` epochs before the ranked epochs, since the uninformed baseline is computed from
@@ -78,19 +96,27 @@ impl Inference {
         let is_before = |epoch: &&HistoryEpoch| {
             epoch.opened_at.parse::<Timestamp>().is_ok_and(|opened_at| opened_at < since)
         };
-        if let Some(last) = history.iter().rfind(is_before) {
-            losses.retain(|(nonce, _)| *nonce > last.nonce);
-        }
-        let n_found = u32::try_from(losses.len()).unwrap_or(u32::MAX);
+        let before = history.iter().rfind(is_before).map(|epoch| epoch.nonce);
+        let is_within = |nonce: BlockHeight| before.is_none_or(|before| nonce > before);
+        let latest = losses.iter().take(usize::try_from(n_epochs).unwrap_or(usize::MAX));
+        let n_counted = latest.take_while(|(nonce, _)| is_within(*nonce)).count();
+        let n_found = u32::try_from(n_counted).unwrap_or(u32::MAX);
         let n_epochs = if since == Timestamp::MIN { n_epochs } else { n_epochs.min(n_found) };
         let board = self.read(topic, move |store| {
-            let values = match (losses.last(), losses.first()) {
+            let counted = losses.get(..n_counted).unwrap_or_default();
+            let values = match (counted.last(), counted.first()) {
                 (Some((first, _)), Some((last, _))) => {
                     PastValues::new(store.epoch_actors(topic, &(*first..=*last))?)
                 }
                 _ => PastValues::default(),
             };
-            Ok(ranking(&settings, &history, &losses, &values, n_epochs))
+            let wanted = actor.as_deref();
+            let mut board = ranking(&settings, &history, counted, &values, n_epochs, wanted);
+            if actor.is_some() {
+                let n_window = n_epochs.min(WINDOW_EPOCHS);
+                add_rank_histories(&mut board.actors, &losses, &history, n_counted, n_window);
+            }
+            Ok(board)
         });
         board.await
     }
@@ -125,19 +151,21 @@ fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
 
 /// Ranks the actors by `losses`, which are sorted from latest to oldest. `history` contains the ground
 /// truths, oldest first. `n_epochs` is the number of epochs in the period, which can exceed the number
-/// of epochs with losses.
+/// of epochs with losses. If `wanted` is given, `actors` has only the actors with this address or name,
+/// with details.
 pub(super) fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
     losses: &[(BlockHeight, Losses)],
     values: &PastValues,
     n_epochs: u32,
+    wanted: Option<&str>,
 ) -> Leaderboard {
     let rule = topic.judging.loss;
     let gains = losses.iter().map(|(_, losses)| Role::ALL.map(|role| losses.scores(role)));
     let gains = gains.collect();
     let truths = truths_with_earlier(topic, history);
-    let scoring = Scoring { topic, losses, gains, values, truths };
+    let scoring = Scoring { topic, losses, gains, values, truths, wanted };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
     let (mut n_truths, mut truths_sum) = (0_usize, 0.0);
@@ -163,16 +191,18 @@ pub(super) fn ranking(
     }
     let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_epochs)).unwrap_or(usize::MAX);
     let Standings { ranked, common, unranked } = standings(records(losses), min);
-    let mut actors: Vec<RankedActor> =
-        ranked.iter().map(|record| scoring.actor(record, &common)).collect();
-    actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
-    for (rank, ranked) in (1..).zip(&mut actors) {
-        ranked.rank = Some(rank);
-    }
-    actors.extend(unranked.iter().map(|(record, n_counted)| RankedActor {
+    let ranked = (1..).zip(&ranked).filter(|(_, (_, record))| scoring.includes(record));
+    let ranked = ranked.map(|(rank, (_, record))| RankedActor {
+        rank: Some(rank),
+        ..scoring.actor(record, &common)
+    });
+    let unranked = unranked.iter().filter(|(record, _)| scoring.includes(record));
+    let unranked = unranked.map(|(record, n_counted)| RankedActor {
         n_counted_epochs: number(*n_counted),
         ..scoring.actor(record, &record.losses.keys().copied().collect())
-    }));
+    });
+    let n_max = if wanted.is_some() { DETAILED_ACTORS_MAX } else { usize::MAX };
+    let actors = ranked.chain(unranked).take(n_max).collect();
     Leaderboard {
         topic_id: topic.id.get(),
         epochs,
@@ -212,14 +242,23 @@ struct Scoring<'a> {
     gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
     truths: Truths<'a>,
+    /// Address or name of the only actors to score, with details. `None` for all.
+    wanted: Option<&'a str>,
 }
 
 impl Scoring<'_> {
+    /// Returns true if the actor is among those to score.
+    fn includes(&self, record: &Record<'_>) -> bool {
+        let worker = record.worker.as_str();
+        self.wanted.is_none_or(|wanted| {
+            worker == wanted || self.values.name(worker).as_deref() == Some(wanted)
+        })
+    }
+
     /// Returns an actor with its scores over the epochs at the indices `counted`. The rank is `None`.
     fn actor(&self, record: &Record<'_>, counted: &BTreeSet<usize>) -> RankedActor {
         let rule = self.topic.judging.loss;
-        let own: Vec<f64> =
-            counted.iter().filter_map(|at| record.losses.get(at)).copied().collect();
+        let own = record.losses_in(counted);
         let of_epochs = counted.iter().filter_map(|at| self.losses.get(*at));
         let naive: Vec<f64> = of_epochs.clone().map(|(_, losses)| losses.naive).collect();
         let n_better = own.iter().zip(&naive).filter(|(own, naive)| own < naive).count();
@@ -252,6 +291,8 @@ impl Scoring<'_> {
             directional_accuracy: scores.directional_accuracy,
             correlation: scores.correlation,
             missed_epochs: number(record.losses.keys().next().copied().unwrap_or_default()),
+            calibration: self.wanted.and_then(|_| calibration(&scores.predictions)),
+            rank_history: Vec::new(),
         }
     }
 }
@@ -265,6 +306,13 @@ struct Record<'a> {
     role: Role,
     worker: &'a Address,
     losses: BTreeMap<usize, f64>,
+}
+
+impl Record<'_> {
+    /// Returns the losses in those of the epochs `counted` in which the actor took part.
+    fn losses_in(&self, counted: &BTreeSet<usize>) -> Vec<f64> {
+        counted.iter().filter_map(|at| self.losses.get(at)).copied().collect()
+    }
 }
 
 /// Returns the losses of each actor.
@@ -283,7 +331,8 @@ fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
 
 /// Actors divided into ranked and unranked.
 struct Standings<'a> {
-    ranked: Vec<Record<'a>>,
+    /// Ranked actors with their mean losses over the common epochs, lowest first.
+    ranked: Vec<(f64, Record<'a>)>,
     /// Epochs that all ranked actors have in common.
     common: BTreeSet<usize>,
     /// Unranked actors, each with the number of its epochs that count toward a rank, in descending
@@ -293,7 +342,7 @@ struct Standings<'a> {
 
 /// Divides `records` into ranked and unranked actors. A ranked actor was active in at least `min` of
 /// the latest `2 * min` epochs. All ranked actors have at least `min` epochs in common.
-fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
+fn standings<'a>(mut records: Vec<Record<'a>>, min: usize) -> Standings<'a> {
     // Starts with the actors that have the most epochs, so that as many epochs as possible remain in
     // common.
     records.sort_by_key(|record| Reverse(record.losses.len()));
@@ -316,7 +365,11 @@ fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
         }
     }
     unranked.sort_by_key(|(_, n_counted)| Reverse(*n_counted));
-    Standings { ranked, common: common.unwrap_or_default(), unranked }
+    let common = common.unwrap_or_default();
+    let with_mean = |record: Record<'a>| (mean(&record.losses_in(&common)), record);
+    let mut ranked: Vec<_> = ranked.into_iter().map(with_mean).collect();
+    ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    Standings { ranked, common, unranked }
 }
 
 /// Values of an actor in an epoch by label, and the combined values of the same labels.
@@ -334,7 +387,7 @@ pub(super) struct PastValues {
 }
 
 /// Scores of an actor by its values. A score is `None` if no epoch is suitable to compute it.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct ValueScores {
     /// Share of epochs in which the actor predicted the right direction, or gave the right label the
     /// highest probability, 0 to 1.
@@ -342,6 +395,8 @@ struct ValueScores {
     /// Correlation of the changes or probabilities that the actor predicted with the changes or
     /// probabilities of the combined value, −1 to 1.
     correlation: Option<f64>,
+    /// Predicted probabilities, each with its outcome, 0 or 1. Empty on a topic without labels.
+    predictions: Vec<(f64, f64)>,
 }
 
 /// Ground truth of each epoch, paired with the latest ground truth that was already known when the
@@ -385,6 +440,7 @@ impl PastValues {
         let (mut n_right, mut n_judged) = (0_usize, 0_usize);
         let (mut own, mut combined) = (Vec::new(), Vec::new());
         let mut n_compared = 0;
+        let mut predictions = Vec::new();
         for (nonce, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
             let Some((outcome, before)) = truths.get(nonce) else { continue };
             // Subtracts the latest known ground truth from both values. Without that, all actors would
@@ -399,6 +455,11 @@ impl PastValues {
                 Truth::Direction { .. } => is_label_right(values, outcome),
                 _ => base.and_then(|base| is_direction_right(values, outcome, base)),
             };
+            if let Truth::Direction { .. } = truth {
+                let outcome_of =
+                    |it: &LabeledValue| Some((*values.own.get(&it.label_name)?, it.value));
+                predictions.extend(outcome.iter().filter_map(outcome_of));
+            }
             n_judged += usize::from(is_right.is_some());
             n_right += usize::from(is_right == Some(true));
             let pairs = values.own.iter().filter_map(|(label, value)| {
@@ -414,6 +475,7 @@ impl PastValues {
             correlation: correlation(&own, &combined)
                 // A correlation over fewer epochs is meaningless.
                 .filter(|_| n_compared >= 3),
+            predictions,
         }
     }
 }

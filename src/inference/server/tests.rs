@@ -398,6 +398,75 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     assert_eq!(fixture.get("/api/v1/topics/9/leaderboard").await.0, 404);
 }
 
+/// Returns the actors of the leaderboard at `query`.
+async fn ranked(fixture: &Fixture, query: &str) -> Vec<Value> {
+    let (status, body) = fixture.get(&format!("/api/v1/topics/{query}")).await;
+    assert_eq!(status, 200, "{body}");
+    body["actors"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn leaderboard_of_an_actor_has_its_calibration() {
+    let fixture = Fixture::new().await;
+    let sure = &[("up", "0.75"), ("down", "0.25"), ("flat", "0")];
+    for _ in 0..12 {
+        fixture.epoch(2, [sure, &[("flat", "1")]], 51.0).await;
+        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 51.0).await;
+    }
+    let all = ranked(&fixture, "2/leaderboard").await;
+    let mut one = ranked(&fixture, "2/leaderboard?actor=allo1a").await;
+    assert_eq!(one.len(), 1);
+    let details = one[0].as_object_mut().unwrap();
+    let calibration = details.remove("calibration").unwrap();
+    assert!(details.remove("rank_history").is_some());
+    let bins = calibration["bins"].as_array().unwrap();
+    assert_eq!(bins.len(), 10);
+    let n = &one[0]["n_counted_epochs"];
+    // Probabilities of the label that came true, and of the others.
+    assert_eq!(
+        bins[7],
+        json!({"from": 0.7, "to": 0.8, "n_predictions": n,
+        "mean_probability": 0.75, "observed_frequency": 1.0})
+    );
+    assert_eq!(
+        bins[2],
+        json!({"from": 0.2, "to": 0.3, "n_predictions": n,
+        "mean_probability": 0.25, "observed_frequency": 0.0})
+    );
+    assert_eq!((&bins[0]["n_predictions"], &bins[9]["n_predictions"]), (n, &json!(0)));
+    assert_eq!(bins[9]["mean_probability"], json!(null));
+    let error = calibration["expected_error"].as_f64().unwrap();
+    assert!((error - 1.0 / 6.0).abs() < 1e-12, "{calibration}");
+    assert!(all.contains(&one[0]), "only the response for an actor has details");
+
+    assert_eq!(ranked(&fixture, "2/leaderboard?actor=peer").await.len(), 2, "by name");
+    assert_eq!(ranked(&fixture, "2/leaderboard?actor=nobody").await.len(), 0);
+    let value = ranked(&fixture, "1/leaderboard?actor=allo1b").await;
+    assert_eq!(value[0].get("calibration"), None, "values are no probabilities");
+}
+
+#[tokio::test]
+async fn rank_history_repeats_earlier_leaderboards() {
+    let fixture = Fixture::new().await;
+    let standing = |it: &Value| json!([it["rank"], it["mean_loss"]]);
+    let mut want = Vec::new();
+    for idx in 0..16 {
+        let error = if idx < 8 { 2.0 } else { 6.0 };
+        fixture.epoch_of(&[("one", error), ("other", 4.0)]).await;
+        let board = ranked(&fixture, "1/leaderboard?epochs=12").await;
+        want.extend(board.iter().find(|actor| actor["worker"] == "allo1one").map(standing));
+    }
+    let one = ranked(&fixture, "1/leaderboard?epochs=12&actor=one").await;
+    let points = one[0]["rank_history"].as_array().unwrap();
+    assert_eq!(points.iter().map(standing).collect::<Vec<_>>(), want[4..]);
+    let ranks = [&points[0]["rank"], &points[7]["rank"], &points[11]["rank"]];
+    assert!(ranks[0].is_null() && ranks[1].as_u64() < ranks[2].as_u64(), "{points:?}");
+    assert_eq!(points[11]["opened_at"], "2027-01-15T08:03:00Z");
+    let day = ranked(&fixture, "1/leaderboard?period=24h&actor=one").await;
+    let points = day[0]["rank_history"].as_array().unwrap();
+    assert_eq!((points.len(), &points[15]["rank"]), (16, &day[0]["rank"]));
+}
+
 impl Fixture {
     /// Runs an epoch of topic 1 with the ground truth 50. The worker of each name in `errors` submits
     /// 50 plus its error.

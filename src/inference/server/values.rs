@@ -103,13 +103,18 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 ///
 /// The mean loss of a ranked actor covers the epochs that all ranked actors have in common. To be
 /// ranked, an actor must have been active in 10 of the latest 20 epochs.
+///
+/// With `actor`, `actors` has only the actors with this address or name, at most 8, each with its
+/// rank history and the calibration of its probabilities.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of latest learned epochs to average; fewer for a topic with many actors, \
                        100 by default."),
         ("period" = Option<String>, Query,
             description = "`24h`, `7d`, `30d` or `all`: the epochs that opened since then, at most \
-                       10 000, instead of `epochs`.")),
+                       10 000, instead of `epochs`."),
+        ("actor" = Option<String>, Query,
+            description = "Address or name of the only actor to return, with details; all by default.")),
     responses((status = 200, description = "Leaderboard", body = Leaderboard)))]
 pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
     let (id, inference) = (params.topic_id()?, &params.service.inference);
@@ -124,7 +129,7 @@ pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>> {
             return Err(ApiError::mismatch("period", format_args!("expected 24h, 7d, 30d or all")));
         }
     };
-    Ok(Json(inference.ranking(id, period).await?))
+    Ok(Json(inference.ranking(id, period, params.find("actor")?).await?))
 }
 
 /// Returns a past epoch with its bundle, weights, ground truth, losses and scores.

@@ -200,7 +200,7 @@ impl Runner {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
                         // Ranks the actors over the latest 100 epochs.
-                        async |it: Inference| it.leaderboard(topic, 100, None).await;
+                        async |it: Inference| it.leaderboard(topic, 100, None, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
                 });

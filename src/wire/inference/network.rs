@@ -514,4 +514,52 @@ pub struct RankedActor {
     /// Number of epochs since the actor was last active.
     #[serde(default)]
     pub missed_epochs: u64,
+    /// Reliability of its probabilities over the same epochs. Only with `actor`, on a topic with
+    /// several labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// Ranks at no more than 100 epochs of the period, oldest first. Only with `actor`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rank_history: Vec<RankPoint>,
+}
+
+/// Rank of an actor on the leaderboard of the 100 epochs up to an epoch, or of fewer epochs if the
+/// period has fewer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RankPoint {
+    /// Block at which the latest of these epochs opened.
+    pub nonce: u64,
+    /// Opening time, in RFC 3339.
+    pub opened_at: String,
+    /// Rank by mean loss, from 1. Null if the actor was not ranked.
+    pub rank: Option<u64>,
+    /// Number of ranked actors.
+    pub n_ranked: u64,
+    /// Mean loss over the common epochs if ranked, else over its own. Null without any.
+    pub mean_loss: Option<f64>,
+}
+
+/// Reliability of an actor's probabilities, all labels together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Calibration {
+    /// Expected calibration error, 0 to 1: the mean difference between the mean probability and the
+    /// observed frequency of a bin, weighted by the bin's number of predictions.
+    pub expected_error: f64,
+    /// Ten bins of equal width, from probability 0 to 1.
+    pub bins: Vec<ReliabilityBin>,
+}
+
+/// Predictions with similar probabilities.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReliabilityBin {
+    /// Lowest probability of the bin.
+    pub from: f64,
+    /// Probability at which the next bin begins; 1, inclusive, for the last bin.
+    pub to: f64,
+    /// Number of predictions. The probability of each label of an epoch is a prediction.
+    pub n_predictions: u64,
+    /// Mean predicted probability; null without predictions.
+    pub mean_probability: Option<f64>,
+    /// Share of the predicted labels that came true, 0 to 1; null without predictions.
+    pub observed_frequency: Option<f64>,
 }
