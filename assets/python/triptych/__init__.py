@@ -11,7 +11,7 @@ from ._client import Client, NoStackError
 from ._datasets import coverage, follow, insert, latest, rows
 from ._errors import ServiceError, TriptychError, UnreachableError
 from ._functions import ResultGroup, run
-from ._inference import backtest, history, leaderboard
+from ._inference import actor, backtest, history, leaderboard
 from ._worker import Epoch, Worker, worker
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "TriptychError",
     "UnreachableError",
     "Worker",
+    "actor",
     "backtest",
     "coverage",
     "follow",

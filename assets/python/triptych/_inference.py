@@ -99,6 +99,49 @@ def leaderboard(
     return _frames.from_rows(client.inference.get_json(path, query)["actors"], library)
 
 
+def actor(
+    topic: int,
+    actor: str,
+    epochs: int = 100,
+    *,
+    period: str | None = None,
+    frame: str | None = None,
+    client: Client | None = None,
+) -> list[dict[str, Any]]:
+    """Returns the scores of an actor of a topic, with its rank history and its calibration.
+
+    Args:
+        topic: Number of the topic.
+        actor: Address or name of the actor.
+        epochs: Number of latest epochs.
+        period: "24h", "7d", "30d" or "all", instead of `epochs`.
+        frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
+        client: Services to use; by default those that the commands use.
+
+    Returns:
+        A dictionary for each actor with this address or name, usually one, with the columns of
+        `leaderboard` and two frames. `rank_history` has the columns `nonce`, `opened_at`, `rank`, `n_ranked`
+        and `mean_loss`. Each row is the leaderboard of the 100 epochs up to `nonce`. `calibration` has the
+        columns `from`, `to`, `n_predictions`, `mean_probability` and `observed_frequency`. It is `None`
+        on a topic with a single output. `expected_calibration_error` summarizes it.
+
+    Example:
+        >>> mine, = triptych.actor(2, "mine")                            # doctest: +SKIP
+        >>> mine["rank_history"].plot("opened_at", "rank")               # doctest: +SKIP
+    """
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    path = f"/api/v1/topics/{topic}/leaderboard"
+    query = {"epochs": epochs, "period": period, "actor": actor}
+    actors = client.inference.get_json(path, query)["actors"]
+    for one in actors:
+        one["rank_history"] = _frames.from_rows(one["rank_history"], library)
+        calibration = one.get("calibration")
+        one["expected_calibration_error"] = calibration and calibration["expected_error"]
+        one["calibration"] = calibration and _frames.from_rows(calibration["bins"], library)
+    return actors
+
+
 def backtest(
     model: Model | dict[str, Model],
     topic: int | dict[str, Any],

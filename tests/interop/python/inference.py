@@ -63,6 +63,9 @@ def worker_is_ranked(_):
     while "mine" not in list(triptych.leaderboard(1)["name"]):
         assert time.monotonic() < deadline, triptych.leaderboard(1).to_string()
         time.sleep(1)
+    (mine,) = triptych.actor(1, "mine")
+    assert mine["name"] == "mine" and mine["calibration"] is None
+    assert list(mine["rank_history"].columns) == ["nonce", "opened_at", "rank", "n_ranked", "mean_loss"]
     past = triptych.history(1, actor="mine")
     assert past["loss"].notna().any() and set(past["role"]) == {"inferer"}
     directions = triptych.history(2, actor="python", frame="polars")
