@@ -327,6 +327,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::state::load_topics(state),
         Timer::Topics => state.inference.on_timer(now),
+        Timer::Actor => state.inference.load_actor(),
     }
 }
 

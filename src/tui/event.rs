@@ -26,7 +26,7 @@ pub(crate) use client::datasets::{
 };
 use model::dataset::{Column, Dataset, DatasetId};
 use model::key::ApiKey;
-use model::topic::TopicId;
+use model::topic::{Address, TopicId};
 use wire::executions::{ClusterEvent, ExecutionBody};
 use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody};
 pub(crate) use wire::inference::LatestBundle;
@@ -283,6 +283,8 @@ pub(crate) enum InferenceEvent {
     History { topic: TopicId, result: Outcome<TopicHistory> },
     /// Result of [`Effect::LoadLeaderboard`].
     Leaderboard { topic: TopicId, result: Outcome<Leaderboard> },
+    /// Result of [`Effect::LoadActor`].
+    Actor { topic: TopicId, actor: Address, result: Outcome<Leaderboard> },
 }
 
 /// Actions that the state requests.
@@ -376,6 +378,8 @@ pub(crate) enum Effect {
     CloseBundles,
     /// Reads the leaderboard of a topic.
     LoadLeaderboard { topic: TopicId },
+    /// Reads the scores of an actor, with details.
+    LoadActor { topic: TopicId, actor: Address },
     /// Reads past epochs of a topic.
     LoadHistory {
         topic: TopicId,
@@ -427,6 +431,8 @@ pub(crate) enum Timer {
     Rows,
     /// Next request for the list of topics.
     Topics,
+    /// Read of the scores of the selected actor.
+    Actor,
     /// Next read of the topics for the Overview screen.
     Overview,
     /// End of the time in which a second `^C` exits.

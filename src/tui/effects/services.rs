@@ -198,13 +198,19 @@ impl Runner {
             Effect::LoadLeaderboard { topic } => {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
-                    let call =
-                        // Ranks the actors over the latest 100 epochs.
-                        async |it: Inference| it.leaderboard(topic, 100, None, None).await;
+                    // Ranks the actors over the latest 100 epochs.
+                    let call = async |it: Inference| it.leaderboard(topic, 100, None, None).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
                 });
             }
+            Effect::LoadActor { topic, actor } => self.call(format!("actor {topic}"), async move {
+                let what = format!("read the scores of an actor of topic {topic}");
+                let name = Some(actor.as_str());
+                let call = async |it: Inference| it.leaderboard(topic, 100, None, name).await;
+                let result = ask(service, &what, call).await;
+                InferenceEvent::Actor { topic, actor, result }
+            }),
             Effect::LoadHistory { topic, limit } => {
                 self.call(format!("history {topic}"), async move {
                     let what = format!("read the past of topic {topic}");

@@ -212,7 +212,7 @@ mod tests {
     fn all_columns_of_a_table_except_one_can_be_hidden() {
         let mut screen = Harness::ready(160, 45);
         screen.run_split();
-        for keys in ["1", "1 L", "1 H J", "3", "4", "4 L J J"] {
+        for keys in ["1", "1 L", "1 H J", "3", "4", "4 L J J J"] {
             screen.press(&format!("esc {keys}"));
             let Some((table, titles)) = focused_table(&screen.state) else { panic!("{keys}") };
             for row in 0..titles.len() {

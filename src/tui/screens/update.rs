@@ -320,6 +320,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
         InferenceEvent::Confidence { result: Err(why), .. }
         | InferenceEvent::PastBundles { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }
+        | InferenceEvent::Actor { result: Err(why), .. }
             if why.retry_after.is_some() =>
         {
             note(state, service, &Err::<(), _>(why.clone()), None);

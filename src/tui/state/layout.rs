@@ -159,7 +159,7 @@ impl State {
             Screen::Cluster => &[(0, 0), (1, 0), (1, 1), (0, 1)],
             Screen::Execute => &[(0, 0), (1, 0)],
             Screen::Data => &[(0, 0), (1, 0), (0, 1)],
-            Screen::Inference => &[(1, 3), (0, 1), (0, 0), (1, 1), (1, 2)],
+            Screen::Inference => &[(1, 4), (0, 1), (0, 0), (1, 1), (1, 2), (1, 3)],
             Screen::Overview => &[(0, 0), (1, 0), (1, 1)],
             Screen::Logs => &[(0, 0)],
         }

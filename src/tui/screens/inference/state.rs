@@ -29,6 +29,10 @@ pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 /// Poll interval of the latest bundle if the service does not list topics.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
+/// Time for which an actor is selected before its scores are loaded, so that a held key does not load
+/// the scores of each actor on its way.
+pub(crate) const SCORES_AFTER: Duration = Duration::from_millis(300);
+
 /// The panes, in the order in which `Tab` selects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
@@ -40,6 +44,8 @@ pub(crate) enum Pane {
     Past,
     /// Cumulative losses of the network's values over time.
     Losses,
+    /// Scores of the selected actor.
+    Scores,
 }
 
 /// The state of the Inference screen.
@@ -69,6 +75,8 @@ pub(crate) struct State {
     pub(crate) topic_order: ColumnOrder,
     /// The chosen actor.
     pub(crate) actor: Option<Address>,
+    /// Scores of the chosen actor: a leaderboard without other actors.
+    pub(crate) scores: Resource<Leaderboard>,
     /// True if updates are paused.
     pub(crate) is_paused: bool,
     /// Numbers shown next to each actor's value.
@@ -105,7 +113,8 @@ impl State {
 
     /// Returns true if a spinner is visible.
     pub(crate) fn is_animated(&self) -> bool {
-        self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
+        let is_loading = self.topics.is_loading() || self.latest.is_loading();
+        self.is_shown && (is_loading || (self.actor.is_some() && self.scores.is_loading()))
     }
 
     /// Returns the entry of the selected topic in the list of topics.

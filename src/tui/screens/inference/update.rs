@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use model::topic::TopicId;
+use model::topic::{Address, TopicId};
 use wire::inference::TopicList;
 
 use crate::event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer};
 use crate::keymap::Action;
 use crate::screens::inference::state::actors::{ACTOR_ORDERS, MEAN_LOSS};
-use crate::screens::inference::state::{self, Feed, History, LATEST_EVERY, Pane, State};
+use crate::screens::inference::state::{
+    self, Feed, History, LATEST_EVERY, Pane, SCORES_AFTER, State,
+};
 use crate::screens::inference::view;
 use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down};
 use crate::state::resource::{Failure, Outcome, Resource};
@@ -85,6 +87,14 @@ impl State {
                 Ok(leaderboard) => self.leaderboard = Some(leaderboard),
                 Err(why) => self.lacks_leaderboard = self.note_absence(&why, now),
             },
+            InferenceEvent::Actor { topic, actor, result }
+                if is_selected(topic) && self.actor.as_ref() == Some(&actor) =>
+            {
+                if let Err(why) = &result {
+                    self.note_limit(why, now);
+                }
+                self.scores.settle(result, now);
+            }
             InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
                 self.on_bundle(topic, news, now);
             }
@@ -171,7 +181,7 @@ impl State {
                     let topic = self.topics.value().and_then(|list| list.topics.get(row));
                     self.select_topic(topic.and_then(|it| TopicId::new(it.topic_id)));
                 } else if self.pane == Pane::Actors {
-                    self.actor = self.actors().get(row).map(|actor| actor.worker.clone());
+                    self.select_actor(self.actors().get(row).map(|actor| actor.worker.clone()));
                 }
             }
             _ => {}
@@ -226,6 +236,9 @@ impl State {
         let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
         if is_unlisted || self.latest.failure().is_some() {
             self.load_latest();
+        }
+        if self.scores.is_idle() {
+            self.load_actor();
         }
         self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
     }
@@ -356,7 +369,30 @@ impl State {
         let here = actors.iter().position(|actor| Some(actor.worker) == self.actor.as_ref());
         let last = actors.len().saturating_sub(1);
         let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
-        self.actor = actors.get(idx).map(|actor| actor.worker.clone());
+        self.select_actor(actors.get(idx).map(|actor| actor.worker.clone()));
+    }
+}
+
+impl State {
+    /// Selects an actor. Its scores are loaded if it stays selected for [`SCORES_AFTER`].
+    fn select_actor(&mut self, actor: Option<Address>) {
+        if self.actor != actor {
+            self.actor = actor;
+            self.scores = Resource::EMPTY;
+            self.effects.push(Effect::SetTimer(Timer::Actor, SCORES_AFTER));
+        }
+    }
+
+    /// Loads the scores of the selected actor, if any.
+    pub(crate) fn load_actor(&mut self) {
+        let is_limited = self.limited_until.is_some() || self.lacks_leaderboard;
+        if let (Some(topic), Some(actor)) = (self.selected, self.actor.clone())
+            && self.is_shown
+            && !is_limited
+        {
+            self.scores.begin();
+            self.effects.push(Effect::LoadActor { topic, actor });
+        }
     }
 }
 
@@ -419,6 +455,7 @@ impl State {
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
         self.effects.extend(confidence.into_iter().chain(leaderboard));
+        self.load_actor();
     }
 
     /// Records the rate limit of a failure. Returns true if the service does not have the

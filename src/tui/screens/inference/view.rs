@@ -10,7 +10,8 @@
 //! │ values and their distance from the  ││ naive values, ground truth    │
 //! │ combined value, best actor first    │╰───────────────────────────────╯
 //! │                                     │╭─ Cumulative loss ─────────────╮
-//! │                                     ││ combined, naive, a baseline   │
+//! │                                     ││ combined, naive, a baseline,  │
+//! │                                     ││ or scores of the chosen actor │
 //! │                                     │╰───────────────────────────────╯
 //! │                                     │╭─ Topics ──────────────────────╮
 //! ╰─────────────────────────────────────╯╰───────────────────────────────╯
@@ -19,6 +20,7 @@
 //! The area is that between header and footer. Click targets are added to `hits`.
 
 pub(crate) mod actors;
+mod scores;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,6 +86,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Pane::Distribution => draw_distribution(place, buf, scene),
             Pane::Past => draw_history(place, buf, scene),
             Pane::Losses => draw_losses(place, buf, scene),
+            Pane::Scores => scores::draw(place, buf, scene),
         }
     }
 }
@@ -204,6 +207,11 @@ impl Places {
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
         let at = right.height.saturating_sub(topics_height);
         let [past, topics] = scene.frame.split(Divider::RightRows, right, at);
+        // The scores of the selected actor have their own space, or that of the losses.
+        let is_chosen = scene.state.actor.is_some() || pane == Pane::Scores;
+        let scores_height = if is_chosen && past.height >= 30 { past.height / 3 } else { 0 };
+        let [past, scores] = split_rows(past, past.height - scores_height);
+        let is_replaced = is_chosen && scores_height == 0 && pane != Pane::Losses;
         // If there is no space for two charts, only one chart is shown, depending on the focus.
         let at = match pane {
             // Enough space for two charts.
@@ -217,7 +225,8 @@ impl Places {
             (Pane::Actors, actors),
             (Pane::Distribution, distribution),
             (Pane::Past, past),
-            (Pane::Losses, losses),
+            (if is_replaced { Pane::Scores } else { Pane::Losses }, losses),
+            (Pane::Scores, scores),
         ];
         Self { summary, panes }
     }

@@ -263,6 +263,37 @@ fn selection_of_topics_and_labels_wraps_around() {
 }
 
 #[test]
+fn scores_of_the_actor_that_stays_selected_are_loaded() {
+    let mut state = opened();
+    let waits = Effect::SetTimer(Timer::Actor, SCORES_AFTER);
+    for _ in 0..2 {
+        assert_eq!(act(&mut state, Action::Down, 1), std::slice::from_ref(&waits));
+    }
+    let actor = state.actor.clone().unwrap();
+    let load = Effect::LoadActor { topic: id(1), actor: actor.clone() };
+    assert_eq!(effects_of(&mut state, State::load_actor), std::slice::from_ref(&load));
+    let board = Leaderboard {
+        topic_id: 1,
+        epochs: Vec::new(),
+        min_epochs: 10,
+        n_common_epochs: 0,
+        is_logarithmic: true,
+        actors: Vec::new(),
+    };
+    let other = "allo1zzz".parse().unwrap();
+    for (actor, is_stored) in [(other, false), (actor, true)] {
+        let result = Ok(board.clone());
+        take(&mut state, InferenceEvent::Actor { topic: id(1), actor, result }, 2);
+        assert_eq!(state.scores.value().is_some(), is_stored);
+    }
+    let news = StreamEvent::Item(Box::new(bundle(1, 100, "12")));
+    let effects = take(&mut state, InferenceEvent::Bundle { topic: id(1), news }, 3);
+    assert!(effects.contains(&load), "a new bundle can have new losses: {effects:?}");
+    assert!(state.back());
+    assert_eq!(effects_of(&mut state, State::load_actor), []);
+}
+
+#[test]
 fn history_contains_loaded_and_live_bundles() {
     let mut state = opened();
     let y = |value: f64| vec![LabeledValue { label_id: 1, label_name: "y".to_owned(), value }];

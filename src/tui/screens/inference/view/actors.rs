@@ -1,5 +1,6 @@
 //! Draws the actors of a topic, and the summary of the topic's values above them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ratatui::prelude::*;
@@ -115,15 +116,20 @@ fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
+/// Returns the name of an actor, or its address, shortened.
+pub(super) fn name_of<'a>(actor: &Actor<'a>) -> Cow<'a, str> {
+    match actor.known.and_then(|known| known.name.as_ref()) {
+        Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
+        Some(name) => name.as_str().into(),
+        None => format::short_address(actor.worker.as_str()),
+    }
+}
+
 /// Returns the cells of an actor. The bar and the history are drawn separately.
 fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     let (theme, decimals) = (scene.theme, scene.decimals());
     let (symbol, dot) = mark(actor, theme);
-    let name = match actor.known.and_then(|known| known.name.as_ref()) {
-        Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
-        Some(name) => name.as_str().into(),
-        None => format::short_address(actor.worker.as_str()),
-    };
+    let name = name_of(actor);
     let name = match actor.rank.filter(|_| scene.state.detail == Detail::MeanLoss) {
         Some(rank) => format!("{rank:>2} {name}"),
         None => name.into_owned(),
@@ -176,7 +182,7 @@ fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
     or_none(actor.known.and_then(of), four_digits)
 }
 
-fn four_digits(value: f64) -> String {
+pub(super) fn four_digits(value: f64) -> String {
     format::telling(value, 4, format::grouped)
 }
 

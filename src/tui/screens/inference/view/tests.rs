@@ -19,11 +19,11 @@ use crate::theme;
 use crate::theme::depth::Depth;
 use crate::view::{Hits, Tier};
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     "2026-11-20T14:02:31Z".parse().unwrap()
 }
 
-fn id(number: u64) -> TopicId {
+pub(super) fn id(number: u64) -> TopicId {
     TopicId::new(number).unwrap()
 }
 
@@ -133,7 +133,7 @@ fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
 
 /// Returns a leaderboard with the losses of a hundred epochs, and with mean losses of all actors
 /// except one.
-fn leaderboard(topic_id: u64) -> Leaderboard {
+pub(super) fn leaderboard(topic_id: u64) -> Leaderboard {
     let epoch = |idx: u32| {
         let naive = 40.0 + 25.0 * (f64::from(idx) * 0.7).sin();
         EpochLosses {
@@ -171,7 +171,7 @@ fn leaderboard(topic_id: u64) -> Leaderboard {
 
 /// Returns the Inference screen with two topics. The topic `selected` has a bundle and past
 /// epochs.
-fn opened(selected: u64) -> state::State {
+pub(super) fn opened(selected: u64) -> state::State {
     let mut state =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };
     state.inference.show(now());
@@ -218,11 +218,10 @@ fn opened(selected: u64) -> state::State {
     state
         .inference
         .on(InferenceEvent::Latest { topic: id(selected), is_resistant: false, result }, then);
-    state.inference.act(Action::Down, now());
     state
 }
 
-fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
+pub(super) fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Buffer {
     let theme = Theme::new(name, Depth::TrueColor);
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
@@ -234,7 +233,7 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
 }
 
 #[track_caller]
-fn check(name: &str, state: &state::State, width: u16, height: u16) {
+pub(super) fn check(name: &str, state: &state::State, width: u16, height: u16) {
     insta::assert_snapshot!(
         name,
         harness::framed_text(&drawn(state, width, height, theme::Name::Dark))
