@@ -60,8 +60,8 @@ impl DatabaseFiles {
     /// Returns true if the files are still in place. Blocks for two system calls.
     ///
     /// Once a file is not in place, the result remains false, and the service must be restarted. The first
-    /// call that finds this logs an error. If a new main file is next to the old log, renames the log, so
-    /// that SQLite does not apply the log to the new file.
+    /// call that finds this logs an error. If the main file was removed or replaced, but not its log,
+    /// renames the log, so that SQLite does not apply it to a new main file.
     pub fn check(&self) -> bool {
         if !self.is_intact() {
             return false;

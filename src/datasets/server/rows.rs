@@ -47,8 +47,8 @@ fn orders() -> Object {
 ///
 /// Without `start` and `end`, the query covers the widest span that the resolution allows, up to
 /// the latest row. With both, the span is limited: a day of raw rows, 7 days of `5m`, 90 days of
-/// `1h`, no limit for `1d`, and 2016 buckets of lengths that are not stored or are days in a time
-/// zone.
+/// `1h`, no limit for `1d`, and 2016 buckets that are not stored: those of other lengths, and days
+/// in a time zone.
 ///
 /// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`
 /// null. Follow `next` until it is null. With `offset`, `previous` is the page that starts `limit`
