@@ -299,7 +299,8 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
     let mut buckets = Vec::new();
     while let Some(first) = rest.first() {
         let end = resolution.bucket_end(first.timestamp);
-        // At the end of the calendar, `end` is not after `first`, which belongs to the bucket anyway.
+        // At the end of the calendar, `end` can be equal to the start of `first`. The group nevertheless
+        // contains `first`.
         let n_within = rest.partition_point(|bucket| bucket.timestamp < end).max(1);
         let (group, later) = rest.split_at(n_within);
         let start = resolution.bucket_start(first.timestamp);
