@@ -40,6 +40,9 @@ pub(crate) struct DownloadCache {
     file: Option<File>,
     bytes_max: u64,
     ring: Mutex<Ring>,
+    /// Held while a piece is written. Otherwise, a slow write could overwrite a newer piece at the same
+    /// place of the file.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +79,7 @@ impl DownloadCache {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         fs::remove_file(path)?;
-        Ok(Self { file: Some(file), bytes_max, ring: Mutex::default() })
+        Ok(Self { file: Some(file), bytes_max, ..Self::default() })
     }
 
     /// Returns a piece if it is cached. Blocks.
@@ -99,6 +102,7 @@ impl DownloadCache {
         if length == 0 || length > bytes_max / 4 {
             return;
         }
+        let _writing = self.writing.lock();
         let at = {
             let mut ring = self.ring.lock();
             if ring.is_broken {
@@ -116,7 +120,7 @@ impl DownloadCache {
         let written = file.write_all_at(&piece.bytes, at % bytes_max);
         let mut ring = self.ring.lock();
         match written {
-            Ok(()) if at >= ring.head.saturating_sub(bytes_max) => {
+            Ok(()) => {
                 let (sum, plain_bytes) = (piece.sum, piece.plain_bytes);
                 let extent = Extent { at, length: piece.bytes.len(), sum, plain_bytes };
                 ring.extents.insert(key, extent);
@@ -125,8 +129,6 @@ impl DownloadCache {
                     ring.remove_oldest();
                 }
             }
-            // Other pieces have already overwritten this piece, so it gets no index entry.
-            Ok(()) => {}
             Err(error) => {
                 warn!(%error, "the download cache failed; downloads are compressed each time");
                 *ring = Ring { is_broken: true, ..Ring::default() };

@@ -50,6 +50,29 @@ fn new_pieces_of_a_full_cache_overwrite_the_oldest_pieces() {
 }
 
 #[test]
+fn pieces_of_concurrent_writers_are_returned_undamaged() {
+    let folder = tempdir().unwrap();
+    let cache = DownloadCache::open(&folder.path().join("pieces"), 10_000).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let cache = &cache;
+            scope.spawn(move || {
+                for round in 0..500 {
+                    let number = writer * 1000 + round;
+                    let length = 1 + usize::try_from(number * 37 % 2400).unwrap();
+                    cache.put(key(number), &piece(number, length));
+                    for earlier in (writer * 1000..=number).rev().take(5) {
+                        let length = 1 + usize::try_from(earlier * 37 % 2400).unwrap();
+                        let found = cache.get(key(earlier));
+                        assert!(found.is_none_or(|found| found == piece(earlier, length)));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn disabled_cache_stores_nothing() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 0).unwrap();
