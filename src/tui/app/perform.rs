@@ -7,6 +7,7 @@ use crate::keymap::{Action, Layer};
 use crate::overlay;
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::{self, operator, processes};
+use crate::screens::data::state::compare::COMPARED_MAX;
 use crate::screens::execute;
 use crate::screens::execute::state::FormField;
 use crate::screens::inference::state::Feed;
@@ -128,6 +129,7 @@ fn in_view(state: &mut State, action: Action) {
             state.is_zoomed ^= is_zoom;
         }
         Screen::Execute => execute.act(action, known),
+        Screen::Data if action == Action::Compare => compare(state),
         Screen::Data => state.data.act(action, now),
         Screen::Inference if action == Action::Resistant && state.inference.labels().len() > 1 => {
             let text = "this topic has no values without outliers".to_owned();
@@ -145,6 +147,21 @@ fn in_view(state: &mut State, action: Action) {
         }
         Screen::Logs => state.logs.act(action, page),
         Screen::Overview => overview::state::act(state, action),
+    }
+}
+
+/// Compares the selected dataset with others, or stops that. Reports a comparison of too many
+/// datasets, and one that has no effect until another dataset is selected.
+fn compare(state: &mut State) {
+    let Some(name) = state.data.dataset().map(|dataset| dataset.name.clone()) else { return };
+    if !state.data.can_compare() {
+        let text = format!("no more than {COMPARED_MAX} datasets are compared with another");
+        return state.notify_refused(text, "remove one of them first");
+    }
+    state.data.act(Action::Compare, state.now);
+    let is_alone = !state.data.is_comparing() && !state.data.compared.is_empty();
+    if is_alone {
+        state.notify(format!("{name} will be compared with the dataset you select"), "");
     }
 }
 

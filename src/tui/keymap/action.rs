@@ -225,6 +225,8 @@ actions! {
     MetadataFilter => "filter by one field of metadata",
     /// Pins or unpins the selected dataset.
     Pin => "pin / unpin",
+    /// Compares the selected dataset with datasets that are selected later, or stops that.
+    Compare => "compare / stop comparing",
     /// Writes the current view to a file.
     Export => "export to a file",
 

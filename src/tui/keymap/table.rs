@@ -135,6 +135,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Data, &["m"], Action::MetadataFilter, "metadata"),
     (Layer::Data, &["#"], Action::RowsTable, "rows"),
     (Layer::Data, &["p", "b"], Action::Pin, "pin"),
+    (Layer::Data, &["d"], Action::Compare, "compare"),
     (Layer::Data, &["x"], Action::Export, "export"),
     (Layer::Data, &["t"], Action::AcquireTag, "tag"),
     //

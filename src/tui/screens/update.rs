@@ -290,6 +290,10 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
         _ => {}
     }
+    if let Some(name) = state.data.remove_gone(&event) {
+        let why = "it was deleted, or the API key does not grant access to it";
+        state.notify_refused(format!("{name} is no longer compared"), why);
+    }
     state.data.on(event, state.now);
 }
 

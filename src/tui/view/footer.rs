@@ -130,14 +130,10 @@ fn words(binding: &Bound, state: &State) -> &'static str {
 fn is_idle(action: Action, state: &State, is_paused: bool) -> bool {
     let State { data, logs, .. } = state;
     match (state.screen, action) {
-        (
-            Screen::Data,
-            Action::NextChart
-            | Action::Indicators
-            | Action::NextColumn
-            | Action::ZoomIn
-            | Action::ZoomOut,
-        ) => data.is_table,
+        (Screen::Data, Action::NextChart | Action::Indicators) => {
+            data.is_table || data.is_comparing()
+        }
+        (Screen::Data, Action::NextColumn | Action::ZoomIn | Action::ZoomOut) => data.is_table,
         (Screen::Data, Action::Follow) => data.crosshair.is_none() && !data.is_table,
         (Screen::Logs, Action::Follow) => !is_paused,
         (Screen::Logs, Action::NextMatch | Action::PreviousMatch) => logs.filter.value().is_empty(),

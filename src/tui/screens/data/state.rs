@@ -6,6 +6,7 @@
 //! held back.
 
 pub(crate) mod chart;
+pub(crate) mod compare;
 pub(crate) mod live;
 pub(crate) mod rows;
 pub(crate) mod zoom;
@@ -21,6 +22,7 @@ use strum::VariantArray;
 
 use crate::event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery};
 use crate::screens::data::state::chart::{Chart, Shape};
+use crate::screens::data::state::compare::Compared;
 use crate::screens::data::state::live::{Export, LiveStream, Pin};
 use crate::screens::data::state::rows::{OlderRows, RecentValues, Table};
 use crate::screens::data::state::zoom::{ChartKind, Indicators, Zoom};
@@ -90,6 +92,8 @@ pub(crate) struct State {
     pub(crate) kind: ChartKind,
     /// Indicators that are drawn over candles or a line.
     pub(crate) indicators: Indicators,
+    /// Datasets that are compared with the charted one. Can include the charted one.
+    pub(crate) compared: Vec<Compared>,
     /// True if the table of rows replaces the chart.
     pub(crate) is_table: bool,
     /// Start of the candle under the crosshair. `None` while the crosshair follows the latest
@@ -204,11 +208,13 @@ impl State {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// Returns true if the chart is a line: because the user chose it, or because raw rows with a
-    /// single value cannot be drawn as candles.
+    /// Returns true if the chart is a line: because the user chose it, because datasets are
+    /// compared, or because raw rows with a single value cannot be drawn as candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
-        self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
+        self.kind == ChartKind::Line
+            || self.is_comparing()
+            || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
     /// Returns a query for the latest `n` rows or buckets of the charted dataset.

@@ -1,5 +1,6 @@
 //! Updates of the Data screen: responses of the service, timers, keys and clicks.
 
+mod compare;
 mod load;
 mod stream;
 
@@ -10,7 +11,7 @@ use model::timestamp::Timestamp;
 
 use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
 use crate::keymap::Action;
-use crate::screens::data::state::live::is_gone;
+use crate::screens::data::state::live::{Status, is_gone};
 use crate::screens::data::state::rows::{self, OlderRows, PAGE_ROWS};
 use crate::screens::data::state::zoom::Zoom;
 use crate::screens::data::state::{LIST_ORDERS, Pane, State, chart};
@@ -92,12 +93,17 @@ impl State {
         }
         self.load_rows();
         self.open_stream();
+        let others: Vec<_> = self.others().map(|(_, it)| it.dataset.id).collect();
+        self.effects.extend(others.into_iter().map(|dataset| Effect::OpenStream { dataset }));
     }
 
-    /// Closes the stream and clears the timers when the screen goes out of view.
+    /// Closes the streams and clears the timers when the screen goes out of view.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
-        self.close_stream();
+        self.live.status = Status::Closed;
+        let others = self.others().map(|(_, it)| it.dataset.id);
+        let followed: Vec<_> = self.selected.into_iter().chain(others).collect();
+        self.close_unneeded_streams(followed);
         self.set_timers(false);
     }
 
@@ -124,13 +130,16 @@ impl State {
             }
             DataEvent::Rows { query, result } => {
                 self.asked.take_if(|asked| *asked == query);
-                if Some(query.dataset) == self.selected && !self.is_sparkline_query(query) {
-                    return self.on_rows(query, result, now);
-                }
+                self.add_compared_page(query, &result, now);
+                let is_charted = Some(query.dataset) == self.selected;
                 match result {
+                    result if is_charted && !self.is_sparkline_query(query) => {
+                        self.on_rows(query, result, now);
+                    }
                     Ok(page) => self.add_sparkline_rows(query.dataset, &page.rows, now),
                     Err(_) => self.skip_sparkline(query.dataset, now),
                 }
+                self.load_compared();
             }
             DataEvent::Table { query, result } => {
                 let next = self.table.take(query, result, now);
@@ -138,6 +147,7 @@ impl State {
             }
             DataEvent::Stream { dataset, news } => {
                 self.on_pin_event(dataset, &news, now);
+                self.on_compared_event(dataset, &news, now);
                 if Some(dataset) == self.selected {
                     self.on_stream(news, now);
                 }
@@ -175,6 +185,7 @@ impl State {
                 if self.is_list_old && self.effects.is_empty() {
                     self.load_datasets();
                 }
+                self.load_compared();
                 self.load_sparkline();
                 let wait = self.next_sparkline_wait(now);
                 self.effects.push(Effect::SetTimer(Timer::Rows, wait));
@@ -214,6 +225,7 @@ impl State {
                 self.load_rows();
                 let columns = self.selected.map(|dataset| Effect::LoadColumns { dataset });
                 self.effects.extend(columns);
+                self.reload_compared(|_| true);
                 self.reload_table();
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
@@ -250,6 +262,7 @@ impl State {
             Action::NextColumn => self.next_column(),
             Action::RowsTable => self.toggle_table(),
             Action::Pin => self.toggle_pin(now),
+            Action::Compare => self.toggle_compared(),
             Action::Export => self.export(),
             Action::AcquireTag => {
                 self.tag.begin();
@@ -289,7 +302,7 @@ impl State {
     }
 
     /// Undoes one step: closes the export form, clears a filter, or leaves the crosshair, the
-    /// scrolled tape or the table. Returns false if there was nothing to undo.
+    /// scrolled tape, the table or the comparison. Returns false if there was nothing to undo.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
             return self.export.path.clear();
@@ -303,6 +316,7 @@ impl State {
             || self.crosshair.take().is_some()
             || self.tape_top.take().is_some()
             || std::mem::take(&mut self.is_table)
+            || !self.remove_compared(|_| true).is_empty()
     }
 
     /// Lists all datasets again if a search was cleared.

@@ -218,7 +218,11 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     let visible = table.draw(area, buf, frame, list, |dataset| cells(dataset, frame));
     for (dataset, row, places) in visible {
-        if state.is_pinned(dataset.id) {
+        if let Some(idx) = state.compared.iter().position(|it| it.dataset.id == dataset.id) {
+            let is_charted = Some(dataset.id) == state.selected;
+            let color = theme.series(if is_charted { 0 } else { idx + 1 });
+            paint::put(buf, row, (1, 0), '◆', color);
+        } else if state.is_pinned(dataset.id) {
             paint::put(buf, row, (1, 0), '★', theme.key);
         }
         if let (Some(spark), [.., trend, _]) = (state.sparkline(dataset.id), &*places) {

@@ -109,8 +109,8 @@ impl State {
     }
 
     pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
-        self.close_stream();
-        self.selected = Some(dataset);
+        let before = self.selected.replace(dataset);
+        self.close_unneeded_streams(before);
         self.crosshair = None;
         self.tape.clear();
         self.tape_top = None;
@@ -184,6 +184,7 @@ impl State {
         if self.table.failure.is_some() {
             self.reload_table();
         }
+        self.reload_compared(|it| it.rows.failure().is_some());
     }
 
     /// Records the service's rate limit and the time at which failed requests are repeated.
@@ -338,6 +339,9 @@ impl State {
     /// again. For a pinned dataset, this is done by reopening its stream.
     fn forget_values(&mut self, dataset: DatasetId) {
         self.sparklines.remove(&dataset);
+        if let Some(it) = self.compared.iter_mut().find(|it| it.dataset.id == dataset) {
+            it.reset(it.chart.resolution());
+        }
         if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
             pin.spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
             if pin.details.value().is_some() {
@@ -375,9 +379,9 @@ impl State {
         listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
-    /// Returns true if the dataset `id` is charted and its chart is in view.
+    /// Returns true if the dataset `id` is charted or compared, and the chart is in view.
     pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
-        self.is_shown && Some(id) == self.selected
+        self.is_shown && (Some(id) == self.selected || self.is_compared(id))
     }
 
     /// Returns true if the chart is out of view and `query` reads the values of a sparkline.

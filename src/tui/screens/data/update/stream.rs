@@ -25,11 +25,13 @@ impl State {
         self.effects.push(Effect::OpenStream { dataset });
     }
 
-    /// Closes the stream of the charted dataset, unless it is pinned.
-    pub(crate) fn close_stream(&mut self) {
-        self.live.status = Status::Closed;
-        if let Some(dataset) = self.selected.filter(|dataset| !self.is_pinned(*dataset)) {
-            self.effects.push(Effect::CloseStream { dataset });
+    /// Closes the streams of those `datasets` that are neither pinned nor needed by the chart in
+    /// view.
+    pub(crate) fn close_unneeded_streams(&mut self, datasets: impl IntoIterator<Item = DatasetId>) {
+        for dataset in datasets {
+            if !self.is_pinned(dataset) && !self.is_charted(dataset) {
+                self.effects.push(Effect::CloseStream { dataset });
+            }
         }
     }
 
@@ -70,6 +72,7 @@ impl State {
             self.load_rows();
         }
         self.add_rows(held.rows.into(), now);
+        self.reload_compared(|_| true);
     }
 
     /// Adds rows to the chart, the tape and the sparkline.
@@ -207,9 +210,7 @@ impl State {
     /// Unpins a dataset. Closes its stream unless the chart in view needs it.
     fn unpin(&mut self, dataset: DatasetId) {
         self.pins.retain(|pin| pin.dataset != dataset);
-        if !self.is_charted(dataset) {
-            self.effects.push(Effect::CloseStream { dataset });
-        }
+        self.close_unneeded_streams([dataset]);
     }
 
     /// Handles an event of the stream of `dataset`, if it is pinned.

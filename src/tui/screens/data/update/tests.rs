@@ -1,3 +1,4 @@
+mod compared;
 mod pinned;
 
 use std::collections::{BTreeMap, BTreeSet};

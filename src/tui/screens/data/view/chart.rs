@@ -1,5 +1,7 @@
 //! The chart of the selected dataset and the numbers above it.
 
+mod compare;
+
 use std::time::Duration;
 
 use model::resolution::Resolution;
@@ -91,11 +93,16 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let [_, chart] = split_rows(body, head_height);
-    let draw = if state.is_line() { draw_line } else { draw_candles };
-    let seen = draw(chart, buf, frame);
-    if head_height > 0 {
-        draw_numbers(body, buf, seen, frame);
-    }
+    let seen = if state.is_comparing() {
+        compare::draw(Rect { height: head_height.min(1), ..body }, chart, buf, frame)
+    } else {
+        let draw = if state.is_line() { draw_line } else { draw_candles };
+        let seen = draw(chart, buf, frame);
+        if head_height > 0 {
+            draw_numbers(body, buf, seen, frame);
+        }
+        seen
+    };
     if head_height == HEAD_HEIGHT {
         draw_choices(body, buf, frame);
         draw_readout(body, buf, frame);
@@ -208,6 +215,11 @@ impl<'a> Window<'a> {
         let extended = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
         Self { n_newer, n_free, seen, extended }
     }
+
+    /// Returns the part of a line that is shown in an area `width` columns wide.
+    fn of_line(state: &'a State, width: u16) -> Self {
+        Self::new(state, state.zoom.density.n_points(width.saturating_sub(11)).max(2))
+    }
 }
 
 /// Draws candles. Returns the visible candles.
@@ -286,8 +298,7 @@ fn indicators(
 /// Draws a line through the closing values. Returns the visible candles.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
-    let Window { n_free, seen, extended, n_newer } = Window::new(state, n_shown);
+    let Window { n_free, seen, extended, n_newer } = Window::of_line(state, area.width);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points = |of: fn(&Bucket) -> f64| -> Vec<Point> {
         seen.iter().map(|it| Point { time: it.timestamp, value: of(it) }).collect()
@@ -409,7 +420,8 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
     // Only the names of the indicators are needed, for which one candle is enough.
     let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
-    let lines = indicators(state.indicators, state.chart.resolution(), newest, theme);
+    let shown = if state.is_comparing() { Indicators::Off } else { state.indicators };
+    let lines = indicators(shown, state.chart.resolution(), newest, theme);
     let name = |line: &Overlay| {
         let name = Span::styled(format!(" {}", line.name), line.style);
         (name, Some(Target::Action(Action::Indicators)))

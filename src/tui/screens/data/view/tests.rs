@@ -1,3 +1,4 @@
+mod compare;
 mod mouse;
 
 use std::collections::BTreeMap;
@@ -437,7 +438,7 @@ proptest! {
             Action::NextPane, Action::ZoomOut, Action::ZoomIn, Action::Earlier, Action::Down,
             Action::NextChart, Action::RowsTable, Action::Indicators, Action::Filter, Action::Pause,
             Action::Coarser, Action::Finer, Action::MetadataFilter, Action::Pin, Action::Export,
-            Action::Open,
+            Action::Open, Action::Compare,
         ]), 0..12),
         is_zoomed in any::<bool>(),
     ) {
@@ -456,7 +457,7 @@ proptest! {
         name in "\\PC{0,24}",
         keys in prop::collection::vec(prop::sample::select(vec![
             Action::NextChart, Action::RowsTable, Action::Indicators, Action::Pin, Action::Earlier,
-            Action::ZoomIn, Action::ZoomOut, Action::Open,
+            Action::ZoomIn, Action::ZoomOut, Action::Open, Action::Compare,
         ]), 0..6),
     ) {
         let mut state =
