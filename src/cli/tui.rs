@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn ascii_section_of_the_symbol_card_is_ascii() {
+    fn ascii_section_of_the_symbol_card_has_only_ascii_symbols() {
         let card = symbols_card();
         let (_, ascii) = card.split_once("\nascii\n").unwrap();
         assert!(ascii.is_ascii(), "{ascii}");

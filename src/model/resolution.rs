@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn time_zones_apply_to_whole_days() {
+    fn only_resolutions_of_whole_days_can_have_a_time_zone() {
         let zone: Zone = "Europe/Berlin".parse().unwrap();
         for name in ["raw", "5m", "1h", "4h", "36h"] {
             assert_eq!(name.parse::<Resolution>().unwrap().in_zone(zone), None, "{name}");

@@ -62,7 +62,7 @@ impl Fold {
         self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
 
-    /// Returns the positions of the columns that are folded.
+    /// Returns the positions of the columns that are folded into buckets: prices first, then the volume.
     pub(crate) fn columns(self) -> Vec<usize> {
         self.prices.into_iter().chain(self.volume).collect()
     }

@@ -171,7 +171,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
 /// Finishes an update: performs requested actions, restores the saved selection, records closed
 /// streams and hides expired notices.
 ///
-/// Returns all effects that the update requested.
+/// Returns all other effects that the update requested.
 fn settle(state: &mut State) -> Vec<Effect> {
     let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
     while let Some(idx) = state.effects.iter().position(is_action) {

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reached_peer_is_retried_within_two_seconds_and_later_every_minute() {
+    async fn lost_peer_is_dialed_within_two_seconds_and_later_every_minute() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, Some(address(7).with_p2p(peer).unwrap()), Instant::now());

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_more_local_than_all_connected_peers_are_not_dialed() {
+    async fn addresses_of_a_narrower_scope_than_those_of_all_connected_peers_are_not_dialed() {
         let table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
         let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();

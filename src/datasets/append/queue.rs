@@ -139,7 +139,7 @@ fn count_together(queue: &[PendingAppend]) -> usize {
 }
 
 impl Datasets {
-    /// Appends rows after the appends to the same dataset that are in progress.
+    /// Waits for the appends to the same dataset that are in progress, then appends rows.
     ///
     /// Dropping the future does not undo the append.
     ///

@@ -123,7 +123,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn phrases_of_any_length_are_concatenated(
+    fn texts_of_phrases_of_any_length_are_concatenated(
         parts in prop::collection::vec("[a-z]{0,100}", 0..9),
     ) {
         let got = text(|to| {

@@ -197,9 +197,9 @@ impl Inference {
         self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
     }
 
-    /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads. Changes nothing
-    /// if the topic now reads another dataset. Returns the stored id: if several services found
-    /// different datasets, all use the id that was stored first.
+    /// Stores `dataset` as the id of the dataset called `name`, which topic `id` reads, and returns it. If
+    /// another service has already stored an id, returns that id, so that all services use the same
+    /// dataset. If the topic now reads a dataset with another name, stores nothing and returns `dataset`.
     ///
     /// # Errors
     /// [`InferenceError`] if the store fails.

@@ -331,7 +331,8 @@ impl<'a> MonthMerge<'a> {
         let under = under.map_err(fails(self.dataset, self.month))?;
         let mut part = self.rest;
         if !self.open.kept.is_empty() {
-            // The file has more rows. The next call reads the stored rows that follow this part.
+            // The file has more rows, so this part ends with the last row that was read of it. The next
+            // call reads the rows in the store that follow this part.
             match (is_ascending, under.times.first(), under.times.last()) {
                 (true, _, Some(last)) => part.span.last = *last,
                 (false, Some(first), _) => part.span.first = *first,
@@ -392,8 +393,8 @@ impl OpenMonth<'_> {
         Ok(n)
     }
 
-    /// Removes the first row range in `order` and returns it, shortened to at most `limit` rows and one
-    /// page.
+    /// Takes rows from the first row range in `order`: at most `limit` rows, and at most the rows of a
+    /// page. The other rows of the range remain for the next call.
     fn take(&mut self, order: Order, limit: usize) -> Range<u64> {
         let is_ascending = order == Order::Ascending;
         let next = if is_ascending { self.kept.first_mut() } else { self.kept.last_mut() };

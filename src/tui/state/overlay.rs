@@ -37,9 +37,9 @@ pub(crate) enum Overlay {
     Key(KeyForm),
     /// The form that starts a node on this machine.
     AddNode,
-    /// Question that precedes stopping the selected local process.
+    /// Asks for confirmation before the selected local process is stopped.
     ConfirmStop,
-    /// Question that precedes changing nodes.
+    /// Asks for confirmation before nodes are changed.
     ConfirmNode(NodeChange),
     /// The list of presets, with the index of the selected preset.
     Presets(usize),

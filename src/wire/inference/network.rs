@@ -214,7 +214,7 @@ pub struct RelearnedBody {
     /// Number of epochs from which the network learned again. This includes epochs before `from_nonce`
     /// that are repeated, since not every learned state is stored.
     pub n_epochs: u64,
-    /// Number of these epochs with a different ground truth.
+    /// Number of these epochs whose ground truth had changed since the network learned from them.
     pub n_changed: u64,
 }
 

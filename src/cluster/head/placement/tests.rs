@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn order_does_not_wait_if_enough_equal_workers_are_idle(
+    fn order_waits_only_if_there_are_fewer_idle_workers_than_it_needs(
         n_workers in 1_usize..20, n in 1_usize..20, seed: u64,
     ) {
         let alike = vec![free(5, 10); n_workers];

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn request_of_an_unmarked_proxy_is_not_local() {
+    fn request_through_a_proxy_without_forwarding_headers_is_not_local() {
         let mut request = request(NEAR, "DELETE /api/v1/functions/x", &[HERE]);
         *request.version_mut() = Version::HTTP_10;
         check(&options(None), &request, false);

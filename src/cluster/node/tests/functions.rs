@@ -64,7 +64,7 @@ async fn directory_stored_on_the_head_runs_on_workers_at_the_first_request() {
 }
 
 #[tokio::test]
-async fn long_module_can_be_requested_by_the_id_of_its_tree_or_of_one_block() {
+async fn long_module_can_be_requested_by_its_id_as_a_tree_or_as_a_single_block() {
     let cluster = Cluster::of(&[&[]]).await;
     let module = long_module();
     let howdy = cluster.head.functions().add("howdy.wasm".parse().unwrap(), module.clone()).await;

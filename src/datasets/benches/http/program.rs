@@ -35,7 +35,7 @@ pub(crate) struct Bench {
     running: Option<Child>,
     /// Address that the service listens on.
     pub(crate) address: SocketAddr,
-    /// API key of the benchmark, which owns all datasets that it creates.
+    /// API key of the benchmark. The key owns all datasets that the benchmark creates.
     pub(crate) key: String,
     is_limited: bool,
     /// Address of the store's database; `None` if the store is a file in the directory.

@@ -1,4 +1,4 @@
-//! Hints between services about new commits: one notification for all commits of some milliseconds. A
+//! Hints between services about new commits: one notification for all commits within a few milliseconds. A
 //! hint is never sent in the transaction of a write, since PostgreSQL commits transactions with
 //! notifications one by one.
 //!

@@ -360,8 +360,8 @@ impl<S: SingleRow, I: Iterator<Item = rusqlite::Result<S>>> Walker<'_, '_, I> {
         Ok((self.out.visit)(batch)?.is_continue())
     }
 
-    /// Passes on the next single rows up to the first row that `is_wanted` rejects. Returns false if the
-    /// scan is over.
+    /// Passes the next rows that are not in chunks to the visitor, and stops before the first row that
+    /// `is_wanted` rejects. Returns false if the scan is over.
     fn singles_while(&mut self, is_wanted: impl Fn(&S) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));

@@ -1,4 +1,4 @@
-//! Merges the lists of several heads to a single node for each peer.
+//! Merges the node lists of several heads into one list with a single node for each peer.
 //!
 //! A worker reports the same slots, functions and attributes to each head, so these are taken from
 //! a single list. Each head counts only its own runs, agreement and running work orders, so these

@@ -169,7 +169,7 @@ impl RunProgress {
         }
     }
 
-    /// Records that the run has ended, so peers without a work order were not needed.
+    /// Records that the run has ended. Peers that were not sent a work order were not needed.
     fn spare_unsent(&mut self) {
         self.is_over = true;
         let is_open = |part: &&mut Part| !part.stage.is_over() && part.sent_at.is_none();

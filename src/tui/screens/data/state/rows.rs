@@ -414,7 +414,7 @@ mod past_tests {
     }
 
     #[test]
-    fn rows_before_an_empty_time_range_are_searched_by_day() {
+    fn search_for_rows_before_an_empty_time_range_goes_back_day_by_day() {
         let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
