@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn several_heads_can_be_a_list_or_separated_by_commas() {
+    fn heads_are_given_as_a_list_in_the_file_or_separated_by_commas_in_a_flag() {
         let text =
             "profile = \"a\"\n[profiles.a]\nhead = [\"http://a\", \"http://b\", \"http://a/\"]";
         let file: File = toml::from_str(text).unwrap();

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_only_connected_is_listed_for_a_minute() {
+    fn disconnected_peer_that_never_reported_is_listed_for_a_minute() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let peers = Peers::new(clock.clone(), 8);
         peers.note(&Event::Connected(id(1)));

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn response_of_another_kind_or_length_is_rejected() {
+    fn response_with_an_unexpected_codec_or_length_is_rejected() {
         let here = |method: &str, bytes| AnswerHead::Here { method: method.into(), bytes };
         check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
         check(Codec::Raw, &here("", 2), b"ab", true);

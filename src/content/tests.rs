@@ -307,7 +307,7 @@ async fn full_store_of_an_earlier_version_accepts_new_functions() {
 }
 
 #[tokio::test]
-async fn waiting_for_another_fetch_of_the_same_function_times_out() {
+async fn caller_that_waits_for_another_fetch_of_the_same_function_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(b"missing");

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn canceled_claims_take_no_turn() {
+    fn abandoned_requests_for_a_turn_do_not_take_the_turn() {
         let turns = Turns::new(LIMITS);
         let held = taken_now(&turns, stranger(0));
         for _ in 0..10 {

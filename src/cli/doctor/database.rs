@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_fewer_than_three_services_causes_a_warning_with_advice() {
+    fn doctor_warns_of_a_connection_limit_too_low_for_three_services() {
         check(97, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
         check(95, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);
         check(0, &["warning  ", "0 dataset services", "by 96,", "LIMIT of the role"]);

@@ -63,7 +63,7 @@ async fn nodes_and_functions_are_listed() {
 }
 
 #[tokio::test]
-async fn changing_a_node_returns_it_with_its_work_orders() {
+async fn response_to_a_node_change_contains_the_node_and_its_work_orders() {
     let change = |Path(id): Path<String>, RawQuery(query): RawQuery, Json(patch): Json<Value>| async move {
         assert_eq!(patch, json!({ "cordoned": true }), "unchanged fields are omitted");
         let orders =

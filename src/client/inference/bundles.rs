@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_that_the_service_does_not_have_is_not_retried() {
+    async fn stream_of_bundles_is_not_retried_after_a_404_response() {
         let lines = |_| axum::http::StatusCode::NOT_FOUND.into_response();
         check(lines, &["not served"]).await;
     }

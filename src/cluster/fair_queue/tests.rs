@@ -71,7 +71,7 @@ fn request_with_a_dropped_receiver_is_skipped() {
 
 proptest! {
     #[test]
-    fn request_waits_for_at_most_one_request_of_each_other_client(
+    fn request_of_a_new_client_waits_for_one_request_per_other_client(
         others in prop::collection::vec((0_u8..5, 100_u32..200), 0..60),
     ) {
         let mut requests = Requests::default();

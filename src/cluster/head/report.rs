@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn code_depends_on_the_share_of_workers_with_results() {
+    fn response_code_depends_on_the_share_of_workers_that_returned_a_result() {
         use Failure::{Lost, Silent, Unreached};
         check(3, &[], (&Code::OK, ""));
         check(2, &[Lost], (&Code::OK, "2 of 3 nodes returned a result: 12D3KooWpeer3 was lost"));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_with_a_quorum_requires_that_many_equal_results() {
+    fn execution_is_complete_only_if_its_quorum_of_results_is_equal() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let answer = |exit_code| {
             let outcome = wire::functions::Outcome { exit_code, ..Default::default() };
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_has_the_code_with_which_all_workers_refused() {
+    fn execution_returns_the_code_of_its_workers_if_all_refuse_with_the_same_code() {
         let missing =
             Failure::Refused(Code::NOT_FOUND, "function is not stored on this worker".into());
         let full = Failure::Refused(Code::ERROR, String::new());

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn group_is_only_found_too_small_after_all_workers_have_replied() {
+    fn group_is_reported_as_too_small_only_after_all_listening_workers_have_replied() {
         let mut roster = exactly(3);
         roster.note(id(1), Readiness::Ready);
         assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");

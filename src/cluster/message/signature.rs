@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_is_invalid_for_another_node_request_function_or_result() {
+    fn signature_is_invalid_if_the_node_request_id_function_or_result_differs() {
         let (worker, other) = (Identity::random(), Identity::random());
         let (head, peer) = (Identity::random(), worker.peer_id());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_is_invalid_for_another_call_or_head() {
+    fn signature_is_invalid_if_the_work_order_or_the_head_differs() {
         let (worker, head, other) = (Identity::random(), Identity::random(), Identity::random());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
         let check = |call: &WorkOrder, head: &Identity, want: Signed| {

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn topic_is_provided_and_looked_up_once_a_table_peer_is_known() {
+    async fn topic_is_provided_and_looked_up_as_soon_as_the_table_has_a_peer() {
         let mut rendezvous = Rendezvous::new(3);
         rendezvous.join("general");
         rendezvous.join("general");
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn worker_with_a_head_provides_immediately_and_looks_up_neighbors_later() {
+    async fn worker_connected_to_a_head_provides_its_topic_immediately_and_looks_up_peers_later() {
         let mut rendezvous = Rendezvous::new(16);
         rendezvous.join("general");
         rendezvous.set_has_head(true, Instant::now());
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_topics_is_limited_and_zero_wanted_peers_disable_the_rendezvous() {
+    fn rendezvous_limits_the_number_of_topics_and_does_nothing_if_no_peers_are_wanted() {
         let mut rendezvous = Rendezvous::new(0);
         (0..TOPICS_MAX + 10).for_each(|n| rendezvous.join(&n.to_string()));
         assert_eq!(rendezvous.topics.len(), TOPICS_MAX);
@@ -412,7 +412,7 @@ mod providers_tests {
     }
 
     #[test]
-    fn full_store_limits_providers_but_accepts_own_topics() {
+    fn full_provider_store_rejects_new_keys_of_peers_but_accepts_own_records() {
         let own = PeerId::random();
         let mut store = ProviderStore::new(own);
         for n_key in 0..50 {

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn name_from_a_stranger_is_not_dialed_at_addresses_more_local_than_all_peers() {
+    async fn host_name_from_a_stranger_is_not_dialed_if_its_address_is_more_local_than_all_peers() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let address: Multiaddr = format!("/dns4/localhost/tcp/{port}").parse().unwrap();

@@ -295,7 +295,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn socket_options_close_a_lost_link_between_two_offers() {
+    async fn socket_options_close_a_lost_connection_after_a_limited_time() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = Socket::connect(listener.local_addr().unwrap()).await.unwrap();
         let stream = watch(TcpStream(socket));

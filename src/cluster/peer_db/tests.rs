@@ -19,7 +19,7 @@ fn open(dir: &Path) -> PeerDb {
 }
 
 #[test]
-fn addresses_that_were_reached_are_listed_first() {
+fn addresses_with_a_successful_connection_are_listed_first() {
     let dir = tempdir().unwrap();
     let folder = dir.path().join("peers");
     let db = open(&folder);
@@ -53,7 +53,7 @@ fn peer_file_has_the_fields_of_the_b7s_format() {
 }
 
 #[test]
-fn oldest_unreached_peers_are_evicted_first_at_the_limit() {
+fn oldest_peers_without_a_successful_connection_are_evicted_first_at_the_limit() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
     db.note(&id(0), vec![ADDRESS.into()], true);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn recent_strangers_reserve_at_most_half_of_the_slots_until_disconnected() {
+    async fn slots_reserved_for_recent_strangers_are_at_most_half_and_are_freed_on_disconnect() {
         let shares = Shares::new(10);
         // Peer ids contain no digit 0, so these numbers are skipped.
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);

@@ -61,7 +61,7 @@ fn block_that_does_not_fit_its_hash_is_rejected() {
 }
 
 #[test]
-fn car_of_other_version_or_without_roots_is_rejected() {
+fn car_file_of_version_2_or_without_roots_is_rejected() {
     // First bytes of version 2.
     let version_2 = [&[0x0a, 0xa1, 0x67], b"version".as_slice(), &[0x02]].concat();
     assert!(read(&version_2.into()).is_err());

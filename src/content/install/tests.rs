@@ -171,7 +171,7 @@ async fn downloaded_archive_with_another_checksum_is_rejected() {
 }
 
 #[tokio::test]
-async fn function_with_a_free_name_is_installed_unless_a_cid_is_required() {
+async fn function_with_a_freely_chosen_name_is_installed_unless_a_cid_is_required() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let sum = sum(&archive);
@@ -266,7 +266,7 @@ async fn function_is_fetched_from_the_first_gateway_with_valid_content() {
 }
 
 #[tokio::test]
-async fn package_on_a_gateway_can_have_its_archive_elsewhere() {
+async fn package_on_a_gateway_can_refer_to_an_archive_at_another_address() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let site = site(&group, vec![("away.tar.gz", archive.clone())]).await;

@@ -13,7 +13,7 @@ fn check(line: &str, labels: &[&str], want: &str) {
 }
 
 #[test]
-fn response_can_be_empty_or_a_value_or_labeled_values_or_a_forecast() {
+fn program_can_respond_with_nothing_or_a_value_or_labeled_values_or_a_forecast() {
     check(r#"{"value":42.50}"#, &["y"], r#"{"nonce":"12","model":"mine","value":"42.50"}"#);
     check(
         r#"{"values":{"up":"0.5","down":0.5}}"#,

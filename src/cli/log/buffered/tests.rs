@@ -75,7 +75,7 @@ fn urgent_log_line_is_written_immediately_and_after_buffered_lines() {
 }
 
 #[test]
-fn log_lines_are_written_when_and_after_the_guard_is_dropped() {
+fn dropping_the_guard_writes_buffered_lines_and_later_lines_are_written_immediately() {
     let log = log();
     log.add(false, "a\n");
     let Log { lines, guard, written, release } = log;

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_another_site_cannot_change_or_run_anything() {
+    fn web_pages_of_other_sites_cannot_execute_or_delete_functions() {
         let open = options(None);
         let execute = format!("POST {}", paths::FUNCTIONS_EXECUTE);
         let page = ("origin", "http://127.0.0.1:8081");

@@ -153,7 +153,7 @@ async fn slots_taken_by_other_heads_are_not_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_worker_that_agreed_with_others_is_chosen_as_trusted_spare() {
+async fn trusted_spare_is_a_worker_whose_results_agreed_with_other_workers() {
     let slots = slots_with(&[(2, 2), (2, 2), (2, 2)]);
     let outcome = Outcome::default();
     let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
@@ -165,7 +165,7 @@ async fn only_a_worker_that_agreed_with_others_is_chosen_as_trusted_spare() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spare_is_never_a_worker_that_is_already_used() {
+async fn spare_is_never_a_worker_that_the_request_already_uses() {
     let slots = slots_with(&[(2, 2), (2, 2)]);
     let but: BTreeSet<PeerId> = [id(1)].into();
     assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer, id(2));
@@ -188,7 +188,7 @@ async fn disconnected_or_refusing_worker_is_not_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pause_of_a_silent_worker_doubles_and_is_followed_by_a_single_order() {
+async fn silent_worker_gets_one_test_order_after_each_pause_and_pauses_double() {
     let slots = slots_with(&[(9, 9)]);
     slots.note_silent(&id(1));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
@@ -253,7 +253,7 @@ async fn clients_waiting_for_slots_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_for_two_workers_is_overtaken_a_limited_number_of_times() {
+async fn number_of_requests_that_overtake_a_request_for_two_workers_is_limited() {
     let slots = slots_with(&[(1, 1), (1, 1)]);
     let network =
         |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));

@@ -103,7 +103,7 @@ async fn peers_allowed_by_name_and_boot_nodes_are_never_banned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peer_that_offends_repeatedly_is_banned_once_for_a_while() {
+async fn repeated_offenses_ban_a_peer_for_a_limited_time() {
     let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);

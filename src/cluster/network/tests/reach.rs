@@ -201,7 +201,7 @@ async fn error_names_the_boot_nodes_that_were_not_reached() {
 }
 
 #[tokio::test]
-async fn surplus_connections_of_silent_peers_are_closed_first_and_of_boot_nodes_never() {
+async fn surplus_connections_are_closed_from_silent_peers_first_but_never_from_boot_nodes() {
     let group = Group::default();
     let (boot, _at_boot) = node(&group, vec![]).await;
     let connectivity = Connectivity {

@@ -120,7 +120,7 @@ async fn peer_with_stalled_streams_does_not_delay_other_peers() {
 }
 
 #[tokio::test]
-async fn peers_that_are_not_allowed_can_only_use_open_protocols() {
+async fn peers_missing_from_the_list_of_allowed_peers_can_only_use_open_protocols() {
     let group = Group::default();
     let (head, stranger) = (Identity::random(), Identity::random());
     let connectivity = Connectivity {

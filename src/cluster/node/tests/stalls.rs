@@ -155,7 +155,7 @@ async fn run_load(cluster: &Cluster, request: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn slow_worker_with_many_slots_gets_less_than_an_equal_share() {
+async fn slow_worker_with_many_slots_gets_less_than_a_quarter_of_the_orders() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;

@@ -114,7 +114,7 @@ async fn request_does_not_raise_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn function_compiled_ahead_fits_the_limits_of_the_node() {
+async fn code_compiled_ahead_is_used_by_runs_with_and_without_a_fuel_limit() {
     for fuel in [None, Some(10_000)] {
         let bench = Bench::new(ENDLESS, Limits { fuel, ..LIMITS_DEFAULT }, nothing).await;
         let function = &bench.function;
