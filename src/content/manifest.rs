@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn checksum_of_a_manifest_is_the_id_of_its_archive() {
+    fn content_id_of_an_archive_is_derived_from_the_checksum_in_the_manifest() {
         let json = r#"{"name":"n","runtime":{"url":"x","checksum":"SUM"}}"#;
         let manifest = read(&json.replace("SUM", &SUM.to_uppercase())).unwrap();
         assert_eq!(manifest.block, ContentId::from_block(Codec::Raw, b""));

@@ -307,7 +307,7 @@ mod tests {
     };
 
     #[test]
-    fn older_file_is_upgraded_once_without_losing_rows() {
+    fn file_in_an_earlier_format_is_upgraded_once_without_losing_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         let older = SCHEMA.open(&path).unwrap();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn error_text_is_readable_without_a_code() {
+    fn error_text_of_a_database_fault_is_readable_without_a_code() {
         let text = fault(ffi::SQLITE_READONLY_DIRECTORY).to_string();
         assert_eq!(text, "file or directory is not writable by this user");
         assert_eq!(fault(ffi::SQLITE_IOERR).to_string(), "text of SQLite");

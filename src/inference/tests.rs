@@ -328,7 +328,7 @@ async fn losses_are_learned_after_the_lag_and_increase_the_weight_of_the_better_
 }
 
 #[tokio::test]
-async fn direction_is_evaluated_in_dataset_time() {
+async fn horizon_of_a_direction_topic_is_measured_in_time_of_the_dataset() {
     // A second of the clock is a block and a minute of the dataset, so the horizon of half an hour
     // passes in 30 blocks.
     let mut stage = Stage::with_topic(test_topics().remove(1), 60).await;

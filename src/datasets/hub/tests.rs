@@ -67,7 +67,7 @@ fn readers_get_each_frame_once_and_share_its_bytes() {
 }
 
 #[test]
-fn only_the_lagging_reader_is_disconnected() {
+fn lagging_reader_is_disconnected_without_affecting_a_reader_that_keeps_up() {
     let hub = Hub::new(3, Writers::One);
     let (mut slow, mut quick) =
         (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
@@ -92,7 +92,7 @@ fn dataset_without_readers_uses_no_memory() {
 }
 
 #[test]
-fn readers_with_possibly_revoked_access_are_notified() {
+fn readers_check_their_access_again_after_their_key_or_dataset_changes() {
     let hub = Hub::new(3, Writers::One);
     let other = DatasetId::new(2).unwrap();
     let mut mine = hub.subscribe(dataset(), KEY).unwrap();

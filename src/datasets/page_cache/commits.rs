@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_before_the_combined_range_of_old_commits_stay_valid() {
+    fn cached_pages_before_the_combined_time_range_of_old_commits_stay_valid() {
         let n = u64::try_from(COMMITS_MAX * 3).unwrap();
         let recorded: Vec<_> = (0..n).map(|idx| (11 + idx, 1000 + idx.cast_signed())).collect();
         check(&recorded, (10, 10 + n), (0, 999), true);

@@ -28,7 +28,7 @@ fn answer(n_bytes: usize) -> CachedPage {
 }
 
 #[test]
-fn cached_page_stays_valid_while_rows_outside_arrive() {
+fn cached_page_stays_valid_after_a_commit_outside_its_time_range() {
     let cache = PageCache::default();
     let dataset = key(0).dataset;
     cache.put(key(0), answer(3));
@@ -73,7 +73,7 @@ fn page_beyond_the_maximum_length_is_not_cached() {
 }
 
 #[test]
-fn cached_access_is_valid_for_one_version_of_the_store() {
+fn cached_access_is_found_only_for_its_key_and_its_store_version() {
     let cache = PageCache::default();
     let id = DatasetId::new(1).unwrap();
     let who = (KeyId::new(1), DatasetRef::Id(id));

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn range_header_selects_nothing_or_a_part_or_the_whole_file() {
+    fn range_header_is_parsed_as_a_part_or_the_whole_file_or_unsatisfiable() {
         for (range, want) in [
             ("bytes=0-0", ByteRange::Part(0, 1)),
             ("bytes=5-", ByteRange::Part(5, 10)),

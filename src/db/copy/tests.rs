@@ -98,7 +98,7 @@ async fn stopped_copy_leaves_no_rows() {
 }
 
 #[tokio::test]
-async fn copy_into_a_store_with_other_rows_is_rejected() {
+async fn copy_is_rejected_if_the_target_has_rows_that_differ_from_the_source() {
     for sql in [
         "INSERT INTO people (id, name) VALUES (9, 'other')",
         "UPDATE things SET weight = 0.5 WHERE name = 'a15'",

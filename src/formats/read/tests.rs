@@ -400,7 +400,7 @@ fn ambiguous_dates_are_rejected_with_their_formats() {
 }
 
 #[test]
-fn numeric_column_is_detected_despite_a_few_other_values() {
+fn numeric_column_is_detected_despite_a_few_texts_and_missing_values() {
     check(
         "a.csv",
         "t,px\n2026-03-01,1.5\n2026-03-02,-\n2026-03-03,#N/A\n2026-03-04,inf\n\

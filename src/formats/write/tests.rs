@@ -255,7 +255,7 @@ fn csv_output_has_a_header_quoted_texts_and_empty_fields() {
 }
 
 #[test]
-fn buckets_are_written_as_page_ndjson_and_csv() {
+fn buckets_are_written_as_a_json_page_or_as_ndjson_or_as_csv() {
     let timestamp = "2026-07-29T00:00:00Z".parse().unwrap();
     let bucket =
         Bucket { timestamp, open: 1.0, high: 2.5, low: 0.5, close: 2.0, volume: 10.0, count: 60 };

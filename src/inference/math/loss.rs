@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_of_a_value_is_computed_by_each_method() {
+    fn each_loss_method_for_single_values_returns_the_expected_loss() {
         check(LossMethod::Mse, &[5.0], &[2.0], 9.0);
         check(LossMethod::Mae, &[5.0], &[2.0], 3.0);
         check(LossMethod::Huber, &[5.0], &[2.0], 2.5);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn probability_has_a_binary_cross_entropy() {
+    fn loss_of_a_probability_is_the_binary_cross_entropy() {
         // −ln 0.7, for the event and against it.
         check(LossMethod::Bce, &[0.7], &[1.0], 0.356_674_943_938_732_4);
         check(LossMethod::Bce, &[0.3], &[0.0], 0.356_674_943_938_732_4);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn count_has_a_poisson_loss() {
+    fn loss_of_a_count_is_the_poisson_loss() {
         // 3 − 2 · ln 3, and 4 − 5 · ln 4
         check(LossMethod::Poisson, &[3.0], &[2.0], 0.802_775_422_663_780_6);
         check(LossMethod::Poisson, &[4.0], &[5.0], -2.931_471_805_599_453);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn z_scores_have_tangent_losses() {
+    fn ztae_and_zptae_losses_are_computed_from_z_scores() {
         // tanh 1 − tanh 0.5 = 0.761594155956 − 0.462117157260
         check_with(LossMethod::Ztae, z_scores(0.02), &[0.02], &[0.01], 0.299_476_998_695_755_1);
         // (2 − 1) / 2 and (1 − 1) / 2: tanh 0.5 − tanh 0
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn czar_is_linear_against_the_sign_and_flat_beyond_the_truth() {
+    fn czar_loss_differs_for_the_wrong_sign_and_for_values_below_or_beyond_the_truth() {
         let hard = LossParameters { alpha: Some(0.0), epsilon: Some(0.0), ..z_scores(1.0) };
         // The wrong sign: 1 + atan 1. Short of the truth: atan 2 − atan 1. Beyond it: 2 / (1 + 1²).
         for sign in [1.0, -1.0] {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn czar_has_the_losses_of_the_reference() {
+    fn czar_losses_equal_the_losses_of_the_reference_implementation() {
         // Results of `czar_loss` in `example_reputer_realistic/czar.py` with these arguments.
         let usual = z_scores(0.02);
         check_with(LossMethod::Czar, usual, &[0.02], &[0.01], 0.719_649_502_613_701_3);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn deviation_of_past_truths_scales_losses() {
+    fn losses_are_scaled_by_the_standard_deviation_of_past_truths() {
         let rule = rule(LossMethod::Ztae);
         assert!(rule.is_scaled());
         // Standard deviation of the population: five times 1 and five times 5 are 2 from their mean 3.

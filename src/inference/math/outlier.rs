@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_after_a_spread_of_zero_is_not_a_moving_average() {
+    fn spread_of_zero_is_replaced_by_the_next_spread_without_averaging() {
         let equal = Baseline::after(None, &[100.0; 5]).unwrap();
         assert_eq!(equal, Baseline { median: 100.0, spread: 0.0 });
         let next = Baseline::after(Some(equal), &[99.0, 100.0, 101.0, 104.0, 100.0]).unwrap();

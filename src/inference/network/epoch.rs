@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn epoch_that_opens_late_in_its_window_has_the_scheduled_nonce() {
+    fn nonce_of_an_epoch_that_opens_late_is_the_scheduled_block_height() {
         check(&progress(5, &[], &[]), 17, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
         check(&progress(5, &[], &[]), 23, &[EpochStep::Open { nonce: 17, n_skipped: 0 }]);
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_epoch_is_learned_after_the_lag_and_abandoned_after_the_last_try() {
+    fn oldest_closed_epoch_is_learned_after_the_lag_and_abandoned_after_the_last_try() {
         let progress = progress(60, &[], &[5, 17]);
         check(&progress, 64, &[]);
         check(&progress, 65, &[EpochStep::Learn { nonce: 5, is_last_try: false }]);

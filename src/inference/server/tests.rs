@@ -446,7 +446,7 @@ async fn leaderboard_of_an_actor_has_its_calibration() {
 }
 
 #[tokio::test]
-async fn rank_history_repeats_earlier_leaderboards() {
+async fn rank_history_of_an_actor_equals_its_ranks_in_earlier_leaderboards() {
     let fixture = Fixture::new().await;
     let standing = |it: &Value| json!([it["rank"], it["mean_loss"]]);
     let mut want = Vec::new();

@@ -541,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removing_the_environment_clears_it_for_predictor_and_models() {
+    fn environment_variables_of_predictor_and_models_are_removed_from_settings() {
         let models = json!([{"name": "model", "env": {"TOKEN": "of a model"}}]);
         let predictor = json!({"function": "f", "method": "f.wasm", "env": {"TOKEN": "shared"},
             "models": models});

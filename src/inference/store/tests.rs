@@ -153,7 +153,7 @@ fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, EpochP
 }
 
 #[tokio::test]
-async fn copy_to_postgres_and_back_continues_like_its_source() {
+async fn store_copied_to_postgres_and_back_continues_like_its_source() {
     use db::copy::{CopyError, CopyPlace, copy};
     let (folder, store, topic) = open();
     store.begin(Blocks { genesis: at(0), block_time: Duration::from_secs(1) }).unwrap();

@@ -117,7 +117,7 @@ async fn concurrent_submissions_and_closes_close_each_epoch_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn services_with_different_heights_open_one_epoch() {
+async fn services_with_different_block_heights_open_one_epoch() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     for first in [1, 101, 201] {

@@ -54,7 +54,7 @@ async fn values(http: &Http, nonce: u64) -> [f64; 2] {
 }
 
 #[tokio::test]
-async fn account_with_many_keys_cannot_exclude_other_workers_or_move_the_value() {
+async fn account_with_many_keys_cannot_exclude_other_workers_or_move_the_combined_value() {
     let home = Home::new();
     let data_dir = home.path("data");
     let home = home.with("TRIPTYCH_DATA_DIR", &data_dir);

@@ -307,7 +307,7 @@ fn berlin_offset(second: i64) -> i64 {
 }
 
 #[tokio::test]
-async fn days_of_a_time_zone_equal_a_plain_computation() {
+async fn daily_buckets_in_a_time_zone_equal_a_plain_computation() {
     let service = Service::with_bars(0).await;
     let mut days: Vec<(i64, f64, u64)> = Vec::new();
     for (first, n_hours) in [("2026-03-26T22:07:00Z", 100), ("2026-10-22T20:59:00Z", 150)] {

@@ -160,7 +160,7 @@ async fn insert_waits_until_memory_for_its_body_is_free() {
 }
 
 #[tokio::test]
-async fn inserts_of_a_key_are_limited_to_its_share_of_the_memory() {
+async fn memory_for_inserts_is_limited_per_key_without_affecting_other_keys() {
     let service = Service::with_bars(0).await;
     let _own = all_of(&service, 1).await;
     let own = service.insert(vec![bar(0)]);

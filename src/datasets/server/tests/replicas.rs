@@ -154,7 +154,7 @@ async fn stream_reflects_deletions_and_corrections_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn readers_of_changes_get_them_from_both_services_in_the_same_order() {
+async fn change_streams_of_both_services_contain_all_changes_in_the_same_order() {
     let Some(pair) = Pair::start("changes").await else { return };
     let path = format!("/api/rows/stream/?dataset={}&changes=true", pair.dataset);
     let follow = async |at: &Service, last_id: Option<&str>| {

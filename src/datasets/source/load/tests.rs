@@ -15,7 +15,7 @@ use tsdb::store::sqlite::SqliteStore;
 use super::*;
 
 #[tokio::test]
-async fn each_dataset_of_the_machine_gets_a_row_per_tick_and_retains_a_day() {
+async fn each_dataset_of_the_machine_load_gets_a_row_per_tick_and_is_retained_for_a_day() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));

@@ -43,7 +43,7 @@ async fn read_text(url: &str, sql: &'static str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_services_upgrade_once_and_older_services_stop_writing() {
+async fn concurrent_services_upgrade_tables_once_and_services_of_the_earlier_format_stop_writing() {
     let Some(url) = new_database() else { return };
     let older = connect(&url);
     older.open_tables(OLDER).await.unwrap();

@@ -217,7 +217,7 @@ fn csv_file_in_utf16_is_read_and_resumed() {
 }
 
 #[test]
-fn dates_are_combined_with_times_of_day_and_hours() {
+fn date_column_is_combined_with_a_column_of_times_of_day_or_of_hours() {
     check_csv(
         "Date;Time;CO\n2004-03-10;18.00.00;2,6\n2004-03-10;19.00.00;2\n",
         &["2: 2004-03-10T18:00:00Z 2.6", "3: 2004-03-10T19:00:00Z 2"],
@@ -277,7 +277,7 @@ fn year_month_and_day_are_combined_with_hours_and_minutes() {
 }
 
 #[test]
-fn numeric_columns_next_to_a_complete_time_are_not_parts_of_the_time() {
+fn numeric_columns_are_not_parts_of_the_timestamp_if_other_columns_are_a_complete_timestamp() {
     // Features of a model are columns.
     check_time("timestamp,year,month,day\n1704153600,2024,1,2\n1704153660,2024,1,2\n", "timestamp");
     check_csv(

@@ -114,7 +114,7 @@ fn synthesis_of_a_single_inference_returns_the_inference_exactly() {
 
 /// The numbers are from the chain's own test at v0.17.
 #[test]
-fn forecast_implied_values_without_stored_regrets_use_a_scale_from_their_own_losses() {
+fn forecast_implied_values_use_the_scale_of_the_forecasted_losses_if_no_regrets_are_stored() {
     let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
         "inferences":{"worker0":["1"],"worker1":["2"]}, "previous_network_loss_log10":"0.5",
         "forecasted_losses_log10":{"forecaster0":{"worker0":"3","worker1":"4"}}},
@@ -150,7 +150,7 @@ fn invalid_synthesis_cases_are_rejected() {
 }
 
 #[test]
-fn inferer_and_forecaster_of_one_name_are_two_actors() {
+fn inferer_and_forecaster_with_the_same_name_are_two_actors() {
     let text = r#"{"inferences":{"both":["1"],"b":["3"]}, "previous_network_loss_log10":"-1",
         "forecasted_losses_log10":{"both":{"both":"-3","b":"0"}},
         "regrets_after_previous_epoch":{

@@ -55,7 +55,7 @@ fn newcomer_with_a_higher_score_replaces_the_lowest_actor() {
 }
 
 #[test]
-fn equal_candidates_are_ordered_by_trust_then_time() {
+fn candidates_with_equal_scores_are_ordered_by_trust_then_by_time() {
     let mut candidates: Vec<_> = (0..40).map(|idx| candidate(idx, 0.0, Record::Newcomer)).collect();
     candidates[39].record = Record::Trusted;
     let active = choose_active(candidates.clone(), PLACES);
@@ -64,7 +64,7 @@ fn equal_candidates_are_ordered_by_trust_then_time() {
 }
 
 #[test]
-fn newcomer_with_an_outlying_value_is_inactive_unless_alone() {
+fn newcomer_with_an_outlying_value_is_active_only_if_all_candidates_are_newcomers() {
     let mut candidates = crowd(1, 3);
     candidates[0].is_far = true;
     assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn inactive_known_actor_has_no_higher_score_than_active_actors(
+    fn inactive_actor_that_is_no_newcomer_has_no_higher_score_than_active_actors(
         candidates in candidates(), n_max in 1..40_usize,
     ) {
         let active = choose_active(candidates.clone(), RolePlaces { n_max, newcomer_share: 0.25 });

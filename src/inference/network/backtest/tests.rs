@@ -96,7 +96,7 @@ async fn actor_with_few_epochs_is_not_ranked() {
 }
 
 #[tokio::test]
-async fn log_returns_are_compared_with_zero_and_past_returns() {
+async fn backtest_of_log_returns_has_baselines_of_zero_and_of_past_returns() {
     let mut topic = Topic { truth: Truth::LogReturn, ..load() };
     topic.judging.loss.floor = 1e-12;
     // Constant growth, which the latest return predicts exactly.
@@ -112,7 +112,7 @@ async fn log_returns_are_compared_with_zero_and_past_returns() {
 }
 
 #[tokio::test]
-async fn volatility_is_compared_with_past_volatilities() {
+async fn backtest_of_volatility_has_baselines_of_past_volatilities() {
     let mut topic = Topic { truth: Truth::Volatility, ..load() };
     topic.source.horizon = Duration::from_mins(4);
     topic.judging.loss.floor = 1e-12;

@@ -104,7 +104,7 @@ fn mean_forecaster_reflects_rare_large_errors() {
 }
 
 #[test]
-fn similar_forecaster_uses_losses_of_epochs_with_similar_inferences() {
+fn forecaster_called_similar_uses_losses_of_epochs_with_similar_inferences() {
     let learned = learned(90);
     let above = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 509.0]);
     assert!(above[&name("d")] < 0.2 && above[&name("a")] > 0.8, "{above:?}");
@@ -114,7 +114,7 @@ fn similar_forecaster_uses_losses_of_epochs_with_similar_inferences() {
 }
 
 #[test]
-fn wary_forecaster_learns_how_loss_depends_on_distance() {
+fn forecaster_called_wary_predicts_losses_from_the_distance_to_other_inferences() {
     let mut past = Past::default();
     for epoch in 0..40_u32 {
         let apart = f64::from(epoch % 5);

@@ -62,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn error_is_weighted_by_the_number_of_predictions() {
+    fn calibration_error_is_weighted_by_the_number_of_predictions_per_bin() {
         let predictions = [(0.25, 0.0), (0.25, 1.0), (0.25, 0.0), (0.75, 1.0)];
         check(&predictions, &[(2, 3, 0.25, 1.0 / 3.0), (7, 1, 0.75, 1.0)], 0.0625 + 0.0625);
     }
 
     #[test]
-    fn values_that_are_not_probabilities_are_ignored() {
+    fn calibration_ignores_values_that_are_not_probabilities() {
         assert_eq!(calibration(&[(-0.5, 0.0), (1.5, 1.0), (f64::NAN, 1.0)]), None);
         check(&[(1.5, 1.0), (0.25, 0.0)], &[(2, 1, 0.25, 0.0)], 0.25);
     }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_evenly_spaced_and_end_with_the_latest_epoch() {
+    fn points_of_a_rank_history_are_evenly_spaced_and_end_with_the_latest_epoch() {
         let losses = epochs(1, 1);
         let of = |n_counted| starts(&losses, n_counted, 100).collect::<Vec<_>>();
         assert_eq!(of(0), [0; 0]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn topic_with_many_actors_has_fewer_points() {
+    fn rank_history_of_a_topic_with_many_actors_has_fewer_points() {
         let losses = epochs(100, 1000);
         assert_eq!(starts(&losses, 100, 100).count(), 10);
         assert_eq!(starts(&losses, 100, 1).count(), 100);

@@ -79,7 +79,7 @@ fn losses_are_logarithms_of_squared_errors() {
 }
 
 #[test]
-fn newcomers_start_below_experienced_actors() {
+fn initial_regret_of_newcomers_is_below_the_regret_of_an_accurate_actor() {
     let learned = after(30);
     let good = learned.regrets.ordinary.inferer[&"allo1good".parse().unwrap()];
     assert!(learned.initial_regret < good, "{} {good}", learned.initial_regret);
@@ -123,7 +123,7 @@ fn number_of_remembered_actors_is_limited() {
 }
 
 #[test]
-fn equal_losses_result_in_equal_regrets_and_a_mean() {
+fn inferers_with_equal_losses_have_equal_regrets_and_their_naive_value_is_the_mean() {
     let topic = load();
     let mut learned = Learned::default();
     let submissions = ["a", "b", "c"].map(|worker| submission(&topic, worker, 40.0));

@@ -70,7 +70,7 @@ fn assert_near(value: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn keys_of_one_account_cannot_exclude_other_workers_or_move_the_value() {
+async fn many_keys_of_one_account_cannot_exclude_other_workers_or_move_the_combined_value() {
     let fixture = Fixture::new().await;
     let stranger = fixture.account("stranger").await;
     let mut keys = Vec::new();

@@ -75,7 +75,7 @@ async fn losses_are_scaled_by_the_deviation_of_past_truths() {
 }
 
 #[tokio::test]
-async fn names_of_the_chain_are_accepted() {
+async fn loss_method_names_of_the_chain_are_accepted() {
     let fixture = Fixture::new().await;
     for (id, (name, shown)) in (3..).zip([("sqe", "mse"), ("abse", "mae"), ("czar", "czar")]) {
         let (status, created) = create(&fixture, &json!({"loss_method": name})).await;
@@ -86,7 +86,7 @@ async fn names_of_the_chain_are_accepted() {
 }
 
 #[tokio::test]
-async fn settings_that_do_not_fit_the_loss_are_rejected_by_name() {
+async fn settings_that_do_not_apply_to_the_loss_method_are_rejected_by_name() {
     let fixture = Fixture::new().await;
     let prefix = "invalid settings of topic 3: ";
     for (changes, message) in [

@@ -159,7 +159,7 @@ async fn chain_queries_return_their_constant_responses() {
 }
 
 #[tokio::test]
-async fn active_workers_and_the_dataset_are_returned_as_registered() {
+async fn only_active_workers_and_the_reputer_of_the_dataset_are_returned_as_registered() {
     let fixture = after(2).await;
     let get = |path: &str| {
         let path = format!("/emissions/v10/{path}");
@@ -398,7 +398,7 @@ async fn check_labels_served(labels: &[&str]) {
 }
 
 #[tokio::test]
-async fn labels_with_active_values_are_returned_in_first_seen_order() {
+async fn labels_with_nonzero_values_are_numbered_in_the_order_of_their_first_use() {
     check_labels_served(&[]).await;
     check_labels_served(&["up", "down", "flat"]).await;
 }
@@ -435,7 +435,7 @@ async fn consumer_query_returns_a_signed_value_or_an_error() {
 }
 
 #[tokio::test]
-async fn value_below_zero_gets_no_signature() {
+async fn consumer_query_rejects_a_negative_value_instead_of_signing_it() {
     let fixture = Fixture::new().await;
     fixture.epoch(1, [&[("y", "-2")], &[("y", "-3")]], 50.0).await;
     let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";

@@ -104,7 +104,7 @@ async fn topic_without_built_in_forecasters_closes_with_submitted_values_only() 
 }
 
 #[tokio::test]
-async fn health_of_a_failing_topic_has_a_problem_until_it_works_again() {
+async fn health_of_a_topic_lists_a_problem_from_its_failure_until_it_works_again() {
     let fixture = Fixture::new().await;
     let topic = "1".parse().unwrap();
     let (_, health) = fixture.get("/api/v1/topics/1/health").await;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn target_is_a_setting_of_a_topic() {
+async fn target_of_a_topic_is_stored_and_returned() {
     let fixture = Fixture::new().await;
     for (id, (target, shown)) in (3..).zip([
         ("log_return", json!("log_return")),
