@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_forwarded_address_is_used() {
+    fn caller_behind_a_proxy_is_the_last_forwarded_address() {
         let check = |addresses, forwarded: &[&str], want: &str| {
             let bytes: Vec<_> = forwarded.iter().map(|text| text.as_bytes()).collect();
             assert_eq!(caller(addresses, &bytes).as_deref(), Some(want), "{forwarded:?}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_addresses_of_one_network_are_one_caller() {
+    fn ipv6_addresses_with_the_same_64_bit_prefix_are_one_network() {
         let network = |text: &str| Network::from_address(text.parse().unwrap());
         assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2:ffff::9"));
         assert_ne!(network("2001:db8:1:2::3"), network("2001:db8:1:3::3"));

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn request_of_another_site_is_foreign_and_a_request_of_a_program_is_not() {
+    fn requests_of_web_pages_of_other_origins_are_foreign_but_requests_of_programs_are_not() {
         let host = ("host", "here:8081");
         check(&[host], false);
         check(&[host, ("origin", "http://here:8081")], false);

@@ -100,7 +100,7 @@ async fn alert_is_sent_even_if_the_program_is_stopped_meanwhile() {
 }
 
 #[tokio::test]
-async fn start_and_end_of_an_outage_and_of_a_silence_are_reported() {
+async fn outages_and_silences_are_reported_when_they_start_and_when_they_end() {
     let mut service = Service::start();
     let dataset = create(&service).await;
     let home = service.home();

@@ -68,7 +68,7 @@ fn overview_requests_the_topics_once_a_minute() {
 }
 
 #[test]
-fn head_given_by_address_is_listed_with_another_origin_than_its_nodes() {
+fn head_given_by_address_is_marked_as_typed_and_its_nodes_as_listed() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
     let heads = vec!["http://10.0.0.1:8080".to_owned()];
@@ -237,7 +237,7 @@ fn sigterm_exits_without_a_question() {
 }
 
 #[test]
-fn key_that_does_not_continue_a_sequence_performs_its_own_action() {
+fn pressed_key_that_does_not_continue_a_key_sequence_performs_its_own_action() {
     let mut screen = Harness::ready(160, 45);
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));

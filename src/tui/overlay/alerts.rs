@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn alert_rule_stays_selected_when_another_fires() {
+    fn alert_rule_stays_selected_when_another_rule_fires() {
         let mut screen = Harness::ready(160, 45);
         let watched = vec!["low".to_owned(), "other".to_owned()];
         let event = AlertEvent::Watched { watched, unwatched: Vec::new(), continues: false };

@@ -382,7 +382,7 @@ mod text_tests {
     use super::*;
 
     #[test]
-    fn scrolling_back_from_beyond_the_end_moves_immediately() {
+    fn scrolling_up_moves_immediately_after_scrolling_down_beyond_the_end() {
         let end = Position::FromEnd(0);
         assert_eq!(end.first(100, 10), 90);
         assert_eq!(end.moved(-1, 100, 10).first(100, 10), 89);

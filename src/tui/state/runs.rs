@@ -477,7 +477,7 @@ mod input_tests {
     }
 
     #[test]
-    fn rows_for_input_are_a_dataset_name_and_a_time_range() {
+    fn rows_for_standard_input_are_specified_by_dataset_name_and_time_range_or_count() {
         let hours = |n| Window::Span(Duration::from_hours(n));
         check("btc 24h", Some(("btc", hours(24))));
         check(" my set  90m ", Some(("my set", Window::Span(Duration::from_mins(90)))));

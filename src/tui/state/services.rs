@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn health_after_a_failure_depends_on_its_status() {
+    fn health_after_a_failed_request_depends_on_the_response_status() {
         let failure = Failure::default;
         check(Failure { status: Some(404), ..failure() }, &Health::Idle { latency: None });
         let limited =
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn probe_without_a_key_does_not_end_a_refusal_or_a_rate_limit() {
+    fn successful_probe_without_an_api_key_does_not_end_a_refusal_or_a_rate_limit() {
         let now = Timestamp::from_seconds(100);
         let why = || Failure { status: Some(401), ..Failure::default() };
         let limited = |until| Health::Limited { until: Timestamp::from_seconds(until) };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_health_is_notified_only_if_its_kind_differs() {
+    fn health_change_is_reported_only_if_the_kind_of_health_differs() {
         let mut services = Services::default();
         let now = Timestamp::from_seconds(100);
         let heads = vec![String::new()];
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn service_stays_rate_limited_until_the_time_despite_responses() {
+    fn service_stays_rate_limited_until_the_given_time_despite_successful_responses() {
         let at = Timestamp::from_seconds;
         let mut services = Services::default();
         let limited = Health::Limited { until: at(60) };

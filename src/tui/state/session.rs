@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn theme_given_for_one_start_is_not_saved() {
+    fn theme_given_on_the_command_line_is_not_saved_in_the_session() {
         let mut state =
             State { initial_theme: InitialTheme::Given(Some(Name::Mono)), ..State::default() };
         restore(&mut state, "{\"theme\": \"light\"}");

@@ -172,7 +172,7 @@ fn color_depth_is_chosen_by_the_environment() {
 }
 
 #[test]
-fn nearest_of_256_colors_is_the_equal_color_if_there_is_one() {
+fn nearest_of_256_colors_is_the_exact_color_if_it_exists() {
     for index in 16..=255_u8 {
         let rgb = rgb_of_256(index);
         assert_eq!(rgb_of_256(nearest_of_256(rgb, &[])), rgb, "{index}");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn dragging_a_divider_begins_where_it_was_grabbed() {
+    fn drag_of_a_divider_reports_the_distance_from_where_it_was_grabbed() {
         let (mut mouse, hits) = (Mouse::default(), Hits::default());
         hits.add(Rect::new(0, 0, 80, 24), Target::Pane(1));
         hits.add_divider(Divider::Columns, Rect::new(0, 0, 40, 24));

@@ -236,7 +236,7 @@ fn sparkline_has_gaps_and_its_newest_value_on_the_right() {
 }
 
 #[test]
-fn sparkline_draws_zero_as_a_line_and_can_share_its_top_with_other_sparklines() {
+fn sparkline_draws_zero_as_a_line_and_can_share_its_scale_with_other_sparklines() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
     let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
     bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);

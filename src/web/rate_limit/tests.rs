@@ -24,7 +24,7 @@ async fn burst_of_requests_is_available_at_first_and_then_one_request_per_interv
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_is_admitted_after_the_returned_wait_at_any_rate() {
+async fn request_is_admitted_after_the_returned_wait_for_every_configured_rate() {
     for (every_ms, burst) in [(1, 1), (7, 2), (1000, 1), (3, 100)] {
         let rate = Rate { every: Duration::from_millis(every_ms), burst };
         let limiter = RateLimiter::new(rate);

@@ -25,7 +25,7 @@ async fn address_without_a_host_listens_on_every_interface() {
 }
 
 #[tokio::test]
-async fn port_without_host_is_served_over_ipv6_and_ipv4_with_plain_addresses() {
+async fn port_without_host_accepts_ipv4_and_ipv6_clients_and_shows_plain_ipv4_addresses() {
     let listener = bind(":0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let group = Group::default();

@@ -43,7 +43,7 @@ async fn csv_file_is_imported_as_a_dataset_once() {
 }
 
 #[tokio::test]
-async fn merged_rows_only_change_columns_with_a_value() {
+async fn importing_in_merge_mode_changes_only_columns_with_a_value() {
     let service = Service::start();
     let home = service.home();
     let text = |rows: [&str; 2]| {
@@ -65,7 +65,7 @@ async fn merged_rows_only_change_columns_with_a_value() {
 }
 
 #[tokio::test]
-async fn timestamps_are_read_from_two_fields_or_dates_in_another_order() {
+async fn import_reads_timestamps_from_two_columns_or_in_a_given_date_format() {
     let service = Service::start();
     let home = service.home();
     home.write("stooq.csv", b"Date,Time,Close\n20260301,000000,1\n20260301,000100,2\n");
@@ -85,7 +85,7 @@ async fn timestamps_are_read_from_two_fields_or_dates_in_another_order() {
 }
 
 #[tokio::test]
-async fn texts_are_imported_as_numbers_with_options_for_type_and_null() {
+async fn import_options_for_type_and_null_convert_texts_to_numbers() {
     let service = Service::start();
     let home = service.home();
     let line = |minute, open| format!("{{\"t\":\"{}\",\"open\":\"{open}\"}}\n", timestamp(minute));

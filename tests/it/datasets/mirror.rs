@@ -107,7 +107,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
 }
 
 #[tokio::test]
-async fn repeated_mirror_copies_new_rows_and_with_an_option_earlier_rows() {
+async fn repeated_mirror_copies_only_new_rows_unless_its_start_option_is_given_or_removed() {
     let pair = Pair::start();
     let http = pair.source.http();
     let bars = create(&http, "bars").await;

@@ -32,7 +32,7 @@ fn rows(dataset: i64, request_idx: u32) -> Value {
 }
 
 #[tokio::test]
-async fn service_without_space_is_unhealthy_until_a_rejected_insert_fits() {
+async fn service_on_a_full_disk_is_unhealthy_until_a_rejected_insert_succeeds() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let key = Home::new().run_ok(&["keys", "create", "it", "--data-dir", &data_dir]);

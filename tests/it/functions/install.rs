@@ -45,7 +45,7 @@ async fn nodes_download_from_private_addresses_only_if_allowed() {
 }
 
 #[tokio::test]
-async fn nodes_that_require_a_cid_reject_other_ids() {
+async fn nodes_that_require_a_cid_reject_a_function_whose_id_is_not_a_cid() {
     let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let flags = ["--allow-private-hosts", "--require-cid"];
     let head = Node::head(&flags);

@@ -82,7 +82,7 @@ async fn backtest_ranks_the_accurate_model_first() {
 }
 
 #[tokio::test]
-async fn file_of_each_epoch_contains_the_seen_rows_the_predictions_the_truth_and_the_losses() {
+async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_losses() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;

@@ -52,7 +52,7 @@ async fn local_stack_neither_uses_nor_serves_unknown_peers() {
 }
 
 #[tokio::test]
-async fn worker_applies_changes_of_its_file_of_heads() {
+async fn worker_applies_changes_of_the_file_that_lists_its_heads() {
     let home = Home::new();
     let heads = home.write("heads.txt", b"# none yet\n");
     let head = Node::head(&[]);

@@ -52,7 +52,7 @@ fn profile_that_opens_later_does_not_close_the_list_of_profiles() {
 }
 
 #[test]
-fn profile_that_opens_after_another_choice_is_ignored() {
+fn profile_that_opens_after_another_profile_was_chosen_is_ignored() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
     screen.take_effects();
@@ -120,7 +120,7 @@ fn refused_screen() -> Harness {
 }
 
 #[test]
-fn key_is_stored_for_addresses_from_flags() {
+fn api_key_entered_for_addresses_from_flags_is_stored_and_used() {
     let mut screen = refused_screen();
     screen.press("P");
     screen.type_text(KEY);
@@ -150,7 +150,7 @@ fn api_key_typed_into_the_list_of_profiles_does_not_perform_commands() {
 }
 
 #[test]
-fn key_of_given_addresses_is_not_used_for_the_local_stack() {
+fn api_key_entered_for_addresses_from_flags_is_not_used_for_the_local_stack() {
     let mut screen = screen();
     screen.state.profiles.given = Some(far());
     screen.press("P down e");

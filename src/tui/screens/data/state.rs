@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn known_metadata_pairs_that_contain_the_text_are_selected_in_turn() {
+    fn arrow_keys_select_the_metadata_pairs_that_contain_the_typed_text() {
         let mut filter = filter(&["source=tiingo", "ticker=BTC", "ticker=ETH"], "tick");
         for want in ["ticker=BTC", "ticker=ETH", "ticker=BTC"] {
             filter.choose(1);

@@ -359,7 +359,7 @@ mod confidence_tests {
     use super::*;
 
     #[test]
-    fn weights_that_are_not_numbers_are_left_out() {
+    fn weights_that_are_not_numbers_are_omitted() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let weights = [("allo1a", "0.75"), ("allo1b", "NaN")];
         let weights = weights.map(|(name, share)| (name.to_owned(), share.to_owned()));

@@ -40,7 +40,7 @@ fn first_screen_contains_advice_and_is_not_half_empty() {
 }
 
 #[test]
-fn functions_under_start_here_are_opened_by_keys_and_clicks() {
+fn functions_in_the_start_here_pane_are_opened_by_keys_and_clicks() {
     let mut screen = Harness::quiet((160, 45));
     screen.press("tab down enter");
     assert_eq!(screen.state.screen, Screen::Execute);

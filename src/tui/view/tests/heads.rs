@@ -51,7 +51,7 @@ fn row(screen: &Harness, peer_id: &str) -> String {
 }
 
 #[test]
-fn peer_seen_by_several_heads_has_one_row_with_their_number() {
+fn peer_that_several_heads_list_has_one_row_with_the_number_of_heads() {
     let mut screen = screen();
     screen.shows(&["heads ● 2/2 live"]);
     for (peer, want) in [

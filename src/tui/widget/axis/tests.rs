@@ -34,7 +34,7 @@ fn check_label(time: &str, before: Option<&str>, step_seconds: u64, want: &str) 
 }
 
 #[test]
-fn times_on_an_axis_are_shown_as_precisely_as_they_differ() {
+fn label_of_an_axis_time_shows_only_the_parts_that_differ_from_the_previous_label() {
     check_label("2026-07-30T09:35:00Z", None, 3_600, "09:35");
     check_label("2026-07-30T09:35:10Z", None, 10, "09:35:10");
     check_label("2026-07-31T00:00:00Z", Some("2026-07-30T23:00:00Z"), 3_600, "Jul 31");

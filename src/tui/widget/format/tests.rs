@@ -76,7 +76,7 @@ fn volumes_are_formatted_with_four_digits() {
 }
 
 #[test]
-fn sizes_and_times_are_formatted() {
+fn byte_sizes_ages_and_durations_are_formatted_with_units() {
     check(bytes(512), "512 B");
     check(bytes(3_277), "3.2 KiB");
     check(bytes(38 * 1024 * 1024), "38 MiB");
@@ -97,7 +97,7 @@ fn sizes_and_times_are_formatted() {
 }
 
 #[test]
-fn names_are_shortened_in_the_middle() {
+fn long_peer_ids_cids_and_addresses_are_shortened_in_the_middle() {
     check(
         short_peer("12D3KooWRvApH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7Fo9GerdS"),
         "12D3KooWRvAp…9GerdS",
@@ -131,7 +131,7 @@ fn timestamps_are_shown_in_utc() {
 
 proptest! {
     #[test]
-    fn formatted_dates_match_timestamps(seconds in 0..253_402_207_200_i64) {
+    fn formatted_date_and_time_of_day_equal_the_text_of_the_timestamp(seconds in 0..253_402_207_200_i64) {
         let time = Timestamp::from_seconds(seconds);
         let shown = format!("{}T{}Z", date(time), clock(time));
         prop_assert_eq!(shown, time.to_string());

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn tab_key_skips_node_fields_of_the_other_role() {
+    fn tab_key_skips_fields_of_the_node_form_that_do_not_apply_to_its_role() {
         let mut form = NodeForm::new(&[]);
         form.is_head = false;
         let n_fields = form.fields().count();

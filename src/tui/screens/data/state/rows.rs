@@ -431,7 +431,7 @@ mod past_tests {
     }
 
     #[test]
-    fn query_for_daily_buckets_has_no_start() {
+    fn query_for_older_daily_buckets_has_no_start() {
         let searched = query_before(newest(Resolution::Day), timestamp(900_000));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }

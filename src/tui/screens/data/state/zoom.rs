@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn resolution_stays_at_the_finest_and_the_coarsest() {
+    fn zooming_in_at_the_finest_or_out_at_the_coarsest_resolution_changes_nothing() {
         let (start, all) = (Zoom::START, &Resolution::DOCUMENTED);
         assert_eq!(start.finer(all), start);
         let day = start.coarser(all).coarser(all).coarser(all);

@@ -534,7 +534,7 @@ fn failed_read_of_a_dataset_does_not_delay_the_next_dataset() {
 }
 
 #[test]
-fn dataset_outside_the_search_is_opened_by_its_id() {
+fn dataset_that_does_not_match_the_search_is_opened_by_its_id() {
     let (mut state, _) = opened();
     state.search.set("mar");
     found(&mut state, &[dataset(2, "market")]);

@@ -525,7 +525,7 @@ fn chart_of_percent_is_scaled_from_0_to_100() {
 }
 
 #[test]
-fn chart_of_another_column_shows_its_name() {
+fn chart_shows_the_name_of_the_next_column_when_the_column_changes() {
     let mut state = opened("cpu");
     assert!(text(&state, 160, 43).contains("load_percent "));
     let effects = effects_of(&mut state, |state| state.data.act(Action::NextColumn, now()));
@@ -543,7 +543,7 @@ fn chart_of_another_column_shows_its_name() {
 }
 
 #[test]
-fn new_column_is_read_as_soon_as_a_row_has_it() {
+fn columns_are_loaded_again_when_a_row_has_a_new_column() {
     let mut state = opened("cpu");
     let dataset = state.data.selected.unwrap();
     let stream = |rows| DataEvent::Stream { dataset, news: StreamEvent::Item(rows) };

@@ -44,7 +44,7 @@ fn events_that_arrive_before_the_request_id_are_applied_later() {
 }
 
 #[test]
-fn log_of_a_local_worker_marks_it_as_fetching() {
+fn log_line_of_a_local_worker_marks_the_worker_as_fetching() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -92,7 +92,7 @@ fn unreachable_head_is_shown_until_it_responds() {
 }
 
 #[test]
-fn head_that_lists_no_nodes_gets_a_synchronous_request() {
+fn head_that_does_not_list_its_nodes_gets_a_synchronous_request() {
     let mut screen = Harness::ready(160, 45);
     let head = screen.head();
     screen.state.nodes.head_mut(head).unwrap().listed = crate::state::resource::Resource::EMPTY;

@@ -205,7 +205,7 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
 }
 
 #[test]
-fn selected_actor_stays_selected_when_sorted() {
+fn selected_actor_stays_selected_when_the_actors_are_sorted() {
     let mut state = opened();
     state.act(Action::Down, at(0));
     state.act(Action::Down, at(0));

@@ -286,7 +286,7 @@ fn loading_empty_stale_and_failed_screens_are_drawn() {
 }
 
 #[test]
-fn key_switches_between_the_tables_of_influence_leave_outs_and_losses() {
+fn key_cycles_through_the_influence_table_and_leave_out_table_and_loss_table() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
@@ -298,7 +298,7 @@ fn key_switches_between_the_tables_of_influence_leave_outs_and_losses() {
 }
 
 #[test]
-fn clicks_select_the_label_and_the_order_of_actors() {
+fn clicks_select_a_label_and_sort_the_topics() {
     let mut state = opened(2);
     let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
     let area = Rect::new(0, 0, 120, 32);
@@ -485,7 +485,7 @@ fn nonzero_difference_is_not_shown_as_zero() {
 }
 
 #[test]
-fn percentages_are_drawn_on_a_scale_to_100_with_differences_in_points() {
+fn scale_of_percentages_ends_at_100_and_their_differences_are_percentage_points() {
     let mut state = opened(1);
     let metadata = [("unit".to_owned(), "percent".to_owned())].into();
     let dataset = model::dataset::Dataset {

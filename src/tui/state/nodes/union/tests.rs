@@ -37,7 +37,7 @@ fn slots_of_a_peer_listed_by_two_heads_are_counted_once() {
 }
 
 #[test]
-fn strictest_decision_is_shown_with_number_of_heads() {
+fn strictest_decision_of_several_heads_is_shown_with_their_number() {
     use wire::functions::NodeApproval::{Pending, Refused};
     let cordoned = |running| NodeBody { cordoned: true, running, ..worker(0, 10) };
     let decided = |approval| NodeBody { approval: Some(approval), ..worker(0, 10) };

@@ -60,7 +60,7 @@ fn canceling_a_run_ends_peers_without_a_response() {
 }
 
 #[test]
-fn worker_is_shown_as_fetching_only_before_it_has_the_work() {
+fn worker_is_shown_as_fetching_only_before_its_work_order_is_dispatched() {
     let mut live = RunProgress::default();
     live.fetching(PEER, at(0));
     assert_eq!(live.parts[0].stage, Stage::Fetching);
@@ -107,7 +107,7 @@ fn events_that_arrive_before_their_run_are_stored() {
 }
 
 #[test]
-fn peer_that_is_not_needed_is_not_shown_as_fetching_forever() {
+fn peer_that_gets_no_work_order_is_not_shown_as_fetching_after_the_run() {
     let reported = |peer: &str| ClusterEventKind::Reported {
         request_id: "r".to_owned(),
         peer_id: peer.to_owned(),

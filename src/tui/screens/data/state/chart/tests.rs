@@ -77,7 +77,7 @@ fn replayed_row_is_not_counted_twice() {
 }
 
 #[test]
-fn candle_computed_from_all_its_rows_replaces_the_candle_of_the_service() {
+fn candle_computed_from_all_rows_of_its_interval_replaces_the_candle_of_the_service() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
     chart.add_live_rows([row(300, 3.0), row(360, 2.0)]);

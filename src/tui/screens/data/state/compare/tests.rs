@@ -53,7 +53,7 @@ fn datasets_start_at_zero_percent() {
 }
 
 #[test]
-fn missing_first_bucket_moves_the_base_to_the_first_common_one() {
+fn lines_start_at_the_first_common_bucket_if_a_dataset_lacks_the_first_bucket() {
     let both = compared(&[&[(1, 50.0), (2, 100.0), (3, 120.0)], &[(2, 4.0), (3, 5.0)]], None);
     assert_eq!(points(&both.lines[0]), [(1, -50), (2, 0), (3, 20)]);
     assert_eq!(points(&both.lines[1]), [(2, 0), (3, 25)]);
@@ -71,7 +71,7 @@ fn datasets_with_different_gaps_are_aligned_by_time() {
 }
 
 #[test]
-fn values_at_the_crosshair_are_the_last_ones_until_it() {
+fn values_at_the_crosshair_are_the_latest_values_up_to_its_time() {
     let datasets: [&[_]; 2] = [&[(1, 10.0), (2, 11.0), (3, 12.0)], &[(1, 10.0), (3, 20.0)]];
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(values(&compared(&datasets, Some(2))), [text("10.0"), text("0.0")]);
@@ -81,7 +81,7 @@ fn values_at_the_crosshair_are_the_last_ones_until_it() {
 }
 
 #[test]
-fn rows_out_of_view_do_not_count() {
+fn rows_before_and_after_the_visible_range_are_not_compared() {
     let both = compared(
         &[&[(3, 10.0), (4, 11.0)], &[(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 16.0)]],
         None,
@@ -118,7 +118,7 @@ fn infinite_percentages_have_no_value() {
 }
 
 #[test]
-fn dataset_without_common_buckets_does_not_affect_the_others() {
+fn dataset_without_common_buckets_does_not_affect_lines_of_other_datasets() {
     let three = compared(&[&[(1, 10.0), (3, 20.0)], &[(2, 5.0)], &[(1, 2.0), (3, 3.0)]], None);
     assert_eq!(is_comparable(&three), [true, false, true]);
     assert_eq!(points(&three.lines[2]), [(1, 0), (3, 50)]);
@@ -128,7 +128,7 @@ fn dataset_without_common_buckets_does_not_affect_the_others() {
 }
 
 #[test]
-fn rows_at_different_times_of_an_interval_are_common() {
+fn rows_within_the_same_interval_are_compared_even_if_their_times_differ() {
     let mut other = candles(&[(1, 4.0), (2, 5.0)]);
     for candle in &mut other {
         candle.timestamp = candle.timestamp + Duration::from_secs(7);

@@ -150,7 +150,7 @@ fn failed_rows_of_a_compared_dataset_are_requested_again_later() {
 }
 
 #[test]
-fn same_key_on_the_dataset_or_escape_ends_the_comparison() {
+fn comparison_ends_when_its_dataset_is_toggled_again_or_escape_is_pressed() {
     let (mut state, _) = comparing();
     act(&mut state, Action::Up, 0);
     assert_eq!(act(&mut state, Action::Compare, 0), [], "its chart needs the stream");
@@ -164,7 +164,7 @@ fn same_key_on_the_dataset_or_escape_ends_the_comparison() {
 }
 
 #[test]
-fn no_more_than_three_datasets_are_compared_with_another() {
+fn at_most_three_datasets_are_compared_with_the_charted_dataset() {
     let (mut state, _) = opened();
     let listed: Vec<_> = (1..=5).map(|n| dataset(n, "one")).collect();
     found(&mut state, &listed);
@@ -196,7 +196,7 @@ fn compared_dataset_that_is_gone_is_removed() {
 }
 
 #[test]
-fn other_column_of_a_compared_dataset_replaces_its_rows() {
+fn changing_the_column_of_a_compared_dataset_replaces_its_rows() {
     let (mut state, _) = comparing();
     state.select(id(1), at(0));
     let column = |name: &str| Column {

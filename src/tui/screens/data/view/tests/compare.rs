@@ -150,7 +150,7 @@ fn notice(state: &state::State) -> Option<&str> {
 }
 
 #[test]
-fn key_marks_the_charted_dataset_and_says_what_to_do_next() {
+fn compare_key_marks_the_charted_dataset_and_shows_the_next_step() {
     let mut state = with_buckets(opened("synthetic-btc"));
     let press = || Event::Key(Chord::named("d").unwrap());
     app::update(&mut state, press());

@@ -108,7 +108,7 @@ fn click_puts_the_crosshair_on_the_candle() {
 }
 
 #[test]
-fn click_on_a_word_above_the_chart_chooses_it() {
+fn click_on_a_setting_above_the_chart_changes_the_setting() {
     let mut state = charted();
     let indicators = state.data.indicators;
     click(&mut state, "heikin");

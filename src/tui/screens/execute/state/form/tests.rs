@@ -146,7 +146,7 @@ fn execute_form_is_filled_in_from_an_earlier_request() {
 }
 
 #[test]
-fn functions_of_equal_content_are_one_entry_with_all_names() {
+fn functions_with_the_same_content_are_one_entry_with_all_their_names() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     let hello = form.functions.iter().find(|it| it.name == "hello").unwrap().clone();
