@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_and_agreement_rules_fire_beyond_their_limits() {
+    fn rank_rule_and_agreement_rule_fire_beyond_their_configured_limits() {
         let mut rule = Watched::new("topic = 1\nactor = 'mine'\nrank_worse_than = 3");
         let ranks = |rank| Fact::Ranks {
             topic: TopicId::FIRST,

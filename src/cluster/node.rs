@@ -586,7 +586,7 @@ mod exposure_tests {
     }
 
     #[test]
-    fn startup_warnings_name_the_flags_that_exclude_strangers() {
+    fn startup_warnings_of_an_open_node_name_the_flags_that_exclude_strangers() {
         let head = RoleOptions::Head { rest_api: ":0".to_owned() };
         check(&RoleOptions::Worker, &WorkOptions::usual(), &["--obey"]);
         check(&head, &WorkOptions::usual(), &["--signed-results", "--rest-token"]);

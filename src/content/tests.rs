@@ -117,7 +117,7 @@ fn write_folder(dir: &TempDir) -> PathBuf {
 }
 
 #[tokio::test]
-async fn large_module_is_found_by_the_id_of_its_tree_or_of_one_block() {
+async fn large_module_is_found_by_its_id_as_a_tree_or_as_a_single_block() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = content(307_200, 300 * 1024);
     let path = dir.path().join("big.wasm");

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn source_of_each_resolution_is_finer() {
+    fn each_resolution_is_computed_from_a_finer_resolution() {
         for resolution in Resolution::ALL {
             assert!(resolution.source().is_none_or(|finer| finer < resolution));
         }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_date_equals_a_clock_without_jumps() {
+    fn steady_date_equals_the_clock_if_the_clock_does_not_jump() {
         let (clock, mut date) = steady();
         assert_eq!(pass(&clock, &mut date, 300), clock.now());
         clock.set(clock.now() + Duration::from_secs(2));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn second_jump_restarts_the_time_until_the_date_follows() {
+    fn second_clock_jump_restarts_the_wait_until_the_steady_date_follows() {
         let (clock, mut date) = steady();
         clock.set(clock.now() + Duration::from_hours(8));
         pass(&clock, &mut date, 50);

@@ -164,7 +164,7 @@ async fn clients_on_loopback_are_limited_unless_an_option_exempts_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn service_checks_keys_on_another_machine_and_fails_closed() {
+async fn service_checks_keys_remotely_and_returns_503_while_the_accounts_service_is_down() {
     let (here, there) = (Place::new(), Place::new());
     let key = there.keys(&["create", "theirs"]);
     let words = ["keys", "serve", "--listen", "127.0.0.1:0", "--data-dir", &there.data_dir];

@@ -131,7 +131,7 @@ fn tests_do_not_sleep() {
 }
 
 #[test]
-fn error_texts_have_no_capital_stop_or_source() {
+fn error_texts_have_no_capital_letter_no_full_stop_and_do_not_repeat_their_source() {
     let broken = sources::rust().into_iter().flat_map(|source| {
         let lines: Vec<_> = source.text.lines().map(str::trim).collect();
         let texts = lines.iter().enumerate().filter_map(|(index, line)| {

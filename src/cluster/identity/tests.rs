@@ -24,7 +24,7 @@ fn key_file_of_the_specification_has_the_specified_peer_id() {
 }
 
 #[test]
-fn stored_identity_is_read_again_and_its_file_is_private() {
+fn created_identity_is_stored_in_a_private_file_and_read_on_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     let made = Identity::load_or_create(&path).unwrap();
@@ -61,7 +61,7 @@ fn debug_output_hides_the_key() {
 }
 
 #[test]
-fn keyforge_directory_is_written_as_keyforge_does_and_read_again() {
+fn written_key_files_equal_the_files_of_b7s_keyforge_and_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("keys");
     fs::create_dir(&folder).unwrap();

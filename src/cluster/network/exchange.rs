@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn message_ends_at_its_first_line_feed_or_with_the_stream() {
+    async fn message_ends_at_its_first_line_feed_or_at_the_end_of_the_stream() {
         for (sent, want) in [("{}", "{}"), ("{}\nrest", "{}"), ("", ""), ("\n", "")] {
             let read = read(&mut Cursor::new(sent), Some(b'\n'), 100, None).await.unwrap();
             assert_eq!(read, want.as_bytes(), "{sent:?}");

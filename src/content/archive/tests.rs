@@ -51,7 +51,7 @@ fn files_and_directories_of_an_archive_are_unpacked() {
 }
 
 #[test]
-fn archive_with_paths_out_of_the_directory_is_rejected() {
+fn archive_with_paths_that_lead_out_of_its_directory_is_rejected() {
     for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
         refused(&[(path, EntryType::Regular, b"x")], "invalid path");
     }

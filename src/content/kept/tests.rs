@@ -84,7 +84,7 @@ fn functions_that_never_ran_are_evicted_first() {
 }
 
 #[test]
-fn named_peers_own_and_operators_pin_the_functions_that_they_use() {
+fn function_used_by_a_named_peer_belongs_to_it_and_function_used_by_an_operator_is_pinned() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..2, &stranger(0));
     assert!(index.note_use(function(0).id, &named(), true).is_some());

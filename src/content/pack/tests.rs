@@ -44,7 +44,7 @@ fn check(n_bytes: usize, cut: Cut, want: &str) {
 }
 
 #[test]
-fn files_have_the_same_ids_as_in_ipfs_tools() {
+fn content_ids_of_files_equal_the_ids_that_ipfs_tools_compute() {
     check(100, CUT, "bafkreibcv43747ebv5vipcdyqvh4rmlhbm6hczelzb3aiwzypuyka6hcii");
     check(262_144, CUT, "bafkreif7ur53gr7gxrh2ifk2zsqaqfw52dwj566lqkpw7vn5rvwdb7bs44");
     check(262_145, CUT, "bafybeicx6f4hewkyuw6j7ujvyswbcoshljckelqhwlv4a5w35hvhie4vaa");
@@ -56,7 +56,7 @@ fn files_have_the_same_ids_as_in_ipfs_tools() {
 }
 
 #[test]
-fn large_files_have_the_same_tree_as_in_ipfs_tools() {
+fn blocks_of_large_files_equal_the_blocks_that_ipfs_tools_create() {
     let cut = Cut { piece_bytes: 16, links_max: 174 };
     check(16 * 174, cut, "bafybeia4hgonfwdxn5v6g4izu6plehgp4oardd6s527fbvdcw6tuuhtbya");
     check(16 * 174 + 1, cut, "bafybeiapedq4imcdf7elgg5okegyn7osgnglx2rjecceeev6bqkxwzmmte");
@@ -65,7 +65,7 @@ fn large_files_have_the_same_tree_as_in_ipfs_tools() {
 }
 
 #[test]
-fn directory_has_the_same_id_as_in_ipfs_tools() {
+fn content_id_of_a_directory_equals_the_id_that_ipfs_tools_compute() {
     let dag = tree().to_dag().unwrap();
     let want = "bafybeifucago7woaoqlv4efvrkngfdhjir2px5et4xrrr65irb63hyvilu";
     assert_eq!(dag.root.to_string(), want);

@@ -80,7 +80,7 @@ async fn copy_all(from: &CopyPlace, to: &CopyPlace) -> Result<u64, CopyError> {
 }
 
 #[tokio::test]
-async fn stopped_copy_leaves_no_rows() {
+async fn stopped_copy_leaves_no_rows_in_the_target() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
     let mut on_progress = |progress: CopyProgress<'_>| match progress {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_excluded_without_a_spread_or_if_all_inferences_are_outliers() {
+    fn no_inference_is_excluded_without_a_baseline_or_if_all_inferences_are_outliers() {
         for baseline in
             [Baseline { median: 0.0, spread: 1.0 }, Baseline { median: 10.0, spread: 0.0 }]
         {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn address_without_a_public_key_is_the_hash_of_a_name() {
+    fn address_of_an_actor_without_a_public_key_is_the_hash_of_its_name() {
         let of = of_key(7, Some("drift"));
         let (_, bytes) = bech32::decode(of.as_str()).unwrap();
         assert_eq!(bytes, Sha256::digest("key:7/drift")[..20]);

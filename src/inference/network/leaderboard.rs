@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn accuracy_on_labeled_topics_compares_the_most_probable_label() {
+    fn directional_accuracy_of_labeled_topics_compares_the_most_probable_label() {
         let up = labeled(&[("up", 1.0), ("down", 0.0)]);
         let down = labeled(&[("up", 0.0), ("down", 1.0)]);
         let outcomes = [up.clone(), down, up];

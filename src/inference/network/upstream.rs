@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_written_as_lines_of_flat_objects_oldest_first() {
+    fn rows_for_a_model_are_written_as_lines_of_flat_objects_oldest_first() {
         let row = |seconds, close| FlatRow {
             timestamp: Timestamp::from_seconds(seconds),
             values: BTreeMap::from([("close".to_owned(), close)]),

@@ -257,7 +257,7 @@ mod tests {
         (import "example:shapes/empty" (instance))"#;
 
     #[test]
-    fn component_that_imports_offered_functions_and_types_is_accepted() {
+    fn component_that_imports_all_supported_functions_and_types_is_accepted() {
         assert_eq!(check_text(&command(OFFERED)), Ok(()));
         let runs_max = NonZeroU32::MIN;
         let options = RuntimeOptions::for_runs(runs_max, CompileIn::ThisProcess);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn component_with_another_import_or_without_run_is_refused() {
+    fn component_with_an_unsupported_import_or_without_a_run_export_is_refused() {
         for (import, named) in [
             (r#"(import "a:b/c" (instance (export "f" (func))))"#, "a:b/c"),
             (r#"(import "wasi:random/random@0.2.3" (instance (export "f" (func))))"#, "f"),

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn client_leaves_a_compile_permit_of_each_size_for_other_clients() {
+    fn client_cannot_take_all_compile_permits_for_small_or_for_large_programs() {
         let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();

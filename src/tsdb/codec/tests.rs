@@ -251,7 +251,7 @@ fn block_with_an_excessive_row_count_is_rejected() {
 }
 
 #[test]
-fn small_packing_needs_less_space_than_quick_packing() {
+fn blocks_packed_for_size_are_smaller_than_blocks_packed_for_speed() {
     let mut block = Block::new(&[Dtype::Float; 2]);
     let cents = |n: i32| f64::from(6_500_000 + n * 7919 % 401 - n % 37) / 100.0;
     block.times = (0..1024).map(|minute| Timestamp::from_seconds(minute * 60)).collect();

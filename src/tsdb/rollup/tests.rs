@@ -50,7 +50,7 @@ fn check(fold: Fold, rows: &[(i64, &[Option<f64>])], want: &[(i64, [f64; 5], u64
 }
 
 #[test]
-fn columns_of_four_prices_are_bars_with_or_without_a_volume() {
+fn dataset_with_four_price_columns_has_bars_even_without_a_volume_column() {
     let float = Dtype::Float;
     let bars = columns(&[
         ("open", float),

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaced_rows_are_found_by_their_numbers() {
+    fn record_of_a_row_change_contains_the_numbers_of_replaced_rows() {
         let mut rows = Block::new(&[]);
         rows.times = (0..40).map(Timestamp::from_seconds).collect();
         rows.ids = (1001..=1040).collect();

@@ -390,7 +390,7 @@ async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
 }
 
 #[tokio::test]
-async fn ambiguous_layouts_are_rejected_unless_an_option_decides() {
+async fn import_rejects_files_with_an_ambiguous_layout_unless_an_option_decides() {
     let service = Service::start();
     let home = service.home();
     home.write("zone.csv", b"time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n");

@@ -107,7 +107,7 @@ async fn stopped_split_resumes_and_a_template_names_the_datasets() {
 }
 
 #[tokio::test]
-async fn split_by_an_unsuitable_field_is_rejected() {
+async fn split_by_a_missing_field_or_a_field_with_too_many_values_is_rejected() {
     let service = Service::start();
     let home = service.home();
     let mut text = "time,id,close\n".to_owned();

@@ -63,7 +63,7 @@ fn run_command_executes_a_stored_function_by_its_id() {
 }
 
 #[test]
-fn run_command_prints_how_a_function_ended_and_exits_accordingly() {
+fn run_command_prints_the_exit_code_of_a_failed_function_and_exits_with_3() {
     let home = Home::new();
     let output = home.run(&["function", "run", &ends_with(&home, 7)]);
     assert!(output.code == 3 && output.out.contains("exit code 7\n"), "{output:?}");

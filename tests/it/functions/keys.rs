@@ -36,7 +36,7 @@ fn node_key_is_created_once_and_used_by_a_node() {
 }
 
 #[test]
-fn creating_a_node_key_does_not_overwrite_another_file() {
+fn creating_a_node_key_does_not_overwrite_an_existing_file() {
     let home = Home::new();
     home.write("worker/priv.bin", b"precious");
     let why = home.run_err(&["keys", "node", "-o", "worker"]);

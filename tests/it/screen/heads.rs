@@ -23,7 +23,7 @@ fn wait_row(session: &Session, id: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn screen_shows_two_heads_and_then_only_the_head_that_has_not_failed() {
+async fn screen_shows_nodes_of_two_heads_and_of_the_remaining_head_after_a_failure() {
     let [first, second] = [Node::head(&[]), Node::head(&[])];
     let worker = Node::worker(&first, &["--boot-nodes", &second.address()]);
     let other = Node::worker(&second, &[]);

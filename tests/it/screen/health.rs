@@ -61,7 +61,7 @@ fn halted_services_are_shown_on_every_screen_with_a_growing_age() {
 }
 
 #[test]
-fn refused_key_is_shown_differently_from_a_service_that_is_down() {
+fn service_that_refuses_the_api_key_is_not_shown_as_down() {
     let service = Service::start();
     let address = service.address();
     let environment = [("TRIPTYCH_API_KEY", "UP-000000000000000000000000")];

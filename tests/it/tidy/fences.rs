@@ -141,7 +141,7 @@ fn derives_serde(line: &str) -> bool {
 }
 
 #[test]
-fn fenced_words_are_used_only_in_the_allowed_files() {
+fn restricted_words_are_used_only_in_their_allowed_files() {
     let all = sources::rust();
     for (within, word, only, reason) in FENCES {
         let sources = all.iter().filter(|it| it.path.starts_with(within) && !is_in(&it.path, only));
@@ -161,7 +161,7 @@ fn screen_modules_use_only_their_allowed_dependencies() {
 }
 
 #[test]
-fn serde_is_derived_only_at_the_edge() {
+fn serde_is_derived_only_for_documents_stored_records_and_messages() {
     let sources = sources::rust();
     check_lines(
         "serde's traits are derived only for the JSON of the documents, stored records and messages",
@@ -171,7 +171,7 @@ fn serde_is_derived_only_at_the_edge() {
 }
 
 #[test]
-fn words_and_screen_modules_are_recognized_in_sources() {
+fn check_of_sources_recognizes_whole_words_and_layers_of_screen_modules() {
     assert!(contains("use libp2p::Swarm;", "libp2p"));
     assert!(!contains("let a = MyColor::Red;", "Color::"));
     assert!(derives_serde("#[derive(Debug, Serialize)]") && !derives_serde("#[derive(Debug)]"));

@@ -224,7 +224,7 @@ async fn peer_that_fills_memory_with_unaccepted_streams_is_banned() {
 }
 
 #[tokio::test]
-async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
+async fn forged_addresses_from_the_peer_table_are_dialed_a_limited_number_of_times() {
     let group = Group::default();
     let victim = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let victim_port = victim.local_addr().unwrap().port();

@@ -169,7 +169,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn market_writes_past_bars_then_follows_the_clock_and_resumes_after_a_restart() {
+async fn market_writes_past_bars_first_then_new_bars_and_resumes_after_a_restart() {
     let stage = Stage::new(Duration::from_hours(48));
     let group = stage.start();
     stage.reach(NOW - 10).await;

@@ -73,7 +73,7 @@ fn numbered(numbers: &[Option<f64>]) -> ByActor<f64> {
 
 proptest! {
     #[test]
-    fn regret_between_two_actors_does_not_depend_on_a_third(
+    fn regret_of_an_actor_relative_to_another_does_not_depend_on_a_third_actor(
         epochs in prop::collection::vec(
             (
                 prop::collection::vec(prop::option::weighted(0.7, -5.0..5.0_f64), 6),

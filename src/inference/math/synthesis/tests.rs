@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn synthesis_of_distributions_returns_distributions(epoch in owned(3)) {
+    fn synthesis_of_probability_distributions_returns_probability_distributions(epoch in owned(3)) {
         // As long as all actors are new, an implied value is a median of each label, and its labels
         // need not sum to 1. So the actors here have regrets.
         let epoch = OwnedEpoch { newcomers: Newcomers::WithRegret(-0.5), ..epoch };

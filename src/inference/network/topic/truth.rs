@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn uninformed_prediction_of_a_return_is_zero() {
+    fn uninformed_prediction_of_a_log_return_is_zero_and_of_volatility_is_the_past_volatility() {
         assert_eq!(Truth::LogReturn.uninformed(1, Some(0.3)), Some(vec![0.0]));
         assert_eq!(Truth::Volatility.uninformed(1, Some(0.3)), Some(vec![0.3]));
         assert_eq!(Truth::Volatility.uninformed(1, None), None);

@@ -40,7 +40,7 @@ async fn runtimes_share_compiled_code() {
 }
 
 #[tokio::test]
-async fn engines_with_other_settings_do_not_share_code() {
+async fn engines_with_different_fuel_settings_do_not_share_compiled_code() {
     let folder = folder();
     let fueled = Limits { fuel: Some(u64::MAX), ..LIMITS };
     check(folder.path(), LIMITS, (1, 0)).await;

@@ -99,7 +99,7 @@ async fn memory_limit_applies_to_all_memories_of_a_component_together() {
 }
 
 #[tokio::test]
-async fn component_with_other_imports_than_wasi_is_rejected() {
+async fn component_with_an_unsupported_import_is_rejected() {
     let wat = r#"(component
         (import "wasi:http/outgoing-handler@0.2.0" (instance (export "handle" (func)))))"#;
     let program = Program::new(wat::parse_str(wat).unwrap());
@@ -112,7 +112,7 @@ async fn component_with_other_imports_than_wasi_is_rejected() {
 }
 
 #[tokio::test]
-async fn component_without_run_is_rejected() {
+async fn component_without_a_run_export_is_rejected() {
     let program = Program::new(wat::parse_str("(component)").unwrap());
     let error = runtime(1).execute(&program, bare(LIMITS)).await.unwrap_err();
     assert!(matches!(error, RunError::Program(ProgramError::Import { .. })), "{error:?}");

@@ -38,7 +38,7 @@ fn random_writes_lead_to_the_rows_and_buckets_of_a_plain_computation() {
 }
 
 #[test]
-fn each_key_sees_only_datasets_shared_with_it_after_random_changes() {
+fn after_random_sharing_changes_each_key_sees_only_datasets_that_it_can_access() {
     let Some(url) = new_database() else { return };
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }
@@ -111,7 +111,7 @@ async fn values_of_every_type_are_read_unchanged() {
 }
 
 #[tokio::test]
-async fn series_view_contains_all_columns_except_strings() {
+async fn series_view_contains_all_columns_except_string_columns() {
     let Some(url) = new_database() else { return };
     let (store, id, _) = store_of_every_type(&url).await;
     let sql = "SELECT sum(value * 7)::bigint FROM datasets.series
@@ -244,7 +244,7 @@ async fn deleting_a_dataset_leaves_no_records_of_it() {
 }
 
 #[tokio::test]
-async fn records_of_old_or_too_many_batches_are_deleted() {
+async fn records_of_batches_are_deleted_by_age_and_beyond_the_maximum_number() {
     let Some(url) = new_database() else { return };
     let store = open(&url);
     run(

@@ -37,7 +37,7 @@ fn random_writes_lead_to_the_rows_and_buckets_of_a_plain_computation() {
 }
 
 #[test]
-fn each_key_sees_only_datasets_shared_with_it_after_random_changes() {
+fn after_random_sharing_changes_each_key_sees_only_datasets_that_it_can_access() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let open = || -> Box<dyn Store> { Box::new(SqliteStore::open(&path).unwrap()) };
@@ -205,7 +205,7 @@ async fn first_read_after_the_file_is_deleted_fails() {
 }
 
 #[tokio::test]
-async fn records_of_old_or_too_many_batches_are_deleted() {
+async fn records_of_batches_are_deleted_by_age_and_beyond_the_maximum_number() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let fill = |connection: &Connection| {

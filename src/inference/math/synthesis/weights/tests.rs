@@ -43,7 +43,7 @@ fn weights_of_the_2024_method_are_clamped() {
 }
 
 #[test]
-fn stored_regret_scale_replaces_the_computed_scale() {
+fn stored_regret_scale_is_used_instead_of_the_computed_scale() {
     let own = Params { regret_scale: None, ..MAD };
     check(scale(&[0.1, 0.2, 0.3], &own), 0.15826);
     let by_own = weights(&[0.1, 0.2, 0.3], &own);
