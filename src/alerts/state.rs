@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn change_is_measured_from_the_extreme_value_within_the_span() {
+    fn rise_or_fall_is_measured_from_the_extreme_value_within_the_time_span() {
         let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nfalls = 2\nwithin = '10s'");
         assert_eq!(rule.at(0, &rows(&[(0, 100.0), (5, 99.0)])), None);
         let fell = "close of btc is 97, -3.00 % from 100";
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn service_is_down_once_it_has_failed_for_the_configured_time() {
+    fn service_is_reported_as_down_after_it_has_failed_for_the_configured_time() {
         let mut rule = Watched::new("service = 'head'\ndown_for = '10s'");
         let health = |failure: Option<&str>| Fact::Health {
             service: Service::Head,

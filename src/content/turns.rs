@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_peer_has_one_turn_and_strangers_leave_a_turn_for_named_peers() {
+    fn each_peer_has_at_most_one_turn_and_strangers_leave_a_turn_for_named_peers() {
         let turns = Turns::new(LIMITS);
         let mut held: Vec<Turn> = (0..3).map(|n| taken_now(&turns, stranger(n)).unwrap()).collect();
         assert!(taken_now(&turns, stranger(0)).is_none());

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn disconnected_inbound_peer_is_dialed_for_some_minutes_at_its_named_addresses() {
+    async fn disconnected_inbound_peer_is_dialed_at_its_announced_addresses_for_a_limited_time() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, None, Instant::now());

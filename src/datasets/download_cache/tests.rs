@@ -15,7 +15,7 @@ fn piece(rows: i64, length: usize) -> Packed {
 }
 
 #[test]
-fn cached_pieces_are_returned_from_a_file_without_a_name() {
+fn cached_pieces_are_stored_in_an_unlinked_file_and_returned() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 1000).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

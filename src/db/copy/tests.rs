@@ -116,7 +116,7 @@ async fn copy_is_rejected_if_the_target_has_rows_that_differ_from_the_source() {
 }
 
 #[tokio::test]
-async fn file_in_use_is_not_copied() {
+async fn file_in_use_by_another_process_is_not_copied() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (create_source(&folder), file(&folder, "to.db"));
     let _in_use = lock::try_lock(&folder.path().join("from.db.lock")).unwrap().unwrap();

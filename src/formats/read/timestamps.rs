@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_of_a_numeric_timestamp_is_detected_from_its_size() {
+    fn unit_of_a_numeric_timestamp_is_detected_from_its_magnitude() {
         let want = "2026-07-30T21:57:00Z";
         let seconds: i64 = want.parse::<Timestamp>().unwrap().seconds();
         check(Cell::Integer(seconds), None, want);

@@ -64,7 +64,7 @@ fn decimal(number: i64, n_decimals: usize) -> String {
 }
 
 #[test]
-fn fractions_of_eight_digits_are_written_exactly() {
+fn numbers_with_eight_decimals_are_written_exactly() {
     for number in 0..100_000 {
         for scaled in [number * 1000, 99_900_000 + number] {
             let whole = text(|to| put_integer(to, 0, scaled));

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn data_read_before_a_change_does_not_replace_newer_data() {
+    fn data_read_before_a_change_does_not_replace_newer_cached_data() {
         let (cache, topic) = (Cache::default(), TopicId::FIRST);
         let read = cache.load(
             topic,

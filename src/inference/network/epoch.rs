@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn open_epoch_is_closed_before_the_next_is_opened() {
+    fn open_epoch_is_closed_before_the_next_epoch_is_opened() {
         let steps = [EpochStep::Close { nonce: 5 }, EpochStep::Open { nonce: 500, n_skipped: 41 }];
         check(&progress(5, &[5], &[]), 500, &steps);
     }

@@ -58,7 +58,7 @@ fn invalid_response_is_reported_with_the_expected_format() {
 }
 
 #[test]
-fn pause_after_a_failure_ends_when_the_next_window_opens() {
+fn pause_after_a_failure_ends_no_later_than_the_next_window_opens() {
     let [short, wait, long] = [7, 20, 60].map(Duration::from_secs);
     assert_eq!(pause(wait, long), wait);
     assert_eq!(pause(wait, short), short);

@@ -175,7 +175,7 @@ impl Peers for Patient<'_> {
 }
 
 #[tokio::test]
-async fn function_is_fetched_from_the_next_peer_if_the_first_is_frozen() {
+async fn function_is_fetched_from_the_next_peer_if_the_first_peer_is_frozen() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let options = head_options(cluster.dir.path().join("second"), Identity::random(), 0);

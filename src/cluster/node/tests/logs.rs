@@ -174,7 +174,7 @@ async fn execution_is_logged_as_in_document_1() {
 }
 
 #[tokio::test]
-async fn too_few_nodes_and_results_are_logged() {
+async fn executions_with_too_few_nodes_or_too_few_results_are_logged() {
     let recorder = Recorder::start();
     let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;

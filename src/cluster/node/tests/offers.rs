@@ -122,7 +122,7 @@ async fn worker_announces_slots_to_heads_and_functions_to_workers() {
 }
 
 #[tokio::test]
-async fn several_changes_are_sent_to_a_worker_in_one_offer() {
+async fn changes_within_a_short_time_are_sent_to_a_worker_in_one_offer() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;

@@ -102,7 +102,7 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
 }
 
 #[tokio::test]
-async fn execution_waits_for_a_spare_if_none_has_reported_yet() {
+async fn execution_waits_for_a_spare_if_no_spare_has_reported_yet() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let full = WorkOrderResponse {

@@ -135,7 +135,7 @@ async fn run_result_contains_time_and_memory_usage() {
 }
 
 #[tokio::test]
-async fn execution_directory_exists_only_while_it_runs() {
+async fn execution_directory_exists_only_during_the_execution() {
     let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
     for _ in 0..2 {
         let result = bench.run(RuntimeConfig::default()).await.unwrap().result;

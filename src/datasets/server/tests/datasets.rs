@@ -199,7 +199,7 @@ async fn dataset_can_be_patched_or_replaced() {
 }
 
 #[tokio::test]
-async fn change_that_would_affect_existing_buckets_is_rejected() {
+async fn dataset_change_that_would_affect_existing_buckets_is_rejected() {
     let service = Service::start().await;
     let float = |name: &str| json!({"name": name, "dtype": "float"});
     let body = json!({"name": "a", "columns": [float("x"), float("y")]});

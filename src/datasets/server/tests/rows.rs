@@ -409,7 +409,7 @@ async fn page_of_long_rows_ends_early_and_its_next_link_continues() {
 }
 
 #[tokio::test]
-async fn page_of_a_table_with_many_columns_has_fewer_rows() {
+async fn page_of_a_dataset_with_many_columns_has_fewer_rows_than_requested() {
     let service = Service::start().await;
     let columns: Vec<_> = (0..256)
         .map(|n| json!({"name": format!("{n}{}", "x".repeat(190)), "dtype": "float"}))

@@ -80,7 +80,7 @@ fn some_synthetic_bars_are_missing_late_or_corrected() {
 }
 
 #[test]
-fn longer_synthetic_bars_start_at_multiples_of_their_length_without_gaps() {
+fn synthetic_bars_of_each_length_start_at_multiples_of_their_length_without_gaps() {
     let begin = NOW - 3 * DAY;
     let mut spans = Vec::new();
     let mut next = begin;

@@ -132,7 +132,7 @@ impl PairwiseRegrets {
 }
 
 #[test]
-fn score_is_the_loss_increase_without_the_inferer() {
+fn score_of_an_inferer_is_the_increase_of_the_combined_loss_without_the_inferer() {
     let name: Address = "allo1a".parse().unwrap();
     let alone = Losses {
         combined: -2.0,

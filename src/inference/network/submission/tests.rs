@@ -51,7 +51,7 @@ fn value_outside_the_range_is_rejected() {
 }
 
 #[test]
-fn values_of_labels_are_in_their_order_without_default_values() {
+fn submitted_values_are_in_the_order_of_the_labels_without_default_values() {
     check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&[0.27, 0.42, 0.31]));
     check(1, &[("up", "1")], Ok(&[1.0]));
     check(1, &[("flat", "0"), ("up", "1")], Ok(&[1.0]));

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_with_a_threshold_create_a_topic_of_directions() {
+    fn settings_with_a_direction_threshold_create_a_classification_topic() {
         let topic = check(
             r#"{"metadata":"market","dataset":"btc","column":"close","horizon_seconds":1800,
                 "topic_type":"classification","label_whitelist":["Up","down","flat"],

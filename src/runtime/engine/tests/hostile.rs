@@ -130,7 +130,7 @@ async fn guest_that_continues_after_denied_growth_succeeds() {
 }
 
 #[tokio::test]
-async fn module_with_too_large_memory_does_not_start() {
+async fn module_does_not_start_if_its_initial_memory_exceeds_the_limit() {
     let finished = finished(&module("(memory 5) (func (export \"_start\"))"), TIGHT).await;
     assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     let want = "runtime: memory limit of 262144 bytes is below the module's first size\n";

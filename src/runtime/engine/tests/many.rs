@@ -91,7 +91,7 @@ async fn guest_that_is_usually_short_runs_on_the_thread_of_its_caller() {
 }
 
 #[tokio::test]
-async fn guest_that_was_short_before_can_take_longer() {
+async fn guest_with_short_previous_runs_is_still_stopped_at_its_deadline() {
     // Computes forever if it has one argument, and sleeps for an hour if it has two.
     let program = module(
         r#"(import "wasi_snapshot_preview1" "args_sizes_get"

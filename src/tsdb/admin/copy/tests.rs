@@ -174,7 +174,7 @@ pub(crate) fn copy_some(from: &dyn Engine, to: &dyn Engine, n_commits: usize) {
 }
 
 #[test]
-fn copy_equals_its_source() {
+fn copied_store_equals_its_source() {
     let folder = tempdir().unwrap();
     let (from, to) = (open(&folder, "from"), open(&folder, "to"));
     fill(&from);
