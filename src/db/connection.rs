@@ -248,7 +248,7 @@ mod tests {
     };
 
     #[test]
-    fn tables_are_created_only_in_a_new_file() {
+    fn database_tables_are_created_only_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("inner/rows.sqlite");
         for n_rows in [0, 1] {

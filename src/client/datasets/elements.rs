@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_wherever_the_text_is_split() {
+    fn json_objects_are_found_wherever_the_text_is_split() {
         check(r#"[{"a":1},{"b":{"c":[2]}}]"#, Ok(&[r#"{"a":1}"#, r#"{"b":{"c":[2]}}"#]));
         check("{\"a\":\"}\\\"{\"}\n{\"b\":2}\n", Ok(&["{\"a\":\"}\\\"{\"}", "{\"b\":2}"]));
         check("[]", Ok(&[]));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_run_is_a_result_but_a_refusal_is_not() {
+    fn exit_code_of_a_failed_run_is_a_result_but_a_refused_order_is_not() {
         let unsigned = (Signed::No, SignaturePolicy::WhereGiven);
         check((Code::OK, 0), unsigned, &Ok(0));
         check((Code::ERROR, 14), unsigned, &Ok(14));

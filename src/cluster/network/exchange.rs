@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn response_is_written_while_its_reader_reads_at_the_minimum_rate() {
+    async fn writing_a_response_times_out_only_if_its_reader_is_below_the_minimum_rate() {
         let content = vec![0; 300 * RESPONSE_PIECE_BYTES];
         for (pause_ms, want) in [(900, None), (2000, Some(io::ErrorKind::TimedOut))] {
             let pause = Duration::from_millis(pause_ms);

@@ -446,7 +446,7 @@ mod budget_tests {
     }
 
     #[tokio::test]
-    async fn peers_that_take_much_memory_leave_room_for_other_peers() {
+    async fn memory_limits_of_greedy_peers_leave_memory_for_other_peers() {
         let friend = PeerId::random();
         let guard = Guard::new(None, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn head_at_its_limit_waits_until_it_releases_a_slot() {
+    async fn head_that_holds_its_maximum_number_of_slots_waits_until_it_releases_a_slot() {
         let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);

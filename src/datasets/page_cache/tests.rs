@@ -57,7 +57,7 @@ fn full_cache_evicts_the_page_requested_least_recently() {
 }
 
 #[test]
-fn page_is_marked_as_linked_once_a_response_links_to_it() {
+fn page_is_marked_as_linked_after_a_response_links_to_it() {
     let cache = PageCache::default();
     assert!(!cache.is_linked(&key(1)), "there was no link to it");
     cache.add_link(&key(1));

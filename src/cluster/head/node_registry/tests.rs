@@ -38,7 +38,7 @@ fn decisions_about_nodes_survive_a_restart() {
 }
 
 #[test]
-fn peers_named_at_start_are_approved_until_they_are_refused() {
+fn peers_named_on_the_command_line_are_approved_until_they_are_refused() {
     for requires_approval in [false, true] {
         let registry = NodeRegistry::open(None, requires_approval).unwrap();
         let named: AllowedPeers = Some([id(1), id(2)].into());
@@ -76,7 +76,7 @@ fn decision_that_cannot_be_written_has_no_effect() {
 }
 
 #[test]
-fn withdrawn_decision_makes_room_below_the_limit() {
+fn withdrawing_a_decision_at_the_limit_makes_room_for_another_decision() {
     let registry = NodeRegistry::default();
     for n in 0..DECISIONS_MAX {
         registry

@@ -82,7 +82,7 @@ async fn worker_finds_a_head_of_its_peer_store_even_after_its_restart() {
 }
 
 #[tokio::test]
-async fn peer_that_connects_again_is_dialed_at_the_addresses_it_named() {
+async fn peer_that_connects_again_is_dialed_at_the_addresses_that_it_announced() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     let keys = Identity::random();

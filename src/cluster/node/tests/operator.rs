@@ -198,7 +198,7 @@ async fn head_with_required_approval_gives_work_only_to_approved_workers() {
 }
 
 #[tokio::test]
-async fn unapproved_strangers_get_no_orders_however_many_connect() {
+async fn unapproved_strangers_get_no_orders_even_if_many_strangers_connect() {
     const N_STRANGERS: usize = 12;
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();

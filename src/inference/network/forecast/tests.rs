@@ -78,7 +78,7 @@ fn inferer_without_losses_is_excluded() {
 }
 
 #[test]
-fn mean_forecaster_reflects_rare_large_errors() {
+fn forecaster_of_mean_losses_reflects_rare_large_errors() {
     // `a` is very close to the ground truth in nine of ten epochs and far from it in the tenth. `b`
     // always has a moderate error.
     let mut learned = Learned::default();
