@@ -30,6 +30,9 @@ const CROSSHAIR: char = '┊';
 /// mark `◂` of a tag, and one between mark and number.
 const VALUES_AIR: u16 = 3;
 
+/// Maximum number of ticks of the axis of values.
+const TICKS_MAX: u16 = 9;
+
 /// Minimum width of a chart with labels of values.
 const WIDTH_WITH_VALUES: u16 = 30;
 
@@ -101,7 +104,7 @@ pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Them
         return;
     }
     // There is about one line for four rows.
-    let ticks = scale.ticks((plot.height / 4).clamp(2, 9));
+    let ticks = scale.ticks((plot.height / 4).clamp(2, TICKS_MAX));
     for value in ticks.values {
         let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
         for x in 0..plot.width {
@@ -192,7 +195,7 @@ pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme
 /// Number of columns of the axis for each label, including a gap.
 const LABEL_COLUMNS: u32 = 14;
 
-/// Returns the width of the widest number among `values`, formatted with `decimals`.
+/// Returns the width of the widest label of an axis for `values`, which are formatted with `decimals`.
 pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -> u16 {
     /// Width if there is no finite value.
     const WIDTH_USUAL: u16 = 8;
@@ -202,9 +205,15 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
     if low > high {
         return WIDTH_USUAL;
     }
-    // The widest number is the lowest or the highest.
-    let width = [low, high].map(|value| format::grouped(value, decimals).len());
-    u16::try_from(width.into_iter().max().unwrap_or_default()).unwrap_or(u16::MAX)
+    let ticks = Scale::over([low, high], 0.0).map(|scale| scale.ticks(TICKS_MAX));
+    let ticks = ticks.map_or_else(Vec::new, |ticks| {
+        ticks.values.iter().map(|value| format::grouped(*value, ticks.decimals).len()).collect()
+    });
+    // The widest number is the lowest, the highest, or a tick. If all values are equal, ticks have more
+    // decimals or another sign.
+    let widths = [low, high].map(|value| format::grouped(value, decimals).len());
+    let width = widths.into_iter().chain(ticks).max().unwrap_or_default();
+    u16::try_from(width).unwrap_or(u16::MAX)
 }
 
 /// Draws the axis of times below a chart. Each time step has a tick and a label at its start.

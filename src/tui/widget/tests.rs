@@ -177,6 +177,18 @@ fn lines_are_drawn_over_a_time_axis() {
     );
 }
 
+#[test]
+fn labels_of_a_line_of_zeros_are_not_cut() {
+    let theme = dark();
+    let mut zeros = points(&walk(20, 1));
+    zeros.iter_mut().for_each(|point| point.value = 0.0);
+    let mut buf = canvas(60, 40, &theme);
+    let lines = [line::Series::new(&zeros, theme.muted)];
+    Lines::new(&lines, zeros[0].time, 0, &theme).render(buf.area, &mut buf);
+    let shown = harness::framed_text(&buf);
+    assert!(shown.contains("-0.5"), "{shown}");
+}
+
 fn draw_strip(width: u16, height: u16) -> Buffer {
     let theme = dark();
     let mut buf = canvas(width, height, &theme);
