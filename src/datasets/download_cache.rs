@@ -40,8 +40,8 @@ pub(crate) struct DownloadCache {
     file: Option<File>,
     bytes_max: u64,
     ring: Mutex<Ring>,
-    /// Held while a piece is written. Otherwise, a slow write could overwrite a newer piece at the same
-    /// place of the file.
+    /// Held while a piece is written, and other pieces are not cached then. Otherwise, a slow write could
+    /// overwrite a newer piece at the same place of the file.
     writing: Mutex<()>,
 }
 
@@ -102,7 +102,7 @@ impl DownloadCache {
         if length == 0 || length > bytes_max / 4 {
             return;
         }
-        let _writing = self.writing.lock();
+        let Some(_writing) = self.writing.try_lock() else { return };
         let at = {
             let mut ring = self.ring.lock();
             if ring.is_broken {

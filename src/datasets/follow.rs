@@ -19,7 +19,7 @@ use model::dataset::{Column, DatasetId};
 use model::key::KeyId;
 use model::page::REPLAY_ROWS;
 use model::resolution::Resolution;
-use model::timestamp::Timestamp;
+use model::row::EARLIEST;
 use serde::Serialize;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Span;
@@ -101,6 +101,8 @@ pub(crate) struct FollowStream {
     columns: SelectedColumns,
     /// True if deletions are sent and corrections are marked.
     has_changes: bool,
+    /// True once a commit has been received from the hub.
+    was_live: bool,
     /// True if the key might have lost access since the last check.
     must_recheck_access: bool,
     datasets: Datasets,
@@ -164,27 +166,40 @@ impl FollowStream {
                     self.datasets.read_replay(key, dataset, self.has_changes, Vec::new()).await
                 }
                 ReaderPhase::Behind(cursor) => {
+                    let permits = if self.was_live {
+                        &self.datasets.reading_changes
+                    } else {
+                        &self.datasets.catching_up
+                    };
+                    let permit = permits.acquire().await.map_err(|_| StoreError::Closed);
+                    let _permit = permit.map_err(OperationError::from)?;
                     self.datasets.read_missed(key, dataset, self.has_changes, cursor).await
                 }
-                ReaderPhase::Live { revision, number } => match self.live.next().await? {
-                    None => return Ok(None),
-                    Some(HubEvent::Access(_)) => {
+                ReaderPhase::Live { revision, number } => match self.live.next().await {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(HubEvent::Access(_))) => {
                         self.must_recheck_access = true;
                         continue;
                     }
-                    Some(HubEvent::Frame(_) | HubEvent::Removal) if self.has_changes => {
+                    // A reader of changes reads them from the store, even if it received only the latest
+                    // of the commits.
+                    Ok(Some(HubEvent::Frame(_) | HubEvent::Removal)) | Err(_)
+                        if self.has_changes =>
+                    {
                         let (era, revision) = (self.datasets.era, Some(revision));
                         self.state = ReaderPhase::Behind(Some(Cursor { era, number, revision }));
+                        self.was_live = true;
                         continue;
                     }
-                    Some(HubEvent::Removal) => continue,
+                    Ok(Some(HubEvent::Removal)) => continue,
                     // A commit between the restart and the read was also found by the read, so its events
                     // are skipped here.
-                    Some(HubEvent::Frame(frame)) => match frame.after(revision) {
+                    Ok(Some(HubEvent::Frame(frame))) => match frame.after(revision) {
                         None => continue,
                         Some(events) => return Ok(Some(self.columns.filter_events(events))),
                     },
-                    Some(HubEvent::Lost) => return Err(FollowEnd::Lost),
+                    Ok(Some(HubEvent::Lost)) => return Err(FollowEnd::Lost),
+                    Err(cut_off) => return Err(cut_off.into()),
                 },
             };
             let (state, events) = match next {
@@ -229,6 +244,7 @@ impl Datasets {
             key,
             columns,
             has_changes,
+            was_live: false,
             must_recheck_access,
             datasets,
             state,
@@ -281,7 +297,6 @@ impl Datasets {
             return self.read_replay(key, dataset, has_changes, render_reset(dataset)).await;
         };
         cursor.revision.take_if(|_| !has_changes);
-        let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let hub = self.hub.clone();
         let missed = self.read_store(move |store| {
             let columns = begin(&hub, store, key, dataset)?;
@@ -295,9 +310,7 @@ impl Datasets {
             let mut writer = Writer::new(dataset, &columns);
             Ok(Some((missed.render(dataset, &mut writer), missed.next)))
         });
-        let missed = missed.await?;
-        drop(permit);
-        match missed {
+        match missed.await? {
             Some((events, next)) => Ok((next, events)),
             // The store no longer knows the rows after the cursor.
             None => self.read_replay(key, dataset, has_changes, render_reset(dataset)).await,
@@ -479,7 +492,7 @@ fn push_deletion_event(
     let RowChange { revision, last_row, .. } = *change;
     let deletion = Deletion {
         dataset_id: dataset.get(),
-        start: (span.first > Timestamp::MIN).then(|| span.first.to_string()),
+        start: (span.first > EARLIEST).then(|| span.first.to_string()),
         end: span.last.to_string(),
         revision,
     };

@@ -88,6 +88,9 @@ pub(crate) struct Datasets {
     era: u32,
     /// Permits for readers that catch up concurrently.
     catching_up: Arc<Semaphore>,
+    /// Permits to read the changes of a commit for a reader that was live. They are separate, so that
+    /// readers of changes do not delay readers that catch up.
+    reading_changes: Arc<Semaphore>,
     /// Permits for reads that scan many rows for a short response.
     long_reads: KeyLimit,
     group: Group,
@@ -129,6 +132,7 @@ impl Datasets {
             raw_span_max: ReadOptions::USUAL.raw_span_max,
             era: u32::from_le_bytes([a, b, c, d]),
             catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),
+            reading_changes: Arc::new(Semaphore::new(CATCHING_UP_MAX)),
             long_reads: KeyLimit::new(LONG_READS_MAX, LONG_READS_MAX / 2),
             group: group.clone(),
             metrics: metrics::new(),

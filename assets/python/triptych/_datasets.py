@@ -242,6 +242,8 @@ class _Follower:
         start, end = data["start"] and _time.parse(data["start"]), _time.parse(data["end"])
         for at in [at for at in self.recent if at <= end and (start is None or at >= start)]:
             del self.recent[at]
+        if self.latest_at <= end and (start is None or self.latest_at >= start):
+            self.latest_at = EARLIEST if start is None else start - MICROSECOND
         return {"event": "deletion", "start": start, "end": end}
 
     def _missed(self, until: dt.datetime) -> Iterator[Row]:

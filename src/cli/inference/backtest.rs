@@ -55,7 +55,7 @@ pub(crate) struct BacktestCommand {
     /// latest rows before the epoch [default: the topic's `n_rows`, or 120]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rows: Option<u32>,
-    /// Directory for a JSON file per epoch with its predictions, truth and losses
+    /// Empty or new directory for a JSON file per epoch with its predictions, truth and losses
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// Command that predicts; may be repeated
@@ -117,8 +117,14 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let of_topic = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
     let n_rows = command.rows.or(of_topic).unwrap_or(N_ROWS);
     if let Some(directory) = &command.save {
-        fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let name = directory.display();
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {name}"))?;
+        let mut entries = fs::read_dir(directory).with_context(|| format!("cannot read {name}"))?;
+        if entries.next().is_some() {
+            bail!(
+                "directory {name} is not empty, so its files would mix with those of this backtest"
+            );
+        }
     }
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);

@@ -263,9 +263,13 @@ impl Reader {
             |text: &str| text.parse().map_err(|error| ClientError::shape("a deletion", error));
         let start = deletion.start.as_deref().map(time).transpose()?;
         let end = time(&deletion.end)?;
+        let is_deleted = |at: Timestamp| at <= end && start.is_none_or(|start| at >= start);
         // Forgets the deleted rows. Otherwise a row that is inserted again with the same values would be
         // dropped as a duplicate.
-        self.recent.0.retain(|at, _| *at > end || start.is_some_and(|start| *at < start));
+        self.recent.0.retain(|at, _| !is_deleted(*at));
+        if self.resume_from.newest.is_some_and(is_deleted) {
+            self.resume_from.newest = start.map(|start| start - Duration::from_micros(1));
+        }
         self.resume_from.last_event_id = Some(event.id);
         let last_event_id = self.resume_from.last_event_id.clone();
         let kind = BatchKind::Deletion { start, end };

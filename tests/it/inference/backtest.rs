@@ -106,6 +106,8 @@ async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_lo
     assert_eq!(own["values"][0]["value"], "5", "{own}");
     let losses = &epoch["losses"];
     assert!(losses["inferers"][worker].as_f64() > losses["combined"].as_f64(), "{losses}");
+    let again = home.run_err(&[&ARGUMENTS[..], &["--save", "epochs"]].concat());
+    assert!(again.contains("directory epochs is not empty"), "{again}");
     let unwritable = home.run_err(&[&ARGUMENTS[..], &["--save", "topic.json"]].concat());
     assert!(unwritable.contains("cannot create topic.json"), "{unwritable}");
 }

@@ -29,6 +29,9 @@ pub(super) fn add_rank_histories(
     n_counted: usize,
     n_window: u32,
 ) {
+    if actors.is_empty() {
+        return;
+    }
     let opened_at: BTreeMap<BlockHeight, &str> =
         history.iter().map(|epoch| (epoch.nonce, &*epoch.opened_at)).collect();
     let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_window)).unwrap_or(usize::MAX);

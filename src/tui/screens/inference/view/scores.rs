@@ -24,7 +24,8 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let actor = scene.chosen_idx().and_then(|idx| scene.actors.get(idx));
     let board = state.scores.value();
     let scored = actor.zip(board).and_then(|(actor, board)| {
-        board.actors.iter().find(|it| it.role == <&str>::from(actor.role))
+        let role = <&str>::from(actor.role);
+        board.actors.iter().find(|it| it.worker == actor.worker.as_str() && it.role == role)
     });
     let calibration = scored.and_then(|scored| scored.calibration.as_ref());
     let info = calibration.map_or_else(Line::default, |calibration| {
@@ -40,6 +41,9 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         (_, Some(scored)) => draw_scores(body, buf, scored, scene),
         _ => match state.scores.failure() {
             Some(why) if board.is_none() => draw_failure(buf, body, why, theme),
+            None if board.is_none() && state.lacks_leaderboard => {
+                draw_centered(buf, body, &[("this service has no scores", theme.muted)]);
+            }
             None if board.is_none() => scene.frame.draw_loading(body, buf),
             _ => draw_centered(buf, body, &[("no losses of this actor yet", theme.muted)]),
         },
