@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn account_name_accepts_user_names_and_addresses() {
+    fn account_name_can_be_a_user_name_or_an_email_address() {
         for valid in ["ada", "Ada.Lovelace+keys@example.org", "0x_-", &"a".repeat(100)] {
             assert!(valid.parse::<AccountName>().is_ok(), "{valid}");
         }

@@ -101,7 +101,7 @@ struct SlotTable {
     usual: BTreeMap<FunctionId, RunTime>,
     /// Number of leases so far, which is also the number of the latest lease.
     turn: u64,
-    /// Number of waiting requests that were served so far.
+    /// Number of requests that were served so far after they waited.
     n_served: u64,
 }
 

@@ -55,7 +55,7 @@ const DUE_MAX: usize = 16;
 /// belong to anyone. A few identities must not make this node dial someone else's port all the time.
 const INBOUND_DIALS: Rate = Rate::per_second(4, 64);
 
-/// Peers to dial, with their addresses and times.
+/// Peers to dial, with their addresses and the times of the next attempts.
 #[derive(Debug)]
 pub(super) struct Dialer {
     peers: HashMap<PeerId, KnownPeer>,

@@ -405,7 +405,7 @@ impl Session<'_> {
                                     FROM snapshots WHERE topic_id = ?1
                                     WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
                                  WHERE n > 1 AND n_bytes > ?3))",
-            // 32 snapshots allow learning again from about a thousand epochs.
+            // With 32 snapshots, learning can be repeated from an epoch about a thousand epochs ago.
             [id, 32.into(), bytes_max],
         )?;
         Ok(())

@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn leap_seconds_and_offsets_of_a_day_are_rejected() {
+fn leap_seconds_and_offsets_of_24_hours_are_rejected() {
     for text in [
         "2016-12-31T23:59:60Z",
         "2016-12-31T23:59:60.5Z",

@@ -156,7 +156,7 @@ impl Widget for Sparkline<'_> {
                 Floor::Zero => scale.position(value) * top,
                 Floor::Lowest => scale.position(value).mul_add(top - 0.125, 0.125),
             };
-            // The lowest bar is an eighth of a cell high. Without a bar, it would look like a gap.
+            // The lowest value has a bar of an eighth of a cell. Without a bar, it would look like a gap.
             u64::from(paint::cells(share * f64::from(all), all).max(1))
         };
         let bars = seen.iter().map(|value| value.filter(|it| it.is_finite()).map(eighths));

@@ -240,7 +240,7 @@ fn bars_and_panes_are_drawn() {
 }
 
 #[test]
-fn sparkline_has_gaps_and_its_newest_value_on_the_right() {
+fn sparkline_shows_gaps_and_ends_with_the_newest_value() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
     Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);

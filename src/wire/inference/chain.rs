@@ -271,9 +271,9 @@ pub struct ValueBundle {
     pub combined_value: String,
     /// Numbers of the inferers' values.
     pub inferer_values: Vec<WorkerValue>,
-    /// Numbers of the values implied by forecasters.
+    /// Values implied by forecasters, as numbers.
     pub forecaster_values: Vec<WorkerValue>,
-    /// Number of the naive value.
+    /// Naive value, as a number.
     pub naive_value: String,
     /// Numbers of the combined values with an inferer left out, for each inferer.
     pub one_out_inferer_values: Vec<WorkerValue>,

@@ -24,7 +24,7 @@ struct Forwarder {
 struct Traffic {
     /// Bytes from the dialing side.
     n_sent: AtomicUsize,
-    /// Number of bytes from the dialing side after which no data is forwarded in the other direction.
+    /// Once the dialing side has sent this many bytes, no data is forwarded to it any more.
     n_answered: AtomicUsize,
 }
 

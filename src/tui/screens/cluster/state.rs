@@ -54,7 +54,7 @@ pub(crate) struct State {
     pub(crate) folds: Folds,
     /// Title of the selected group, or `None` if a node is selected.
     pub(crate) group: Option<String>,
-    /// Index of the selected name in the pane Start here, counted across its lists.
+    /// Index of the selected name in the pane "Start here", counted across the lists in the pane.
     pub(crate) start_row: usize,
     /// Name of the selected local process. If it no longer exists, the first process is selected.
     pub(crate) process: Option<String>,

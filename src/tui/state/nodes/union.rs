@@ -80,7 +80,8 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     let free = current().filter_map(|body| body.slots_free).min();
     Node {
         peer_id: main.peer_id.clone(),
-        // If a head does not respond, only its outdated list contains its role.
+        // A head's role is only in its own list. If the head does not respond, the role is read from the
+        // outdated list.
         role: current()
             .chain(listings.iter().map(|listing| listing.body))
             .find_map(|body| body.role.clone()),

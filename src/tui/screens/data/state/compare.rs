@@ -39,7 +39,7 @@ pub(crate) struct Compared {
     pub(crate) chart: Chart,
     /// Loading of the rows.
     pub(crate) rows: Resource<()>,
-    /// Time from which on the rows are loaded. `None` if they have to be loaded again.
+    /// Start of the loaded rows. `None` if they have to be loaded again.
     pub(crate) loaded_from: Option<Timestamp>,
 }
 

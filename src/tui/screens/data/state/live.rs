@@ -46,7 +46,7 @@ pub(crate) struct LiveStream {
     heard_at: Option<Timestamp>,
     /// Time at which rows last arrived.
     pub(crate) rows_at: Option<Timestamp>,
-    /// Time at which rows last arrived, without rows of the replay.
+    /// Time at which rows last arrived, apart from rows of the replay.
     new_rows_at: Option<Timestamp>,
     /// Time at which the stream was last connected.
     opened_at: Option<Timestamp>,
