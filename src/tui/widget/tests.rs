@@ -181,7 +181,9 @@ fn lines_are_drawn_over_a_time_axis() {
 fn labels_of_a_line_of_zeros_are_not_cut() {
     let theme = dark();
     let mut zeros = points(&walk(20, 1));
-    zeros.iter_mut().for_each(|point| point.value = 0.0);
+    for point in &mut zeros {
+        point.value = 0.0;
+    }
     let mut buf = canvas(60, 40, &theme);
     let lines = [line::Series::new(&zeros, theme.muted)];
     Lines::new(&lines, zeros[0].time, 0, &theme).render(buf.area, &mut buf);
