@@ -297,11 +297,16 @@ impl NetworkState {
             return Ok(false);
         }
         let _alone = self.reading_list.lock();
+        let before = self.topics.read().version;
         let list = TopicList::read(&self.store)?;
-        if list.version == self.topics.read().version {
+        let mut topics = self.topics.write();
+        // A change by this service during the read can be missing in the list that was read. In this
+        // case, changes by others are read at the next check.
+        if topics.version != before || topics.version == list.version {
             return Ok(false);
         }
-        *self.topics.write() = list;
+        *topics = list;
+        drop(topics);
         self.news.send_modify(|news| news.n_changes += 1);
         Ok(true)
     }

@@ -230,6 +230,29 @@ async fn concurrent_changes_of_topics_are_all_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn created_topic_is_found_immediately_even_if_the_list_is_being_reloaded() {
+    let clock = Clock::manual(START);
+    let Some((_, services)) = three(&clock).await else { return };
+    let service = &services[0];
+    let base = Topic { creator: "allo1owner".parse().ok(), ..test_topics().remove(0) };
+    let creations = async {
+        for _ in 0..100 {
+            let created = service.create_topics(vec![base.clone()]).await.unwrap();
+            assert!(service.topic(created[0].id).is_some(), "{}", created[0].id);
+        }
+    };
+    let reloads = join_all((0..4).map(async |_| {
+        loop {
+            service.catch_up().await.unwrap();
+        }
+    }));
+    tokio::select! {
+        () = creations => {}
+        _ = reloads => unreachable!(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_are_notified_of_an_epoch_that_another_service_closed() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
