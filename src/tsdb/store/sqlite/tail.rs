@@ -80,11 +80,7 @@ pub(super) fn put(
     for (row_idx, time) in block.times.iter().enumerate() {
         let is_late = chunks_end.is_some_and(|end| *time <= end);
         n_late += usize::from(is_late);
-        let replaces = is_late
-            && match held {
-                Some(held) => held.binary_search(time).is_ok(),
-                None => chunk_times.contains(connection, SeriesId::rows(dataset), *time)?,
-            };
+        let replaces = is_late && is_in_chunk(connection, dataset, *time, held, &mut chunk_times)?;
         let body = encode_body(block, row_idx..row_idx + 1, Packing::Quick);
         insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
     }
@@ -104,15 +100,27 @@ pub(super) fn find_stored(
         connection.prepare_cached("SELECT 1 FROM tail WHERE dataset = ?1 AND t = ?2")?;
     let mut stored = Vec::new();
     for time in times {
-        let is_held = match held {
-            Some(held) => held.binary_search(time).is_ok(),
-            None => chunk_times.contains(connection, SeriesId::rows(dataset), *time)?,
-        };
+        let is_held = is_in_chunk(connection, dataset, *time, held, &mut chunk_times)?;
         if is_held || in_tail.exists([dataset.get(), time.micros()])? {
             stored.push(*time);
         }
     }
     Ok(stored)
+}
+
+/// Returns true if a chunk has a row at `time`: if `held` contains it, or, without `held`, if a lookup
+/// finds it.
+fn is_in_chunk(
+    connection: &Connection,
+    dataset: DatasetId,
+    time: Timestamp,
+    held: Option<&[Timestamp]>,
+    chunk_times: &mut ChunkTimes,
+) -> Result<bool> {
+    match held {
+        Some(held) => Ok(held.binary_search(&time).is_ok()),
+        None => chunk_times.contains(connection, SeriesId::rows(dataset), time),
+    }
 }
 
 /// Removes and returns the first rows of a span from the tail, at most `limit`.
