@@ -40,30 +40,6 @@ pub(super) struct Segment<'a> {
     pub(super) month: Option<&'a ArchivedMonth>,
 }
 
-/// Merges the archived rows of a month with stored rows, part by part.
-pub(super) struct MonthMerge<'a> {
-    archive: &'a Archive,
-    dataset: DatasetId,
-    month: &'a ArchivedMonth,
-    open: OpenMonth<'a>,
-    /// A block without rows, with the columns of the dataset.
-    empty: Block,
-    /// Rows of the page that are still to be read.
-    pub(super) rest: PageRead,
-}
-
-/// Some rows of a month, in the order of the page.
-pub(super) struct MonthPart {
-    pub(super) rows: Block,
-    /// Revision of the dataset when the stored rows were read.
-    revision: u64,
-    /// True if the store returned a full page, so more stored rows can follow directly after this part.
-    /// The caller must begin a new merge after its last row.
-    pub(super) is_cut: bool,
-    /// True if no rows follow this part.
-    pub(super) is_last: bool,
-}
-
 /// Returns the stamps of the files that are in effect for `months`.
 pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
     months.iter().map(|month| month.file.stamp).collect()
@@ -179,8 +155,10 @@ impl Archive {
             let n = found.count.unwrap_or_default();
             count = count.saturating_add(n);
             skip = skip.saturating_sub(n);
-            if let Rows::Raw(rows) = found.rows {
-                page.extend_from(&rows, 0..rows.len());
+            match found.rows {
+                Rows::Raw(rows) if page.is_empty() => page = rows,
+                Rows::Raw(rows) => page.extend_from(&rows, 0..rows.len()),
+                Rows::Buckets(_) => {}
             }
         }
         let revision = match revision {
@@ -223,18 +201,69 @@ impl Archive {
                 open = self.open_month(dataset, month, span)?;
             }
         }
-        let (empty, rest) = (self.empty(dataset)?, PageRead { span, skip: 0, ..*read });
-        let rest = PageRead { count: Count::Nothing, ..rest };
-        let mut merge = MonthMerge { archive: self, dataset, month, open, empty, rest };
-        let (mut page, mut revision) = (merge.empty.clone(), u64::MAX);
+        let rest = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
+        let (rows, revision) = self.merge_month(dataset, month, open, rest)?;
+        Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
+    }
+
+    /// Reads the rows of a month that `rest` requests, part by part: the archived rows of a page of the
+    /// file, merged with the stored rows up to the last of them. Also returns the lowest revision of the
+    /// dataset at which a part was read.
+    fn merge_month(
+        &self,
+        dataset: DatasetId,
+        month: &ArchivedMonth,
+        mut open: OpenMonth<'_>,
+        mut rest: PageRead,
+    ) -> Result<(Block, u64)> {
+        let limit = rest.limit;
+        let is_ascending = rest.order == Order::Ascending;
+        let empty = self.empty(dataset)?;
+        let (mut page, mut revision) = (empty.clone(), u64::MAX);
         loop {
-            let part = merge.next()?;
-            page.extend_from(&part.rows, 0..part.rows.len().min(merge.rest.limit));
-            revision = revision.min(part.revision);
-            merge.rest.limit = read.limit.saturating_sub(page.len());
-            let is_full = merge.rest.limit == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
-            if is_full || part.is_cut || part.is_last {
-                return Ok(PageOfRows { count, rows: Rows::Raw(page), revision });
+            let archived = open.take(rest.order, rest.limit);
+            let under = open.reader.rows(archived, &empty).map_err(fails(dataset, month))?;
+            let mut part = rest;
+            if !open.kept.is_empty() {
+                // The file has more rows, so this part ends with the last row that was read of it. The
+                // next part has the rows in the store that follow this part.
+                match (is_ascending, under.times.first(), under.times.last()) {
+                    (true, _, Some(last)) => part.span.last = *last,
+                    (false, Some(first), _) => part.span.first = *first,
+                    _ => {}
+                }
+            }
+            let found = self.store.page(dataset, &part)?;
+            revision = revision.min(found.revision);
+            let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
+            if !is_ascending {
+                over.reverse();
+            }
+            let mut rows = under.merge(&over);
+            // More stored rows can follow the last row that was read, so archived rows beyond that row
+            // cannot be returned yet.
+            let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            match (is_ascending, over.times.first(), over.times.last()) {
+                (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
+                (false, Some(first), _) if is_cut => {
+                    rows = rows.part(rows.first_not_before(*first)..rows.len());
+                }
+                _ => {}
+            }
+            if !is_ascending {
+                rows.reverse();
+            }
+            page.extend_from(&rows, 0..rows.len().min(rest.limit));
+            let is_last = part.span == rest.span;
+            if is_ascending {
+                rest.span.first = just_after(part.span.last);
+            } else {
+                rest.span.last = just_before(part.span.first);
+            }
+            rest.limit = limit.saturating_sub(page.len());
+            let is_full = rest.limit == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            if is_full || is_cut || is_last {
+                return Ok((page, revision));
             }
         }
     }
@@ -307,64 +336,6 @@ impl Archive {
             }
         }
         Ok(None)
-    }
-}
-
-impl<'a> MonthMerge<'a> {
-    pub(super) fn open(
-        archive: &'a Archive,
-        dataset: DatasetId,
-        month: &'a ArchivedMonth,
-        rest: PageRead,
-    ) -> Result<Self> {
-        let open = archive.open_month(dataset, month, rest.span)?;
-        Ok(Self { archive, dataset, month, open, empty: archive.empty(dataset)?, rest })
-    }
-
-    /// Reads the next archived rows, at most one page of the file or the limit, and merges them with the
-    /// stored rows up to the last archived row that was read. After the last rows of the file, also merges
-    /// the stored rows that follow.
-    pub(super) fn next(&mut self) -> Result<MonthPart> {
-        let is_ascending = self.rest.order == Order::Ascending;
-        let archived = self.open.take(self.rest.order, self.rest.limit);
-        let under = self.open.reader.rows(archived, &self.empty);
-        let under = under.map_err(fails(self.dataset, self.month))?;
-        let mut part = self.rest;
-        if !self.open.kept.is_empty() {
-            // The file has more rows, so this part ends with the last row that was read of it. The next
-            // call reads the rows in the store that follow this part.
-            match (is_ascending, under.times.first(), under.times.last()) {
-                (true, _, Some(last)) => part.span.last = *last,
-                (false, Some(first), _) => part.span.first = *first,
-                _ => {}
-            }
-        }
-        let found = self.archive.store.page(self.dataset, &part)?;
-        let Rows::Raw(mut over) = found.rows else { return Err(StoreError::Closed) };
-        if !is_ascending {
-            over.reverse();
-        }
-        let mut rows = under.merge(&over);
-        // More stored rows can follow the last row that was read, so archived rows beyond that row
-        // cannot be returned yet.
-        let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
-        match (is_ascending, over.times.first(), over.times.last()) {
-            (true, _, Some(last)) if is_cut => rows.truncate(rows.first_after(*last)),
-            (false, Some(first), _) if is_cut => {
-                rows = rows.part(rows.first_not_before(*first)..rows.len());
-            }
-            _ => {}
-        }
-        if !is_ascending {
-            rows.reverse();
-        }
-        let is_last = part.span == self.rest.span;
-        if is_ascending {
-            self.rest.span.first = just_after(part.span.last);
-        } else {
-            self.rest.span.last = just_before(part.span.first);
-        }
-        Ok(MonthPart { rows, revision: found.revision, is_cut, is_last })
     }
 }
 
