@@ -72,15 +72,17 @@ impl Datasets {
         batches: Vec<Batch>,
     ) -> Result<Appended> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, Arc::clone(&self.page_cache));
-        let mut writer = Writer::new(dataset, columns);
-        let on_commit: OnCommit = Box::new(move |appended, rows| {
+        let columns = columns.to_vec();
+        let on_commit: OnCommit = Arc::new(move |appended, rows| {
             if let (Some(first), Some(last)) = (rows.times.first(), rows.times.last()) {
                 let span = Span { first: *first, last: *last };
                 page_cache.record_commit(dataset, appended.revision, span);
             }
             let revision = appended.revision;
             let commits = [CommitRows { revision, rows: 0..rows.len() }];
-            hub.publish(dataset, revision, || render_frames(&mut writer, rows, &commits, era));
+            hub.publish(dataset, revision, || {
+                render_frames(&mut Writer::new(dataset, &columns), rows, &commits, era)
+            });
         });
         let began = Instant::now();
         let span = info_span!(target: traces::TARGET, "AppendRows", %dataset, n_rows = block.len());

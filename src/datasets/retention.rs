@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::dataset::{Dataset, DatasetId};
@@ -116,14 +117,14 @@ impl Datasets {
         limit_rows: usize,
     ) -> Result<u64, StoreError> {
         let hub = self.hub.clone();
-        let on_commit: OnRemoval = Box::new(move |removed| {
+        let on_commit: OnRemoval = Arc::new(move |removed| {
             // Without removed rows, no commit was made, and `revision` can be the revision of another
             // service's commit.
             if removed.n_rows > 0 {
                 hub.publish(dataset, removed.revision, Vec::new);
             }
         });
-        self.store.prune(dataset, before, limit_rows, on_commit).await
+        Ok(self.store.prune(dataset, before, limit_rows, on_commit).await?.n_rows)
     }
 }
 

@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use db::format::advice;
 use db::postgres::connections::Figures;
@@ -214,7 +215,7 @@ pub struct Commit {
 
 /// Callback of an append. Called once the rows are durable, before the append returns, in the order of
 /// commits.
-pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
+pub type OnCommit = Arc<dyn Fn(&Appended, &Block) + Send + Sync>;
 
 /// Result of a removal of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -227,7 +228,7 @@ pub struct Removed {
 
 /// Callback of a removal. Called once the removal is durable, before it returns, in the order of
 /// commits. Also called if a prune finds no rows and makes no commit.
-pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
+pub type OnRemoval = Arc<dyn Fn(&Removed) + Send + Sync>;
 
 /// Cause of a failure, as reported by the engine.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -385,8 +386,7 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// latest commit, never a replica.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
-    /// Removes rows before `before`, at most about `limit_rows` of them. Returns the number of removed
-    /// rows, including archived rows that a stored row had replaced.
+    /// Removes rows before `before`, at most about `limit_rows` of them.
     ///
     /// The buckets of the removed rows remain. Later appends of rows before `before`, rounded down to
     /// five minutes, are rejected.
@@ -396,7 +396,7 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
         before: Timestamp,
         limit_rows: usize,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
+    ) -> BoxFuture<'_, Result<Removed>>;
 
     /// Deletes a dataset. Returns false if it does not exist.
     ///
@@ -509,8 +509,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// Deletes the rows of a span and updates the buckets, in one commit. Returns the number of deleted
-    /// rows, including archived rows.
+    /// Deletes the rows of a span, including archived rows, and updates the buckets, in one commit.
     ///
     /// Buckets that lose all their rows are deleted. Buckets of pruned rows remain unless the span
     /// covers them completely.
@@ -519,7 +518,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         deletion: RowDeletion,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
+    ) -> BoxFuture<'_, Result<Removed>>;
 
     /// Reads a page of rows or buckets, and counts all matches if `read` requests it.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;

@@ -1,9 +1,10 @@
 //! Changes of existing datasets: of their names, descriptions, columns and rows, and their deletion.
 
+use std::sync::Arc;
+
 use model::dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP};
 use model::key::KeyId;
 use model::resolution::Resolution;
-use tokio::sync::oneshot;
 use tsdb::catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal};
 use tsdb::span::{Order, Span};
 use tsdb::store::{Count, OnRemoval, PageRead, Removed, RowDeletion, StoreError};
@@ -94,15 +95,11 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?.id;
         let n_before = self.count_buckets(dataset, span).await?;
         let hub = self.hub.clone();
-        let (reply, removed) = oneshot::channel();
-        let on_commit: OnRemoval = Box::new(move |removed| {
+        let on_commit: OnRemoval = Arc::new(move |removed| {
             hub.publish(dataset, removed.revision, Vec::new);
-            // Fails only if the caller was cancelled.
-            drop(reply.send(removed.clone()));
         });
         let deletion = RowDeletion::new(span, self.clock.now());
-        self.store.delete_rows(dataset, deletion, on_commit).await?;
-        let removed = removed.await.map_err(|_| StoreError::Closed)?;
+        let removed = self.store.delete_rows(dataset, deletion, on_commit).await?;
         let n_after = self.count_buckets(dataset, span).await?;
         Ok((removed, n_before.saturating_sub(n_after)))
     }

@@ -13,6 +13,7 @@
 //! does a copy that was changed in the destination.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures::executor::block_on;
 use model::block::{Block, Rows, Series};
@@ -333,7 +334,7 @@ impl Copy<'_> {
             n_rows += rows.len() as u64;
             let (mode, now) = (AppendMode::Copy, updated_at);
             let append = Append { mode, rows, now, batches: Vec::new(), beneath: None };
-            let appended = self.to.append(id, append, Box::new(|_, _| {}));
+            let appended = self.to.append(id, append, Arc::new(|_, _| {}));
             block_on(appended).map_err(CopyError::Write)?;
             report(on_progress, CopyProgress::Rows { n_rows, n_all })
         };

@@ -7,7 +7,6 @@ use model::block::Block;
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
-use parking_lot::Mutex;
 
 use super::months::{TRIES, stamps};
 use super::{Archive, ArchivedStore, random};
@@ -16,7 +15,7 @@ use crate::store::archived::{ArchivedDeletion, ArchivedMonth, Beneath};
 use crate::store::row_batch::{VisitBatch, lowest_rows};
 use crate::store::series::bucket_end;
 use crate::store::{
-    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Removed, Result,
     RowDeletion, Since, Store, StoreError,
 };
 
@@ -179,16 +178,7 @@ impl Store for ArchivedStore {
     ) -> BoxFuture<'_, Result<Appended>> {
         async move {
             let store = &self.archive.store;
-            let on_commit = Arc::new(Mutex::new(Some(on_commit)));
-            let report = || -> OnCommit {
-                let on_commit = Arc::clone(&on_commit);
-                Box::new(move |appended, rows| {
-                    if let Some(on_commit) = on_commit.lock().take() {
-                        on_commit(appended, rows);
-                    }
-                })
-            };
-            let appended = store.append(dataset, append.clone(), report()).await;
+            let appended = store.append(dataset, append.clone(), Arc::clone(&on_commit)).await;
             if !matches!(appended, Err(StoreError::ArchiveChanged { .. })) {
                 return appended;
             }
@@ -196,7 +186,7 @@ impl Store for ArchivedStore {
                 let rows = append.rows.clone();
                 let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
                 let append = Append { beneath: Some(beneath), ..append.clone() };
-                store.append(dataset, append, report()).await
+                store.append(dataset, append, Arc::clone(&on_commit)).await
             })
             .await
         }
@@ -208,20 +198,14 @@ impl Store for ArchivedStore {
         dataset: DatasetId,
         RowDeletion { span, now, .. }: RowDeletion,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
+    ) -> BoxFuture<'_, Result<Removed>> {
         async move {
             let store = &self.archive.store;
-            let on_commit = Arc::new(Mutex::new(Some(on_commit)));
             repeat(|| async {
                 let prepare = move |archive: &Archive| archive.deletion(dataset, span);
                 let archived = self.blocking(prepare).await?;
-                let on_commit = Arc::clone(&on_commit);
-                let report: OnRemoval = Box::new(move |removed| {
-                    if let Some(on_commit) = on_commit.lock().take() {
-                        on_commit(removed);
-                    }
-                });
-                store.delete_rows(dataset, RowDeletion { span, now, archived }, report).await
+                let deletion = RowDeletion { span, now, archived };
+                store.delete_rows(dataset, deletion, Arc::clone(&on_commit)).await
             })
             .await
         }

@@ -90,12 +90,13 @@ fn rows(steps: &[(i64, u8)]) -> Block {
 fn append(store: &dyn Store, dataset: DatasetId, mode: AppendMode, steps: &[(i64, u8)]) {
     let now = Timestamp::from_seconds(1);
     let append = Append { mode, rows: rows(steps), now, batches: Vec::new(), beneath: None };
-    block_on(store.append(dataset, append, Box::new(|_, _| ()))).unwrap();
+    block_on(store.append(dataset, append, Arc::new(|_, _| ()))).unwrap();
 }
 
 fn delete(store: &dyn Store, dataset: DatasetId, first: i64, last: i64) -> u64 {
     let span = Span { first: at(first), last: at(last) };
-    block_on(store.delete_rows(dataset, RowDeletion::new(span, at(0)), Box::new(|_| ()))).unwrap()
+    let deletion = RowDeletion::new(span, at(0));
+    block_on(store.delete_rows(dataset, deletion, Arc::new(|_| ()))).unwrap().n_rows
 }
 
 fn new_pair(store: &dyn Store) -> DatasetId {
@@ -263,7 +264,7 @@ fn check_lost(folder: &Path, id: DatasetId) {
         batches: Vec::new(),
         beneath: None,
     };
-    let late = block_on(store.append(id, rows, Box::new(|_, _| ())));
+    let late = block_on(store.append(id, rows, Arc::new(|_, _| ())));
     assert!(matches!(late, Err(StoreError::Archive { .. })), "{late:?}");
     append(&store, id, AppendMode::Replace, &[(3_000, 1)]);
 }
@@ -334,8 +335,9 @@ fn kill_between_write_and_commit_of_an_archive_file_loses_no_rows() {
 fn files_of_pruned_months_and_deleted_datasets_are_deleted() {
     let (folder, store, id, file) = archived();
     let february = Timestamp::from_seconds(59 * 86_400);
-    let prune =
-        |before| block_on(store.catalog().prune(id, before, 99_999, Box::new(|_| ()))).unwrap();
+    let prune = |before| {
+        block_on(store.catalog().prune(id, before, 99_999, Arc::new(|_| ()))).unwrap().n_rows
+    };
     assert_eq!(prune(february + Duration::from_hours(24)), 744 + 672);
     assert_eq!(prune(february + Duration::from_hours(24)), 0, "march stays as a whole");
     assert_eq!(scanned(&store, id, Span::ALL).len(), 2_000 - 744 - 672);
@@ -458,7 +460,7 @@ fn corrections_of_long_texts_leave_no_gap_in_a_page() {
             batches: Vec::new(),
             beneath: None,
         };
-        block_on(store.append(id, append, Box::new(|_, _| ()))).unwrap();
+        block_on(store.append(id, append, Arc::new(|_, _| ()))).unwrap();
     };
     texts(0..5_000, &"long".repeat(1_024));
     texts(60_000..60_010, "of February");
@@ -532,7 +534,7 @@ fn archived_bars_need_at_most_30_bytes_per_row() {
         batches: Vec::new(),
         beneath: None,
     };
-    block_on(store.append(id, rows, Box::new(|_, _| ()))).unwrap();
+    block_on(store.append(id, rows, Arc::new(|_, _| ()))).unwrap();
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 44_640);
     let file = folder.path().join(format!("archive/dataset={id}/month=1970-01/part-0.parquet"));
     let n_bytes = fs::metadata(file).unwrap().len();

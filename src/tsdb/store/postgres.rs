@@ -53,7 +53,7 @@ use super::row_batch::{RowBatch, VisitBatch};
 use super::row_changes::{self, RowChange};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
-    Result, RowDeletion, SharedStore, Sight, Since, Store, StoreError, tags, time,
+    Removed, Result, RowDeletion, SharedStore, Sight, Since, Store, StoreError, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -291,13 +291,12 @@ impl Catalog for PostgresStore {
         before: Timestamp,
         limit_rows: usize,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_and_report(
+    ) -> BoxFuture<'_, Result<Removed>> {
+        self.write_and_report(
             Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
-            on_commit,
-        );
-        async move { Ok(write.await?.n_rows) }.boxed()
+            move |removed| on_commit(removed),
+        )
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
@@ -431,13 +430,12 @@ impl Store for PostgresStore {
         dataset: DatasetId,
         deletion: RowDeletion,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_and_report(
+    ) -> BoxFuture<'_, Result<Removed>> {
+        self.write_and_report(
             Some(dataset),
             move |c| append::delete_rows(c, dataset, deletion).boxed(),
-            on_commit,
-        );
-        async move { Ok(write.await?.n_rows) }.boxed()
+            move |removed| on_commit(removed),
+        )
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {

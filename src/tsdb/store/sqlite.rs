@@ -56,7 +56,7 @@ use super::row_changes::{self, RowChange};
 use super::series::{self, SeriesId};
 use super::session::ready;
 use super::{
-    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    Append, Appended, Catalog, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Removed, Result,
     RowDeletion, Sight, Since, Store, StoreError,
 };
 use crate::catalog::{
@@ -208,10 +208,10 @@ impl Catalog for SqliteStore {
         before: Timestamp,
         limit_rows: usize,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
+    ) -> BoxFuture<'_, Result<Removed>> {
         let work =
             move |connection: &Connection| append::prune(connection, dataset, before, limit_rows);
-        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
+        self.writer.run(work, move |removed| on_commit(removed)).boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
@@ -334,9 +334,9 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         deletion: RowDeletion,
         on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
+    ) -> BoxFuture<'_, Result<Removed>> {
         let work = move |connection: &Connection| delete::rows(connection, dataset, &deletion);
-        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
+        self.writer.run(work, move |removed| on_commit(removed)).boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {

@@ -103,7 +103,7 @@ pub(crate) async fn try_append(
     dataset: DatasetId,
     rows: Block,
 ) -> Result<Appended> {
-    store.append(dataset, replace(rows), Box::new(|_, _| ())).await
+    store.append(dataset, replace(rows), Arc::new(|_, _| ())).await
 }
 
 /// Returns an append of rows that replace stored rows.
@@ -246,7 +246,7 @@ async fn commits(open: Open<'_>) {
     let (sender, receiver) = std::sync::mpsc::sync_channel(9);
     for revision in 1..=3_i64 {
         let sender = sender.clone();
-        let seen: OnCommit = Box::new(move |appended, rows| {
+        let seen: OnCommit = Arc::new(move |appended, rows| {
             sender.send((appended.revision, rows.ids.clone())).unwrap();
         });
         let rows = block([(revision, 1.0), (revision + 1, 2.0)]);
@@ -285,7 +285,7 @@ async fn following(open: Open<'_>) {
     append(&*store, id, block([(60, 2.0), (61, 2.0), (100_000, 2.0)])).await;
     append(&*store, id, block([(61, 3.0), (300_000, 3.0)])).await;
     let span = Span { first: at_second(200_060), last: at_second(200_060) };
-    store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap();
+    store.delete_rows(id, RowDeletion::new(span, now()), Arc::new(|_| {})).await.unwrap();
     append(&*store, id, block([(300_060, 4.0)])).await;
     let (rows, is_all, revision, _) = seconds(start, 99);
     assert_eq!(rows, [200_000, 60, 100_000, 61, 300_000, 300_060], "without what is gone");
@@ -409,7 +409,7 @@ async fn pruning_rows(open: Open<'_>) {
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     append(&*store, id, block((3000..3500).map(|second| (second, 1.0)))).await;
     let before = buckets(&*store, id, Resolution::FiveMinutes);
-    let n_gone = store.prune(id, at_second(2500), 99_999, Box::new(|_| {})).await.unwrap();
+    let n_gone = store.prune(id, at_second(2500), 99_999, Arc::new(|_| {})).await.unwrap().n_rows;
     assert!((1000..=2400).contains(&n_gone), "most of them, whole chunks at a time: {n_gone}");
     let (count, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Ascending, 0, 1));
     assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
@@ -419,7 +419,7 @@ async fn pruning_rows(open: Open<'_>) {
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
     append(&*store, id, block([(2400, 1.0)])).await;
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
-    let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
+    let n_left = store.prune(id, at_second(99_999), 99_999, Arc::new(|_| {})).await.unwrap().n_rows;
     assert!((3500..=3501).contains(&(n_left + n_gone)), "the replaced row counts where it is kept");
     check_newest(&*store, id, None);
     // The prune had a date in the far future. Still, only rows before the end of the last pruned bucket
@@ -443,10 +443,10 @@ async fn deleting_rows(open: Open<'_>) {
     {
         let span = Span { first: at_second(first), last: at_second(last) };
         let n_gone =
-            store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap();
+            store.delete_rows(id, RowDeletion::new(span, now()), Arc::new(|_| {})).await.unwrap();
         let before = want.len();
         want.retain(|second, _| !(first..=last).contains(second));
-        assert_eq!(n_gone, u64::try_from(before - want.len()).unwrap(), "{first} to {last}");
+        assert_eq!(n_gone.n_rows, u64::try_from(before - want.len()).unwrap(), "{first} to {last}");
         compare(&*store, id, &want, &[(0, 100, 3_900, 60_000), (9, 9, 0, 120_000)]);
         let (_, revision) = newest(&*store, id, 1);
         assert_eq!(revision, if first > last { whole + n - 1 } else { whole + n });
@@ -457,7 +457,11 @@ async fn deleting_rows(open: Open<'_>) {
     want.extend([(10, 3.0), (130_000, 4.0)]);
     compare(&*store, id, &want, &[]);
     assert_eq!(
-        store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await.unwrap(),
+        store
+            .delete_rows(id, RowDeletion::new(Span::ALL, now()), Arc::new(|_| {}))
+            .await
+            .unwrap()
+            .n_rows,
         want.len() as u64
     );
     compare(&*store, id, &BTreeMap::new(), &[]);
@@ -465,11 +469,15 @@ async fn deleting_rows(open: Open<'_>) {
 
     // Checks that buckets of pruned rows remain unless a deletion covers them completely.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
-    store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
+    store.prune(id, at_second(2100), 99_999, Arc::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
     let span = Span { first: at_second(310), last: at_second(1_200) };
     assert_eq!(
-        store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap(),
+        store
+            .delete_rows(id, RowDeletion::new(span, now()), Arc::new(|_| {}))
+            .await
+            .unwrap()
+            .n_rows,
         0
     );
     let left = buckets(&*store, id, Resolution::FiveMinutes);

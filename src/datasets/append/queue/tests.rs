@@ -92,7 +92,7 @@ async fn rejected_append_does_not_affect_other_appends_of_its_transaction() {
     let rows = vec![block(&[0, 10 * day], 1)];
     append_at_once(&datasets, dataset, &columns, rows).await;
     let before = Timestamp::from_seconds(0) + Duration::from_hours(24);
-    datasets.store.prune(dataset, before, 100, Box::new(|_| {})).await.unwrap();
+    datasets.store.prune(dataset, before, 100, Arc::new(|_| {})).await.unwrap();
     let blocks =
         vec![block(&[11 * day], 2), block(&[1], 3), block(&[12 * day], 4), block(&[13 * day], 5)];
     let done = append_at_once(&datasets, dataset, &columns, blocks).await;

@@ -57,7 +57,7 @@ fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
         batches: Vec::new(),
         beneath: None,
     };
-    block_on(store.append(id(dataset), append, Box::new(|_, _| {}))).unwrap();
+    block_on(store.append(id(dataset), append, Arc::new(|_, _| {}))).unwrap();
 }
 
 /// Fills a store with datasets of every kind: with late and corrected rows, with pruned rows, with a
@@ -95,7 +95,9 @@ pub(crate) fn fill(store: &dyn Store) {
     let column = ColumnChange::Delete("trades".to_owned());
     block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
     // Ends the pruning within a bucket, so that the bucket retains some of its rows.
-    assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
+    assert!(
+        block_on(store.prune(id(3), time(31_333), 99_999, Arc::new(|_| {}))).unwrap().n_rows > 0
+    );
     for change in [
         TagChange::Acquire { tag: "public".to_owned(), key: reader },
         TagChange::Give { owner, tag: "desk".to_owned(), key: reader },
@@ -119,25 +121,26 @@ pub(crate) const CHANGES: [fn(&dyn Store); 5] = [
     |store| {
         let span = Span { first: time(200_000), last: time(200_100) };
         assert!(
-            block_on(store.delete_rows(id(2), RowDeletion::new(span, time(32)), Box::new(|_| {})))
+            block_on(store.delete_rows(id(2), RowDeletion::new(span, time(32)), Arc::new(|_| {})))
                 .unwrap()
+                .n_rows
                 > 0
         );
         // Deletes buckets of pruned rows.
         let span = Span { first: Timestamp::MIN, last: time(9000) };
-        block_on(store.delete_rows(id(3), RowDeletion::new(span, time(30)), Box::new(|_| {})))
+        block_on(store.delete_rows(id(3), RowDeletion::new(span, time(30)), Arc::new(|_| {})))
             .unwrap();
     },
     |store| {
         for (dataset, before) in [(2, 100_000), (3, 45_000)] {
-            let pruned = store.prune(id(dataset), time(before), 99_999, Box::new(|_| {}));
-            assert!(block_on(pruned).unwrap() > 0);
+            let pruned = store.prune(id(dataset), time(before), 99_999, Arc::new(|_| {}));
+            assert!(block_on(pruned).unwrap().n_rows > 0);
         }
     },
     |store| {
         // Prunes all rows.
-        let pruned = store.prune(id(3), time(999_999), 999_999, Box::new(|_| {}));
-        assert!(block_on(pruned).unwrap() > 0);
+        let pruned = store.prune(id(3), time(999_999), 999_999, Arc::new(|_| {}));
+        assert!(block_on(pruned).unwrap().n_rows > 0);
     },
     |store| {
         let (name, new_name) = ("note".to_owned(), "remark".to_owned());
@@ -284,8 +287,8 @@ fn changed_copy_is_not_overwritten() {
             append(to, 2, block([999_999], &columns), 30);
         },
         |to| {
-            let pruned = to.prune(id(2), time(100_000), 99_999, Box::new(|_| {}));
-            assert!(block_on(pruned).unwrap() > 0);
+            let pruned = to.prune(id(2), time(100_000), 99_999, Arc::new(|_| {}));
+            assert!(block_on(pruned).unwrap().n_rows > 0);
         },
         |to| {
             let attach = TagChange::Attach(id(2), "own".to_owned());

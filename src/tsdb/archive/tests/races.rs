@@ -108,7 +108,7 @@ fn check_writes_meanwhile(open: OpenIn<'_>) {
             batches: Vec::new(),
             beneath: None,
         };
-        block_on(writer.append(id, late, Box::new(|_, _| ()))).unwrap();
+        block_on(writer.append(id, late, Arc::new(|_, _| ()))).unwrap();
     });
     assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 100);
     let stored = inner.page(id, &read(Span::ALL, Order::Ascending, 0, 99)).unwrap();

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use model::block::{Block, Rows, Series};
 use model::dataset::{DatasetId, Dtype};
@@ -98,7 +99,7 @@ impl Figures {
             batches: Vec::new(),
             beneath: None,
         };
-        self.store.append(dataset, append, Box::new(|_, _| ())).await?;
+        self.store.append(dataset, append, Arc::new(|_, _| ())).await?;
         Ok(())
     }
 

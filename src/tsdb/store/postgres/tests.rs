@@ -179,7 +179,7 @@ async fn merged_row_does_not_change_values_that_it_lacks() {
     prices.fill(Some(9.0));
     rows.columns.truncate(1);
     let merged = Append { mode: AppendMode::Merge, ..contract::replace(rows) };
-    store.append(id, merged, Box::new(|_, _| ())).await.unwrap();
+    store.append(id, merged, Arc::new(|_, _| ())).await.unwrap();
     let Series::Float(prices) = &mut want.columns[0] else { panic!("not floats") };
     prices.iter_mut().take(2000).skip(100).step_by(3).for_each(|price| *price = Some(9.0));
     let (read, _) = contract::newest(&store, id, 9999);

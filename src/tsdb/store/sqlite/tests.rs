@@ -185,7 +185,7 @@ async fn store_locks_its_file_and_fails_after_the_file_is_replaced() {
     contract::append(&store, id, contract::block((2..9_000).map(|n| (n, 1.0)))).await;
     fs::rename(copy, &path).unwrap();
     let block = contract::block([(9_999, 2.0)]);
-    let on_commit: OnCommit = Box::new(|_, _| panic!("it is not durable"));
+    let on_commit: OnCommit = Arc::new(|_, _| panic!("it is not durable"));
     let refused = store.append(id, contract::replace(block), on_commit).await;
     assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
     assert!(matches!(store.check().await, Err(StoreError::Replaced)));

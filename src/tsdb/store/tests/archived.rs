@@ -38,7 +38,7 @@ async fn delete_archived(
     archived: ArchivedDeletion,
 ) -> Result<u64> {
     let deletion = RowDeletion { archived: Some(archived), ..RowDeletion::new(span, now()) };
-    store.delete_rows(id, deletion, Box::new(|_| {})).await
+    Ok(store.delete_rows(id, deletion, Arc::new(|_| {})).await?.n_rows)
 }
 
 async fn append_over(
@@ -48,7 +48,7 @@ async fn append_over(
     beneath: Beneath,
 ) -> Result<Appended> {
     let append = Append { beneath: Some(beneath), ..replace(rows) };
-    store.append(id, append, Box::new(|_, _| ())).await
+    store.append(id, append, Arc::new(|_, _| ())).await
 }
 
 /// Checks the records of archived files and the writes over archived rows of a store.
@@ -90,7 +90,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let first = buckets(store, id, Resolution::FiveMinutes)[0];
     assert_eq!((first.open, first.high, first.close, first.count), (0.0, 500.0, 4.0, 6));
 
-    let deleted = store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await;
+    let deleted = store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Arc::new(|_| {})).await;
     assert!(matches!(deleted, Err(StoreError::ArchiveChanged { .. })), "{deleted:?}");
     let span = Span { first: at_second(61), last: at_second(180) };
     let deletion = ArchivedDeletion {
@@ -131,8 +131,9 @@ pub(crate) async fn check(store: &dyn Engine) {
 /// Checks that a prune removes an archived month only as a whole, and the stored rows in it only
 /// afterwards.
 async fn check_pruned(store: &dyn Engine, id: DatasetId) {
-    let prune =
-        async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
+    let prune = async |second| {
+        store.prune(id, at_second(second), 999, Arc::new(|_| {})).await.unwrap().n_rows
+    };
     assert_eq!(prune(2_000_000).await, 0, "a row over it stays");
     assert_eq!(prune(2_678_400).await, 98);
     assert_eq!(store.archived(id, Span::ALL).unwrap(), []);
@@ -147,8 +148,8 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
     assert!(!store.has_archive().unwrap());
     check_newest(store, id, Some(at_second(5_184_000)));
     let n_gone =
-        store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Box::new(|_| {})).await.unwrap();
-    assert_eq!(n_gone, 1, "no archived rows are left");
+        store.delete_rows(id, RowDeletion::new(Span::ALL, now()), Arc::new(|_| {})).await.unwrap();
+    assert_eq!(n_gone.n_rows, 1, "no archived rows are left");
 }
 
 /// Checks the timestamp of the latest row after a deletion, between whose preparation and commit a later
@@ -190,10 +191,10 @@ pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
     };
     delete_archived(store, id, span, deletion).await.unwrap();
     check_newest(store, id, Some(at_second(2_678_460)));
-    let pruned = store.prune(id, at_second(2_678_400), 999, Box::new(|_| {})).await.unwrap();
+    let pruned = store.prune(id, at_second(2_678_400), 999, Arc::new(|_| {})).await.unwrap().n_rows;
     assert_eq!(pruned, 2);
     check_newest(store, id, Some(at_second(2_678_460)));
-    let pruned = store.prune(id, at_second(6_000_000), 999, Box::new(|_| {})).await.unwrap();
+    let pruned = store.prune(id, at_second(6_000_000), 999, Arc::new(|_| {})).await.unwrap().n_rows;
     assert_eq!(pruned, 2);
     check_newest(store, id, None);
 }

@@ -112,15 +112,17 @@ impl Model {
                 });
                 let span = Span { first: at_second(first), last: at_second(last) };
                 let n_gone = store
-                    .delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {}))
+                    .delete_rows(id, RowDeletion::new(span, now()), Arc::new(|_| {}))
                     .await
                     .unwrap();
-                assert_eq!(n_gone, u64::try_from(n_before - self.rows.len()).unwrap());
+                assert_eq!(n_gone.n_rows, u64::try_from(n_before - self.rows.len()).unwrap());
             }
             Operation::Prune(before) => {
                 let before = before / 300 * 300;
                 let finest = self.finest();
-                if store.prune(id, at_second(before), 3000, Box::new(|_| {})).await.unwrap() > 0 {
+                if store.prune(id, at_second(before), 3000, Arc::new(|_| {})).await.unwrap().n_rows
+                    > 0
+                {
                     // The engine decides how many rows it removes, but all rows from `before` on must
                     // remain.
                     let left = rows_of(store, id);

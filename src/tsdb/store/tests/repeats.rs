@@ -15,7 +15,7 @@ pub(crate) fn named(id: BatchId, second: i64) -> Append {
 
 /// Appends a batch and returns the revision, or `None` if the batch was already stored.
 pub(crate) async fn put(store: &dyn Store, dataset: DatasetId, append: Append) -> Option<u64> {
-    match store.append(dataset, append, Box::new(|_, _| ())).await {
+    match store.append(dataset, append, Arc::new(|_, _| ())).await {
         Ok(appended) => Some(appended.revision),
         Err(StoreError::BatchStored) => None,
         Err(error) => panic!("{error}"),
@@ -37,7 +37,7 @@ pub(super) async fn check(open: Open<'_>) {
     drop(store);
     let store = open();
     assert_eq!(find(&*store, 1, "a"), Some(1));
-    let unnoticed: OnCommit = Box::new(|_, _| panic!("nothing is stored"));
+    let unnoticed: OnCommit = Arc::new(|_, _| panic!("nothing is stored"));
     let again = store.append(dataset, named(id(1, "a"), 20), unnoticed).await;
     assert!(matches!(again, Err(StoreError::BatchStored)), "{again:?}");
     assert_eq!(put(&*store, dataset, named(id(2, "a"), 30)).await, Some(2), "another writer's");

@@ -13,9 +13,9 @@ pub(crate) async fn check(open: Open<'_>) {
     let start = store.last_row(id).unwrap();
     append(&*store, id, block([(62, 4.0), (200_120, 4.0)])).await;
     let span = Span { first: at_second(100), last: at_second(200_060) };
-    store.delete_rows(id, RowDeletion::new(span, now()), Box::new(|_| {})).await.unwrap();
+    store.delete_rows(id, RowDeletion::new(span, now()), Arc::new(|_| {})).await.unwrap();
     append(&*store, id, block([(120, 5.0), (200_120, 5.0)])).await;
-    store.prune(id, at_second(100_000), 99_999, Box::new(|_| {})).await.unwrap();
+    store.prune(id, at_second(100_000), 99_999, Arc::new(|_| {})).await.unwrap();
     drop(store);
 
     let store = open();

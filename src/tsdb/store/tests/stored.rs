@@ -4,6 +4,7 @@
 //! file: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::timestamp::Timestamp;
 
@@ -56,7 +57,7 @@ pub(crate) async fn check(store: &dyn Store) {
     compare(store, id, &want, &[(5, 40, 30, 90_000)]);
     let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
     store
-        .delete_rows(id, RowDeletion::new(span, Timestamp::from_seconds(1)), Box::new(|_| {}))
+        .delete_rows(id, RowDeletion::new(span, Timestamp::from_seconds(1)), Arc::new(|_| {}))
         .await
         .unwrap();
     compare(store, id, &want.split_off(&100_000), &[]);

@@ -36,7 +36,7 @@ async fn append_is_undone_if_the_connection_is_lost_and_can_be_repeated() {
     contract::append(&store, id, contract::block([(1, 1.0)])).await;
     let mut other = lock(&url, "BEGIN; SELECT FROM datasets.datasets FOR UPDATE").await;
     let named = || contract::repeats::named(contract::repeats::id(1, "cut"), 9);
-    let appended = store.append(id, named(), Box::new(|_, _| panic!("it was not done")));
+    let appended = store.append(id, named(), Arc::new(|_, _| panic!("it was not done")));
     await_waiting(&url, 1).await;
     run(&url, &format!("SELECT pg_terminate_backend(pid, 9000) {WAITING}"));
     let error = appended.await.unwrap_err();
@@ -63,7 +63,7 @@ async fn batch_with_a_lost_commit_response_is_found_by_its_key() {
              DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION datasets.cut()",
     );
     let named = || contract::repeats::named(contract::repeats::id(1, "lost"), 9);
-    let error = store.append(id, named(), Box::new(|_, _| ())).await.unwrap_err();
+    let error = store.append(id, named(), Arc::new(|_, _| ())).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
     run(&url, "DROP TRIGGER cut ON datasets.commits");
     let found = contract::repeats::find(&store, 1, "lost");

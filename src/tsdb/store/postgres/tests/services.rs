@@ -109,7 +109,7 @@ async fn column_added_while_an_append_waits_is_included_in_buckets() {
     let mut c = faults::lock(&url, lock).await;
     let change = other.change(id, column, Timestamp::default());
     faults::await_waiting(&url, 1).await;
-    let append = mine.append(id, contract::replace(rows), Box::new(|_, _| ()));
+    let append = mine.append(id, contract::replace(rows), Arc::new(|_, _| ()));
     faults::await_waiting(&url, 2).await;
     sqlx::raw_sql("COMMIT").execute(&mut c).await.unwrap();
     change.await.unwrap();

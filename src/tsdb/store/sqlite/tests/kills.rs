@@ -69,7 +69,7 @@ async fn write(store: &SqliteStore, id: DatasetId) {
                     .delete_rows(
                         id,
                         RowDeletion::new(span, Timestamp::from_seconds(1)),
-                        Box::new(|_| {}),
+                        Arc::new(|_| {}),
                     )
                     .await
                     .unwrap();
