@@ -78,15 +78,18 @@ pub(super) fn append(
         }
         None => None,
     };
-    let held = touched.as_ref().map(|touched| touched.held.as_slice());
     let late = rows.times.get(..progress.state.newest.map_or(0, |newest| rows.first_after(newest)));
-    let mut stored = tail::find_stored(connection, dataset, late.unwrap_or_default(), held)?;
-    if let Some(beneath) = beneath.filter(|_| !is_after) {
-        stored.extend(&beneath.times);
-        stored.sort_unstable();
-    }
+    let late = late.unwrap_or_default();
+    let held = match &touched {
+        Some(touched) => touched.held.clone(),
+        None => chunks::held(connection, SeriesId::rows(dataset), late)?,
+    };
+    let mut stored = tail::held(connection, dataset, late)?;
+    stored.extend(&held);
+    stored.extend(beneath.filter(|_| !is_after).into_iter().flat_map(|beneath| &beneath.times));
+    stored.sort_unstable();
     rows.ids = numbers(connection, n)?;
-    put(connection, dataset, rows, held, &mut progress)?;
+    put(connection, dataset, rows, &held, &mut progress)?;
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
         (None, Some(fold)) if n_folded == 0 => buckets::extend(connection, dataset, fold, rows)?,
@@ -107,13 +110,13 @@ pub(super) fn append(
     Ok(progress.state.appended(n))
 }
 
-/// Stores rows in the tail or in chunks. `held` has the timestamps of `rows` at which chunks already
-/// have rows, if they are known.
+/// Stores rows in the tail or in chunks. `held` has the sorted timestamps of `rows` at which chunks
+/// already have rows.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
     rows: &Block,
-    held: Option<&[Timestamp]>,
+    held: &[Timestamp],
     progress: &mut Progress,
 ) -> Result<()> {
     let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;
@@ -199,7 +202,7 @@ fn put_many(
     dataset: DatasetId,
     rows: &Block,
     chunks_end: Option<Timestamp>,
-    held: Option<&[Timestamp]>,
+    held: &[Timestamp],
     progress: &mut Progress,
 ) -> Result<()> {
     let series = SeriesId::rows(dataset);
@@ -223,7 +226,7 @@ fn put_many(
         let fresh = under.merge(&fresh);
         let n_sealed = chunks::append(connection, series, &fresh)?;
         let left = fresh.part(n_sealed..fresh.len());
-        tail::put(connection, dataset, &left, None, None)?;
+        tail::put(connection, dataset, &left, None, &[])?;
         progress.n_fresh = left.len();
     }
     Ok(())

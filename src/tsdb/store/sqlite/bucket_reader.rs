@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row};
 
 use super::Result;
 use super::chunk_index::{ChunkIndex, ChunkIndexCache, to_u64};
-use super::chunks::{self, ChunkTimes};
+use super::chunks;
 use super::scan::{self, Projection, ScanOutput};
 use super::series::{self, KEPT, SeriesId};
 use crate::codec::decode_rows;
@@ -219,12 +219,10 @@ fn count_stored(
     let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
     // Subtracts the single buckets that replace a bucket of a chunk, which are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
-    let mut n_twice = 0;
-    let mut chunk_times = ChunkTimes::default();
-    for bucket in single(connection, series, over, usize::MAX)? {
-        n_twice += u64::from(chunk_times.contains(connection, series, bucket.timestamp)?);
-    }
-    Ok((in_chunks + to_u64(n_single)).saturating_sub(n_twice))
+    let over = single(connection, series, over, usize::MAX)?;
+    let over: Vec<Timestamp> = over.into_iter().map(|bucket| bucket.timestamp).collect();
+    let n_twice = chunks::held(connection, series, &over)?.len();
+    Ok((in_chunks + to_u64(n_single)).saturating_sub(to_u64(n_twice)))
 }
 
 fn single_sql(order: Order) -> String {

@@ -76,25 +76,26 @@ pub(super) fn ending_from(
     )?)
 }
 
-/// Lookup of timestamps in chunks. If the timestamps are ascending, each chunk is read once.
-#[derive(Default)]
-pub(super) struct ChunkTimes(Option<(Chunk, Vec<Timestamp>)>);
-
-impl ChunkTimes {
-    pub(super) fn contains(
-        &mut self,
-        connection: &Connection,
-        series: SeriesId,
-        timestamp: Timestamp,
-    ) -> Result<bool> {
-        if self.0.as_ref().is_none_or(|(chunk, _)| timestamp > chunk.span.last) {
-            self.0 = match ending_from(connection, series, timestamp)? {
-                None => None,
-                Some(chunk) => Some((chunk, times(connection, series.dataset, chunk)?)),
-            };
+/// Returns the timestamps among `timestamps`, which are sorted, at which chunks have rows. Reads each
+/// chunk once.
+pub(super) fn held(
+    connection: &Connection,
+    series: SeriesId,
+    timestamps: &[Timestamp],
+) -> Result<Vec<Timestamp>> {
+    let (mut rest, mut held) = (timestamps, Vec::new());
+    while let Some(first) = rest.first()
+        && let Some(chunk) = ending_from(connection, series, *first)?
+    {
+        let n_here = rest.partition_point(|timestamp| *timestamp <= chunk.span.last);
+        let (here, later) = rest.split_at(n_here);
+        if here.last().is_some_and(|last| *last >= chunk.span.first) {
+            let times = times(connection, series.dataset, chunk)?;
+            held.extend(here.iter().filter(|timestamp| times.binary_search(timestamp).is_ok()));
         }
-        Ok(self.0.as_ref().is_some_and(|(_, times)| times.binary_search(&timestamp).is_ok()))
+        rest = later;
     }
+    Ok(held)
 }
 
 /// Passes the chunks that overlap `span` to `visit`, in `order`, until `visit` returns false.

@@ -108,7 +108,7 @@ fn remove_rows(
     tail::remove(connection, dataset, span)?;
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     progress.recount(connection, dataset)?;
-    if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
+    if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, &[], progress) }
 }
 
 /// Stores copied buckets of rows that were pruned in the source.

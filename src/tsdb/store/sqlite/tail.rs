@@ -6,8 +6,7 @@ use model::dataset::DatasetId;
 use model::timestamp::Timestamp;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
-use super::chunks::ChunkTimes;
-use super::series::{SeriesId, direction};
+use super::series::direction;
 use super::{Result, StoreError};
 use crate::codec::{Packing, decode_body, encode_body};
 use crate::span::{Order, Span};
@@ -63,64 +62,43 @@ pub(super) fn first_from(
 }
 
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
-/// has the timestamps of these rows at which chunks already have rows. If `held` is `None`, these
-/// timestamps are looked up.
+/// has the sorted timestamps of these rows at which chunks already have rows.
 pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
     block: &Block,
     chunks_end: Option<Timestamp>,
-    held: Option<&[Timestamp]>,
+    held: &[Timestamp],
 ) -> Result<usize> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO tail (dataset, t, replaces, body) VALUES (?1, ?2, ?3, ?4)",
     )?;
-    let mut chunk_times = ChunkTimes::default();
     let mut n_late = 0;
     for (row_idx, time) in block.times.iter().enumerate() {
         let is_late = chunks_end.is_some_and(|end| *time <= end);
         n_late += usize::from(is_late);
-        let replaces = is_late && is_in_chunk(connection, dataset, *time, held, &mut chunk_times)?;
+        let replaces = is_late && held.binary_search(time).is_ok();
         let body = encode_body(block, row_idx..row_idx + 1, Packing::Quick);
         insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
     }
     Ok(n_late)
 }
 
-/// Returns the timestamps among `times` at which rows are stored. `times` must be sorted. `held` has the
-/// timestamps among them at which chunks have rows. If `held` is `None`, these timestamps are looked up.
-pub(super) fn find_stored(
+/// Returns the timestamps among `times` at which the tail has rows.
+pub(super) fn held(
     connection: &Connection,
     dataset: DatasetId,
     times: &[Timestamp],
-    held: Option<&[Timestamp]>,
 ) -> Result<Vec<Timestamp>> {
-    let mut chunk_times = ChunkTimes::default();
-    let mut in_tail =
-        connection.prepare_cached("SELECT 1 FROM tail WHERE dataset = ?1 AND t = ?2")?;
-    let mut stored = Vec::new();
-    for time in times {
-        let is_held = is_in_chunk(connection, dataset, *time, held, &mut chunk_times)?;
-        if is_held || in_tail.exists([dataset.get(), time.micros()])? {
-            stored.push(*time);
-        }
+    if times.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(stored)
-}
-
-/// Returns true if a chunk has a row at `time`: if `held` contains it, or, without `held`, if a lookup
-/// finds it.
-fn is_in_chunk(
-    connection: &Connection,
-    dataset: DatasetId,
-    time: Timestamp,
-    held: Option<&[Timestamp]>,
-    chunk_times: &mut ChunkTimes,
-) -> Result<bool> {
-    match held {
-        Some(held) => Ok(held.binary_search(&time).is_ok()),
-        None => chunk_times.contains(connection, SeriesId::rows(dataset), time),
-    }
+    let micros: Vec<i64> = times.iter().map(|time| time.micros()).collect();
+    // `json_each` passes any number of timestamps as one parameter.
+    let sql = "SELECT t FROM tail
+         WHERE dataset = ?1 AND t IN (SELECT value FROM json_each(?2))";
+    let time = |row: &Row<'_>| Ok(Timestamp::from_micros(row.get(0)?));
+    Ok(connection.all(sql, params![dataset.get(), format!("{micros:?}")], time)?)
 }
 
 /// Removes and returns the first rows of a span from the tail, at most `limit`.
