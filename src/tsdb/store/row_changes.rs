@@ -103,8 +103,13 @@ pub(super) async fn read<S: Session>(
     if oldest.iter().any(|(n, revision)| *n > 1 && *revision > after) {
         return Ok(None);
     }
+    // Revisions and row numbers ascend, so the first record to return follows the last record with
+    // neither a higher revision nor a higher row number. It is usually one of the latest records.
     let sql = "SELECT revision, last_row, first_ts, last_ts, replaced FROM datasets.row_changes
-         WHERE dataset = ?1 AND (revision > ?2 OR last_row > ?3) ORDER BY n LIMIT ?4";
+         WHERE dataset = ?1 AND n > coalesce((
+             SELECT n FROM datasets.row_changes
+             WHERE dataset = ?1 AND revision <= ?2 AND last_row <= ?3 ORDER BY n DESC LIMIT 1), 0)
+         ORDER BY n LIMIT ?4";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     Ok(Some(s.all(sql, &[&dataset.get(), &after, &after_row, &limit], change_of).await?))
 }
