@@ -36,7 +36,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use db::connection::{OpenError, retry_while_busy};
+use db::connection::{FileError, retry_while_busy};
 use db::fault::DatabaseFault;
 use db::format::advice;
 use db::postgres::DatabaseUrl;
@@ -100,7 +100,7 @@ pub enum AccountsError {
     Replaced,
     /// The file could not be opened, or its tables could not be created or upgraded.
     #[error(transparent)]
-    Open(OpenError),
+    Open(FileError),
     /// The tables were created by another version of the program.
     #[error("accounts in the database have format {found}, expected {known}; {}", advice(*found, *known))]
     Format {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use db::connection::OpenError;
+use db::connection::FileError;
 use db::copy::CopiedTables;
 use db::fault::DatabaseFault;
 use db::postgres::DatabaseUrl;
@@ -35,10 +35,10 @@ impl From<rusqlite::Error> for AccountsError {
     }
 }
 
-impl From<OpenError> for AccountsError {
-    fn from(error: OpenError) -> Self {
+impl From<FileError> for AccountsError {
+    fn from(error: FileError) -> Self {
         match error {
-            OpenError::Database { source, .. } if source.is_full() => Self::Full,
+            FileError::Database { source, .. } if source.is_full() => Self::Full,
             error => Self::Open(error),
         }
     }

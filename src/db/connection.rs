@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -56,10 +57,10 @@ pub struct Schema {
     pub open_wait: Duration,
 }
 
-/// Failure to open a file.
-#[derive(Debug, thiserror::Error)]
+/// Failure to open or write a file.
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum FileError {
     /// The file or its directory could not be created.
     #[error("{name} cannot be created")]
     Create {
@@ -67,7 +68,7 @@ pub enum OpenError {
         name: &'static str,
         /// Cause of the failure.
         #[source]
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// SQLite could not open or set up the file.
     #[error("{name} cannot be opened")]
@@ -88,9 +89,28 @@ pub enum OpenError {
         /// Format that this version of the program uses.
         known: i64,
     },
+    /// A transaction could not be begun, committed or rolled back.
+    #[error("transaction failed to commit")]
+    Commit(#[source] DatabaseFault),
+    /// The disk is full.
+    #[error("disk is full")]
+    Full,
+    /// The file was removed or replaced while it was open.
+    #[error("database file was removed or replaced while it was open")]
+    Replaced,
+    /// The thread that writes to the file has stopped.
+    #[error("database file is closed")]
+    Closed,
 }
 
-impl OpenError {
+impl From<rusqlite::Error> for FileError {
+    fn from(error: rusqlite::Error) -> Self {
+        let fault = DatabaseFault::from(error);
+        if fault.is_full() { Self::Full } else { Self::Commit(fault) }
+    }
+}
+
+impl FileError {
     /// Returns true if another process had locked the file, so a retry can succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -104,10 +124,10 @@ impl Schema {
     /// durable. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file cannot be opened, or has another format. If the error [is
-    /// busy](OpenError::is_busy), another process can be setting up the file: see [`retry_while_busy`].
-    pub fn open(&self, path: &Path) -> Result<Connection, OpenError> {
-        let create = |source| OpenError::Create { name: self.name, source };
+    /// [`FileError`] if the file cannot be opened, or has another format. If the error [is
+    /// busy](FileError::is_busy), another process can be setting up the file: see [`retry_while_busy`].
+    pub fn open(&self, path: &Path) -> Result<Connection, FileError> {
+        let create = |error| FileError::Create { name: self.name, source: Arc::new(error) };
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(create)?;
         }
@@ -126,8 +146,8 @@ impl Schema {
     /// Opens an existing file at `path` for reading.
     ///
     /// # Errors
-    /// [`OpenError::Database`] if the file cannot be opened.
-    pub fn open_read_only(&self, path: &Path) -> Result<Connection, OpenError> {
+    /// [`FileError::Database`] if the file cannot be opened.
+    pub fn open_read_only(&self, path: &Path) -> Result<Connection, FileError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let connection = Connection::open_with_flags(path, flags)?;
@@ -141,9 +161,9 @@ impl Schema {
     /// Logs an upgrade. Writes nothing if the tables are current.
     ///
     /// # Errors
-    /// [`OpenError`] if the database fails, or if the format of the file cannot be upgraded. The file
+    /// [`FileError`] if the database fails, or if the format of the file cannot be upgraded. The file
     /// remains unchanged.
-    pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
+    pub fn create_tables(&self, connection: &mut Connection) -> Result<(), FileError> {
         let failed = |error| self.failed(&error);
         let Self { name, version: known, steps, tables, .. } = *self;
         if read_version(connection).map_err(failed)? == known {
@@ -158,7 +178,7 @@ impl Schema {
             write.execute_batch(tables).map_err(failed)?;
         } else {
             let steps = format::steps_from(steps, found, known);
-            for step in steps.ok_or(OpenError::Version { name, found, known })? {
+            for step in steps.ok_or(FileError::Version { name, found, known })? {
                 write.execute_batch(step).map_err(failed)?;
             }
         }
@@ -174,15 +194,15 @@ impl Schema {
     /// upgrade by another process.
     ///
     /// # Errors
-    /// [`OpenError::Version`] if the file has another format.
-    pub fn check_version(&self, connection: &Connection) -> Result<(), OpenError> {
+    /// [`FileError::Version`] if the file has another format.
+    pub fn check_version(&self, connection: &Connection) -> Result<(), FileError> {
         let found = read_version(connection).map_err(|error| self.failed(&error))?;
         let Self { name, version: known, .. } = *self;
-        if found == known { Ok(()) } else { Err(OpenError::Version { name, found, known }) }
+        if found == known { Ok(()) } else { Err(FileError::Version { name, found, known }) }
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> OpenError {
-        OpenError::Database { name: self.name, source: error.into() }
+    fn failed(&self, error: &rusqlite::Error) -> FileError {
+        FileError::Database { name: self.name, source: error.into() }
     }
 }
 
@@ -270,7 +290,7 @@ mod tests {
             let opened = spawn_blocking(move || SCHEMA.open(&path).map(drop));
             async { opened.await.unwrap() }
         };
-        let opened = (0..4).map(|_| retry_while_busy(open, OpenError::is_busy));
+        let opened = (0..4).map(|_| retry_while_busy(open, FileError::is_busy));
         for opened in futures::future::join_all(opened).await {
             opened.unwrap();
         }
@@ -285,7 +305,7 @@ mod tests {
             connection.pragma_update(None, "user_version", version).unwrap();
             let error = SCHEMA.open(&path).unwrap_err();
             assert!(
-                matches!(error, OpenError::Version { found, known: 3, .. } if found == version)
+                matches!(error, FileError::Version { found, known: 3, .. } if found == version)
             );
             assert!(
                 error
@@ -320,7 +340,7 @@ mod tests {
             assert_eq!(found, "old");
         }
         let error = SCHEMA.check_version(&older).unwrap_err();
-        assert!(matches!(error, OpenError::Version { found: 5, known: 3, .. }), "{error}");
+        assert!(matches!(error, FileError::Version { found: 5, known: 3, .. }), "{error}");
         assert!(SCHEMA.open(&path).is_err(), "a newer format is rejected");
     }
 
@@ -331,7 +351,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.sqlite");
         drop(SCHEMA.open(&path).unwrap());
-        assert!(matches!(BROKEN.open(&path), Err(OpenError::Database { .. })));
+        assert!(matches!(BROKEN.open(&path), Err(FileError::Database { .. })));
         let connection = SCHEMA.open(&path).unwrap();
         connection.execute("INSERT INTO rows DEFAULT VALUES", []).unwrap();
     }

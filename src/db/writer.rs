@@ -15,8 +15,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
-use crate::connection::{OpenError, Schema, TRY_SPACE, keep_log_on_close};
-use crate::fault::DatabaseFault;
+use crate::connection::{FileError, Schema, TRY_SPACE, keep_log_on_close};
 use crate::files::DatabaseFiles;
 
 /// Capacity of the queue of jobs. If the queue is full, writers wait, since the disk is the bottleneck.
@@ -25,63 +24,15 @@ const QUEUE_CAPACITY: usize = 256;
 /// Maximum number of jobs per commit, so that the first job does not wait too long.
 const JOBS_PER_COMMIT: usize = 256;
 
-/// Failure of a commit, which all jobs of the commit receive.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommitError {
-    /// The disk is full.
-    #[error("disk is full")]
-    Full,
-    /// The file was removed or replaced while it was open.
-    #[error("database file was removed or replaced while it was open")]
-    Replaced,
-    /// A newer version of the program upgraded the file.
-    #[error(
-        "a newer version of the program upgraded the file to format {found}; restart the service with this version"
-    )]
-    Upgraded {
-        /// Format of the file.
-        found: i64,
-    },
-    /// The writer has stopped.
-    #[error("database file is closed")]
-    Closed,
-    /// Another error of SQLite.
-    #[error("transaction failed to commit")]
-    Database(#[source] DatabaseFault),
-}
-
-impl From<&rusqlite::Error> for CommitError {
-    fn from(error: &rusqlite::Error) -> Self {
-        let fault = DatabaseFault::from(error);
-        if fault.is_full() { Self::Full } else { Self::Database(fault) }
-    }
-}
-
-impl From<rusqlite::Error> for CommitError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::from(&error)
-    }
-}
-
 /// Error type of a store that uses a [`Writer`].
-pub trait WriteError: From<CommitError> + From<rusqlite::Error> + Send + 'static {
+pub trait WriteError: From<FileError> + From<rusqlite::Error> + Send + 'static {
     /// Returns true if a write failed for lack of space.
     fn is_full(&self) -> bool;
 }
 
 /// A job, which runs in the open transaction. If no transaction could be opened, the job only passes the
 /// error to its caller.
-type Job = Box<dyn FnOnce(Result<Turn<'_>, CommitError>) -> Done + Send>;
-
-/// Position of a job in the open transaction.
-#[derive(Debug, Clone, Copy)]
-enum Turn<'a> {
-    /// The transaction has no changes yet.
-    First(&'a Connection),
-    /// Earlier jobs have made changes, which must be preserved.
-    Later(&'a Connection),
-}
+type Job = Box<dyn FnOnce(Result<&Connection, FileError>) -> Done + Send>;
 
 /// Outcome of a job that has run.
 struct Done {
@@ -91,7 +42,7 @@ struct Done {
 }
 
 /// Sends the result of a job to its caller, once the outcome of the commit is known.
-type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
+type Answer = Box<dyn FnOnce(Result<(), FileError>)>;
 
 /// Jobs that share a commit.
 #[derive(Default)]
@@ -117,7 +68,7 @@ pub struct Writer<E> {
     schema: &'static Schema,
     files: Arc<DatabaseFiles>,
     is_full: Arc<AtomicBool>,
-    upgraded: Arc<OnceLock<i64>>,
+    upgraded: Arc<OnceLock<FileError>>,
     error: PhantomData<fn() -> E>,
 }
 
@@ -128,9 +79,9 @@ struct Worker {
     files: Arc<DatabaseFiles>,
     /// True after a commit found no space, until a check finds space.
     is_full: Arc<AtomicBool>,
-    /// Format of the file, set once the thread notices that a newer version of the program has upgraded
-    /// the file.
-    upgraded: Arc<OnceLock<i64>>,
+    /// Error of later writes, set once the thread notices that a newer version of the program has
+    /// upgraded the file.
+    upgraded: Arc<OnceLock<FileError>>,
 }
 
 impl<E: WriteError> Writer<E> {
@@ -167,7 +118,7 @@ impl<E: WriteError> Writer<E> {
     /// commits. Dropping the future does not cancel queued work.
     ///
     /// # Errors
-    /// The error of `work`, or a [`CommitError`].
+    /// The error of `work`, or a [`FileError`].
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -175,8 +126,8 @@ impl<E: WriteError> Writer<E> {
     ) -> Result<T, E> {
         let (job, receiver) = create_job(work, on_commit);
         self.n_jobs.fetch_add(1, Ordering::Relaxed);
-        self.jobs.send(job).await.map_err(|_| CommitError::Closed)?;
-        receiver.await.map_err(|_| CommitError::Closed)?
+        self.jobs.send(job).await.map_err(|_| FileError::Closed)?;
+        receiver.await.map_err(|_| FileError::Closed)?
     }
 
     /// Runs `work` like [`Self::run`], and blocks the thread until it is done.
@@ -205,10 +156,10 @@ impl<E: WriteError> Writer<E> {
     /// The reason why the file does not accept writes.
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
-            return Err(CommitError::Replaced.into());
+            return Err(FileError::Replaced.into());
         }
-        if let Some(found) = self.upgraded.get() {
-            return Err(CommitError::Upgraded { found: *found }.into());
+        if let Some(error) = self.upgraded.get() {
+            return Err(error.clone().into());
         }
         if self.is_full.load(Ordering::Relaxed) {
             for sql in TRY_SPACE {
@@ -228,12 +179,8 @@ fn create_job<T: Send + 'static, E: WriteError>(
     on_commit: impl FnOnce(&T) + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T, E>>) {
     let (sender, receiver) = oneshot::channel();
-    let job: Job = Box::new(move |turn| {
-        let result = match turn {
-            Ok(Turn::First(connection)) => work(connection),
-            Ok(Turn::Later(connection)) => run_in_savepoint(connection, work),
-            Err(error) => Err(error.into()),
-        };
+    let job: Job = Box::new(move |connection| {
+        let result = connection.map_err(E::from).and_then(work);
         let (has_failed, is_full) = (result.is_err(), result.as_ref().is_err_and(E::is_full));
         let answer: Answer = Box::new(move |committed| {
             let result = match (committed, result) {
@@ -250,24 +197,6 @@ fn create_job<T: Send + 'static, E: WriteError>(
         Done { answer, has_failed, is_full }
     });
     (job, receiver)
-}
-
-fn run_in_savepoint<T, E: WriteError>(
-    connection: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T, E>,
-) -> Result<T, E> {
-    connection.prepare_cached("SAVEPOINT job")?.execute([])?;
-    let result = work(connection);
-    // An error such as a full disk makes SQLite roll back the whole transaction, which removes the
-    // savepoint.
-    if connection.is_autocommit() {
-        return result;
-    }
-    if result.is_err() {
-        connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
-    }
-    connection.prepare_cached("RELEASE job")?.execute([])?;
-    result
 }
 
 impl Worker {
@@ -291,18 +220,18 @@ impl Worker {
         first: Job,
         queue: &mut mpsc::Receiver<Job>,
         commit: &mut Commit,
-    ) -> Result<(), CommitError> {
+    ) -> Result<(), FileError> {
         if !self.files.is_intact() {
-            commit.add(first(Err(CommitError::Replaced)));
-            return Err(CommitError::Replaced);
+            commit.add(first(Err(FileError::Replaced)));
+            return Err(FileError::Replaced);
         }
         let name = self.schema.name;
         let committed = transact(self.schema, &mut self.connection, first, queue, commit);
         let failure = committed.err();
-        if let Some(CommitError::Upgraded { found }) = failure {
-            self.upgraded.get_or_init(|| found);
+        if let Some(error @ FileError::Version { .. }) = &failure {
+            self.upgraded.get_or_init(|| error.clone());
         }
-        commit.is_full |= matches!(failure, Some(CommitError::Full));
+        commit.is_full |= matches!(failure, Some(FileError::Full));
         if commit.is_full {
             if !self.is_full.swap(true, Ordering::Relaxed) {
                 error!("the disk of the {name} is full; writes continue once there is space");
@@ -312,10 +241,10 @@ impl Worker {
         }
         match failure {
             // If a job found no space, SQLite might have rolled back the changes of all jobs.
-            Some(_) if commit.is_full => Err(CommitError::Full),
+            Some(_) if commit.is_full => Err(FileError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
-            None => Err(CommitError::Replaced),
+            None => Err(FileError::Replaced),
         }
     }
 }
@@ -326,7 +255,7 @@ fn transact(
     first: Job,
     queue: &mut mpsc::Receiver<Job>,
     commit: &mut Commit,
-) -> Result<(), CommitError> {
+) -> Result<(), FileError> {
     let transaction = match begin(schema, connection) {
         Ok(transaction) => transaction,
         Err(error) => {
@@ -335,20 +264,34 @@ fn transact(
             return Err(error);
         }
     };
-    let done = first(Ok(Turn::First(&transaction)));
+    let done = first(Ok(&transaction));
     let has_failed = done.has_failed;
     commit.add(done);
     // An error such as a full disk has already made SQLite roll back the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
     }
+    let run = |sql| Ok::<_, FileError>(transaction.prepare_cached(sql)?.execute([])?);
     // Stops if SQLite has rolled back the transaction. Another job would be committed on its own,
     // although its caller would get an error.
     while !transaction.is_autocommit()
         && commit.answers.len() < JOBS_PER_COMMIT
         && let Ok(job) = queue.try_recv()
     {
-        commit.add(job(Ok(Turn::Later(&transaction))));
+        if let Err(error) = run("SAVEPOINT job") {
+            commit.add(job(Err(error.clone())));
+            return Err(error);
+        }
+        let done = job(Ok(&transaction));
+        let has_failed = done.has_failed;
+        commit.add(done);
+        // If SQLite has rolled back the transaction, the savepoint does not exist any more.
+        if !transaction.is_autocommit() {
+            if has_failed {
+                run("ROLLBACK TO job")?;
+            }
+            run("RELEASE job")?;
+        }
     }
     Ok(transaction.commit()?)
 }
@@ -357,14 +300,10 @@ fn transact(
 fn begin<'c>(
     schema: &Schema,
     connection: &'c mut Connection,
-) -> Result<Transaction<'c>, CommitError> {
+) -> Result<Transaction<'c>, FileError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    match schema.check_version(&transaction) {
-        Ok(()) => Ok(transaction),
-        Err(OpenError::Version { found, .. }) => Err(CommitError::Upgraded { found }),
-        Err(OpenError::Database { source, .. }) => Err(CommitError::Database(source)),
-        Err(_) => Err(CommitError::Closed),
-    }
+    schema.check_version(&transaction)?;
+    Ok(transaction)
 }
 
 #[cfg(test)]

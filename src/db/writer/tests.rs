@@ -7,7 +7,8 @@ use std::sync::mpsc as blocking;
 use futures::future::join3;
 
 use super::*;
-use crate::connection::{RETRIED_OPEN_WAIT, Schema};
+use crate::connection::RETRIED_OPEN_WAIT;
+use crate::fault::DatabaseFault;
 
 const SCHEMA: Schema = Schema {
     name: "test file",
@@ -20,13 +21,13 @@ const SCHEMA: Schema = Schema {
 
 #[derive(Debug)]
 enum TestError {
-    Commit(CommitError),
+    Commit(FileError),
     Sql(rusqlite::Error),
     Own,
 }
 
-impl From<CommitError> for TestError {
-    fn from(error: CommitError) -> Self {
+impl From<FileError> for TestError {
+    fn from(error: FileError) -> Self {
         Self::Commit(error)
     }
 }
@@ -40,7 +41,7 @@ impl From<rusqlite::Error> for TestError {
 impl WriteError for TestError {
     fn is_full(&self) -> bool {
         match self {
-            Self::Commit(error) => matches!(error, CommitError::Full),
+            Self::Commit(error) => matches!(error, FileError::Full),
             Self::Sql(error) => DatabaseFault::from(error).is_full(),
             Self::Own => false,
         }
@@ -125,7 +126,7 @@ async fn jobs_after_a_rolled_back_transaction_run_in_a_new_transaction() {
         after.await
     };
     let (first, undone, after) = join3(first, undone, after).await;
-    assert!(matches!(first, Err(TestError::Commit(CommitError::Database(_)))), "{first:?}");
+    assert!(matches!(first, Err(TestError::Commit(FileError::Commit(_)))), "{first:?}");
     assert!(matches!(undone, Err(TestError::Own)), "{undone:?}");
     after.unwrap();
     check_names(&path, &["after"]);
@@ -138,7 +139,7 @@ async fn writes_to_a_replaced_file_fail() {
     fs::rename(&path, folder.path().join("moved")).unwrap();
     for _ in 0..2 {
         let refused = writer.run_blocking(insert("lost"));
-        assert!(matches!(refused, Err(TestError::Commit(CommitError::Replaced))), "{refused:?}");
+        assert!(matches!(refused, Err(TestError::Commit(FileError::Replaced))), "{refused:?}");
     }
 }
 
@@ -150,10 +151,10 @@ async fn writes_fail_after_a_newer_program_upgraded_the_file() {
     drop(newer.open(&path).unwrap());
     for _ in 0..2 {
         let refused = writer.run(insert("after"), |()| {}).await;
-        let want = matches!(refused, Err(TestError::Commit(CommitError::Upgraded { found: 2 })));
+        let want = matches!(refused, Err(TestError::Commit(FileError::Version { found: 2, .. })));
         assert!(want, "{refused:?}");
     }
     let health = writer.check().await;
-    assert!(matches!(health, Err(TestError::Commit(CommitError::Upgraded { .. }))), "{health:?}");
+    assert!(matches!(health, Err(TestError::Commit(FileError::Version { .. }))), "{health:?}");
     check_names(&path, &["before"]);
 }

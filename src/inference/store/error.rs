@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use db::connection::{OpenError, Schema};
+use db::connection::FileError;
 use db::fault::DatabaseFault;
-use db::writer::{CommitError, WriteError};
+use db::writer::WriteError;
 
-use super::{SubmitOutcome, tables};
+use super::SubmitOutcome;
 
 /// Result of an operation of the inference store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -21,7 +21,7 @@ pub enum StoreError {
     Prepare(#[source] io::Error),
     /// The file could not be opened, or its tables could not be created or upgraded.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(FileError),
     /// Another process has locked the file.
     #[error(
         "inference file is locked by another process; stop that process, or use another directory"
@@ -83,17 +83,14 @@ impl From<serde_json::Error> for StoreError {
     }
 }
 
-impl From<CommitError> for StoreError {
-    fn from(error: CommitError) -> Self {
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> Self {
         match error {
-            CommitError::Full => Self::DiskFull,
-            CommitError::Replaced => Self::Replaced,
-            CommitError::Database(fault) => Self::Statement(fault),
-            CommitError::Upgraded { found } => {
-                let Schema { name, version: known, .. } = tables::SCHEMA;
-                Self::Open(OpenError::Version { name, found, known })
-            }
-            _ => Self::Closed,
+            FileError::Full => Self::DiskFull,
+            FileError::Replaced => Self::Replaced,
+            FileError::Closed => Self::Closed,
+            FileError::Commit(fault) => Self::Statement(fault),
+            error => Self::Open(error),
         }
     }
 }

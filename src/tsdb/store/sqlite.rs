@@ -29,10 +29,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use db::connection::OpenError;
+use db::connection::FileError;
 use db::fault::DatabaseFault;
 use db::files::DatabaseFiles;
-use db::writer::{CommitError, WriteError};
+use db::writer::WriteError;
 use futures::future::{BoxFuture, FutureExt as _};
 use model::block::{Block, Rows};
 use model::dataset::{Dataset, DatasetId};
@@ -138,31 +138,19 @@ impl From<DatabaseFault> for StoreError {
     }
 }
 
-impl From<OpenError> for StoreError {
-    fn from(error: OpenError) -> Self {
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> Self {
         match error {
-            OpenError::Version { found, known, .. } => Self::Format { found, known },
-            OpenError::Database { name, source } => match Self::from(source.clone()) {
-                Self::Failed(_) | Self::Locked => {
-                    Self::failed(OpenError::Database { name, source })
-                }
+            FileError::Version { found, known, .. } => Self::Format { found, known },
+            FileError::Full => Self::Full,
+            FileError::Replaced => Self::Replaced,
+            FileError::Closed => Self::Closed,
+            FileError::Commit(fault) => fault.into(),
+            FileError::Database { ref source, .. } => match Self::from(source.clone()) {
+                Self::Failed(_) | Self::Locked => Self::failed(error),
                 known => known,
             },
             error => Self::failed(error),
-        }
-    }
-}
-
-impl From<CommitError> for StoreError {
-    fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::Full => Self::Full,
-            CommitError::Replaced => Self::Replaced,
-            CommitError::Upgraded { found } => {
-                Self::Format { found, known: tables::SCHEMA.version }
-            }
-            CommitError::Database(fault) => fault.into(),
-            _ => Self::Closed,
         }
     }
 }
