@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use rusqlite::types::{FromSql, Value};
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -101,19 +101,19 @@ impl End {
     }
 
     pub(super) async fn insert(&mut self, table: &Table, rows: &[Row]) -> Result<(), EndError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        // A null has no parameter, since a parameter would need the type of its column.
+        let values = rows.iter().flatten().filter(|value| **value != Value::Null);
         match self {
             Self::File(file) => {
-                let mut insert = file.prepare_cached(&table.insert_one())?;
-                for row in rows {
-                    insert.execute(params_from_iter(row))?;
-                }
+                let sql = table.insert(rows, false);
+                file.execute(&sql, params_from_iter(values))?;
             }
             Self::Database(c) => {
-                let query = sqlx::query(AssertSqlSafe(table.insert_lists()));
-                let kinds = table.columns.iter().map(|(_, kind)| *kind).enumerate();
-                let query =
-                    kinds.fold(query, |query, (idx, kind)| bind_list(query, rows, idx, kind));
-                query.execute(&mut **c).await?;
+                let query = sqlx::query(AssertSqlSafe(table.insert(rows, true))).persistent(false);
+                values.fold(query, bind).execute(&mut **c).await?;
             }
         }
         Ok(())
@@ -196,25 +196,6 @@ fn bind<'q>(
         Value::Real(number) => query.bind(number),
         Value::Text(text) => query.bind(text),
         Value::Blob(bytes) => query.bind(bytes),
-    }
-}
-
-/// Binds the values of column `idx` of all rows as one array parameter.
-fn bind_list<'q>(
-    query: Query<'q, Postgres, PgArguments>,
-    rows: &[Row],
-    idx: usize,
-    kind: Kind,
-) -> Query<'q, Postgres, PgArguments> {
-    fn list<T: FromSql>(rows: &[Row], idx: usize) -> Vec<Option<T>> {
-        let value = |row: &Row| T::column_result(row.get(idx)?.into()).ok();
-        rows.iter().map(value).collect()
-    }
-    match kind {
-        Kind::Integer => query.bind(list::<i64>(rows, idx)),
-        Kind::Real => query.bind(list::<f64>(rows, idx)),
-        Kind::Text => query.bind(list::<String>(rows, idx)),
-        Kind::Blob => query.bind(list::<Vec<u8>>(rows, idx)),
     }
 }
 

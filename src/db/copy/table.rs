@@ -77,27 +77,22 @@ impl Table {
         format!("SELECT {names} FROM {table} {condition} ORDER BY {key} LIMIT {n_rows}")
     }
 
-    /// Returns a statement that inserts a row in a file.
-    pub(super) fn insert_one(&self) -> String {
-        let values = parameters(self.columns.len(), false);
-        format!("INSERT INTO {} ({}) VALUES ({values})", self.name, self.names())
-    }
-
-    /// Returns a statement that inserts rows in a database. Each column has one parameter, an array with
-    /// its values in all rows.
-    pub(super) fn insert_lists(&self) -> String {
-        let lists = (1..).zip(&self.columns).map(|(n, (_, kind))| match kind {
-            Kind::Integer => format!("${n}::bigint[]"),
-            Kind::Real => format!("${n}::float8[]"),
-            Kind::Text => format!("${n}::text[]"),
-            Kind::Blob => format!("${n}::bytea[]"),
-        });
-        format!(
-            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({})",
-            self.name,
-            self.names(),
-            lists.collect::<Vec<_>>().join(", ")
-        )
+    /// Returns a statement that inserts `rows`. Their values are parameters, except for nulls.
+    pub(super) fn insert(&self, rows: &[Row], is_database: bool) -> String {
+        let (mark, overriding) =
+            if is_database { ('$', "OVERRIDING SYSTEM VALUE") } else { ('?', "") };
+        let mut n_values = 0;
+        let mut value = |value: &Value| {
+            if *value == Value::Null {
+                return "NULL".to_owned();
+            }
+            n_values += 1;
+            format!("{mark}{n_values}")
+        };
+        let mut record = |row: &Row| row.iter().map(&mut value).collect::<Vec<_>>().join(", ");
+        let records: Vec<String> = rows.iter().map(|row| format!("({})", record(row))).collect();
+        let (table, names, records) = (&self.name, self.names(), records.join(", "));
+        format!("INSERT INTO {table} ({names}) {overriding} VALUES {records}")
     }
 
     fn names(&self) -> String {
