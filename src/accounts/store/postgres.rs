@@ -13,7 +13,6 @@ use db::postgres::schema::SchemaError;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use task::group::Group;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::sql::{ReadRow, Session};
@@ -61,7 +60,7 @@ pub(crate) struct DatabaseStore {
 impl DatabaseStore {
     /// Connects to the database. Creates missing tables if `access` allows writes.
     pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
-        let connections = Connections::new(url, CONNECTIONS, Handle::current());
+        let connections = Connections::new(url, CONNECTIONS);
         match access {
             Access::ReadWrite => connections.open_tables(tables::DATABASE).await.map(drop)?,
             Access::ReadOnly => {

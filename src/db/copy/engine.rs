@@ -7,7 +7,6 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
-use tokio::runtime::Handle;
 
 use super::table::{Kind, Row, Table};
 use super::{CopiedTables, CopyPlace};
@@ -53,7 +52,7 @@ impl End {
                 // Allows a second connection, since a connection that is replaced because of a pooler
                 // can still be open.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
-                let connections = Connections::new(url, options, Handle::current());
+                let connections = Connections::new(url, options);
                 connections.open_tables(schema).await?;
                 let mut transaction = match access {
                     Access::Read => connections.begin_read().await?,

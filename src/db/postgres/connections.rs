@@ -18,7 +18,6 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
 use task::causes::chain;
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -94,7 +93,6 @@ pub struct Connections {
 struct Shared {
     url: DatabaseUrl,
     options: ConnectionsOptions,
-    runtime: Handle,
     /// Permits for writing.
     writers: Arc<Semaphore>,
     /// True once a pooler was found between this service and the server.
@@ -152,11 +150,11 @@ pub enum Snapshot {
     Transaction,
 }
 
-/// An open transaction. If it is dropped before [`Self::finish`], its connection is closed.
+/// An open transaction. If it is dropped before [`Self::finish`], its connection is closed. It must be
+/// dropped in the context of a runtime.
 #[derive(Debug)]
 pub struct Transaction {
-    /// `None` only while the transaction is dropped.
-    connection: Option<PoolConnection<Postgres>>,
+    connection: PoolConnection<Postgres>,
     shared: Arc<Shared>,
     /// False if a single statement runs without an explicit transaction.
     is_open: bool,
@@ -184,10 +182,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Connections {
-    /// Creates a handle to the database at `url`. Connections are opened when they are needed. Their
-    /// tasks run on `runtime`.
+    /// Creates a handle to the database at `url`. Connections are opened when they are needed. Must be
+    /// called in the context of a runtime.
     #[must_use]
-    pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
+    pub fn new(url: &DatabaseUrl, options: ConnectionsOptions) -> Self {
         let settings = SETTINGS.into_iter().chain([("search_path", options.schema)]);
         let settings = settings.map(|(name, value)| format!("; SET LOCAL {name} = '{value}'"));
         let local_settings = "; DEALLOCATE ALL".to_owned() + &settings.collect::<String>();
@@ -202,11 +200,9 @@ impl Connections {
             is_lost: AtomicBool::default(),
             n_waiting: AtomicUsize::default(),
             n_timed_out: AtomicU64::default(),
-            runtime,
         };
         let shared = Arc::new(shared);
         let found = Arc::clone(&shared);
-        let context = shared.runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(options.n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
@@ -228,7 +224,6 @@ impl Connections {
                 .boxed()
             })
             .connect_lazy_with(shared.connect_options());
-        drop(context);
         Self { pool, shared }
     }
 
@@ -250,26 +245,23 @@ impl Connections {
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
+        let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
         // If the server was restarted, all idle connections of the pool are lost, and each attempt finds
         // one of them.
-        for _ in 0..self.shared.options.n_max {
-            match self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await {
-                Err(error) if error.unreachable_cause().is_some_and(is_lost) => {}
+        let mut n_left = self.shared.options.n_max;
+        loop {
+            let done = async {
+                let mut transaction = self.begin(begin, None).await?;
+                let result = work(&mut transaction).await;
+                transaction.finish(result).await
+            };
+            match self.within(DONE_WITHIN, done).await {
+                Err(error) if n_left > 0 && error.unreachable_cause().is_some_and(is_lost) => {
+                    n_left -= 1;
+                }
                 done => return done,
             }
         }
-        self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await
-    }
-
-    async fn read_once<T: Send, E: WorkError>(
-        &self,
-        snapshot: Snapshot,
-        work: &(impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync),
-    ) -> Result<T, E> {
-        let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
-        let mut transaction = self.begin(begin, None).await?;
-        let result = work(&mut transaction).await;
-        transaction.finish(result).await
     }
 
     /// Runs `work` in a transaction. Its writes are durable on return. If the connection is lost during
@@ -293,9 +285,19 @@ impl Connections {
     /// Afterwards, writes fail as soon as a newer version of the program has upgraded the tables.
     ///
     /// # Errors
-    /// The same as for [`Schema::open`].
+    /// [`SchemaError`] if the database fails or has another encoding, or if the format of the tables
+    /// cannot be upgraded.
     pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
-        let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
+        // Creating or upgrading tables takes a lock. It is only taken if this is needed, since otherwise
+        // every start would wait for a service that was paused while it held the lock.
+        let checked =
+            self.read(Snapshot::Statement, |c| async move { schema.check(c).await }.boxed());
+        let era = match checked.await {
+            Err(error) if error.unreachable_cause().is_none() => {
+                self.write(|c| async move { schema.open(c).await }.boxed()).await?
+            }
+            checked => checked?,
+        };
         let Schema { name, version, .. } = schema;
         let look = format!("; SELECT version FROM {name}.format");
         self.shared.known.get_or_init(|| (version, look));
@@ -381,7 +383,7 @@ impl Connections {
                 let connection = self.acquire().await?;
                 let is_pooled = self.shared.is_pooled();
                 let mut transaction = Transaction {
-                    connection: Some(connection),
+                    connection,
                     shared: Arc::clone(&self.shared),
                     is_open: sql.is_some() || is_pooled,
                     is_read: sql == Some(BEGIN_READ),
@@ -559,28 +561,21 @@ impl Transaction {
 impl Deref for Transaction {
     type Target = PgConnection;
 
-    #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
     fn deref(&self) -> &PgConnection {
-        self.connection.as_ref().expect("a connection until the drop")
+        &self.connection
     }
 }
 
 impl DerefMut for Transaction {
-    #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.connection.as_mut().expect("a connection until the drop")
+        &mut self.connection
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // The pool spawns a task that returns or closes the connection, which requires the context of
-        // the runtime.
-        let _context = self.shared.runtime.enter();
-        if let Some(mut connection) = self.connection.take()
-            && !self.is_clean
-        {
-            connection.close_on_drop();
+        if !self.is_clean {
+            self.connection.close_on_drop();
         }
     }
 }

@@ -94,54 +94,46 @@ impl SchemaError {
 
 impl Schema {
     /// Creates missing tables, or upgrades tables of an older format, in the transaction of
-    /// `connection`. Returns the random number that identifies the tables.
+    /// `connection`. Returns the random number that identifies the tables. Waits for other services that
+    /// create or upgrade tables.
     ///
     /// # Errors
     /// [`SchemaError`] if the database fails or has another encoding, or if the format of the tables
     /// cannot be upgraded.
-    pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+    pub(super) async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
         if encoding != ENCODING {
             return Err(SchemaError::Encoding { found: encoding });
         }
-        // `create` takes the lock, so it is called only if the tables are missing. Otherwise every start
-        // would wait for a service that was paused while it held the lock.
+        let lock = "SELECT pg_advisory_xact_lock($1)";
+        sqlx::query(lock).bind(CREATE_LOCK).execute(&mut *connection).await?;
         // Tables and format are created in one transaction, so either both exist or neither exists.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
-        sqlx::raw_sql("SAVEPOINT look").execute(&mut *connection).await?;
-        match self.check(connection).await {
-            Err(SchemaError::Version { .. }) => {}
-            checked => return checked,
+        let (found, era) = self.read_format(connection).await?;
+        if found != self.version {
+            self.upgrade(connection, found).await?;
         }
-        // Releases the lock of the read on the table of the format. Otherwise two services that upgrade
-        // at the same time would wait for each other.
-        sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
-        self.upgrade(connection).await?;
-        self.check(connection).await
+        Ok(era)
     }
 
-    /// Upgrades tables of an older format. Waits for open writing transactions, since these have read
+    /// Upgrades tables of the format `found`. Waits for open writing transactions, since these have read
     /// the format. Later transactions read the new format.
-    async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
+    async fn upgrade(&self, connection: &mut PgConnection, found: i32) -> Result<(), SchemaError> {
         let Self { name, version, steps, .. } = *self;
-        self.take_turn(connection).await?;
-        let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
-        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
-        // Reads the format again, since another service might have upgraded the tables meanwhile.
-        let (found, _) = self.read_format(connection).await?;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
-        for step in steps.ok_or(SchemaError::Version { found: from, known })? {
+        let steps = steps.ok_or(SchemaError::Version { found: from, known })?;
+        let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
+        for step in steps {
             sqlx::raw_sql(*step).execute(&mut *connection).await?;
         }
-        if found != version {
-            let raise = format!("UPDATE {name}.format SET version = $1");
-            sqlx::query(AssertSqlSafe(raise)).bind(version).execute(connection).await?;
-            info!(found, known, "upgraded the schema {name} from format {found} to {known}");
-        }
+        let raise = format!("UPDATE {name}.format SET version = $1");
+        sqlx::query(AssertSqlSafe(raise)).bind(version).execute(connection).await?;
+        info!(found, known, "upgraded the schema {name} from format {found} to {known}");
         Ok(())
     }
 
@@ -191,20 +183,8 @@ impl Schema {
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
-    /// Acquires the lock for creating or upgrading tables, which is released at the end of the
-    /// transaction. Waits for other services that hold the lock.
-    async fn take_turn(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        let lock = "SELECT pg_advisory_xact_lock($1)";
-        sqlx::query(lock).bind(CREATE_LOCK).execute(connection).await.map(drop)
-    }
-
-    /// Creates the tables, unless another service has already created them.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, tables, .. } = *self;
-        self.take_turn(connection).await?;
-        if self.are_there(connection).await? {
-            return Ok(());
-        }
         let look = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
         if !sqlx::query_scalar(look).bind(name).fetch_one(&mut *connection).await? {
             let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));

@@ -72,7 +72,10 @@ impl StoreDatabase {
             .enable_all()
             .build()
             .map_err(StoreError::Prepare)?;
-        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
+        let connections = {
+            let _context = runtime.enter();
+            Connections::new(url, CONNECTIONS)
+        };
         let database = Self { connections, is_read_only, runtime: Some(runtime) };
         let (context, schema) = (database.enter(), tables::shared());
         if is_read_only {

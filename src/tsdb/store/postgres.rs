@@ -133,7 +133,10 @@ impl PostgresStore {
             .enable_all()
             .build()
             .map_err(StoreError::failed)?;
-        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
+        let connections = {
+            let _context = runtime.enter();
+            Connections::new(url, CONNECTIONS)
+        };
         let mut store = Self {
             connections,
             era: 0,

@@ -2,7 +2,6 @@
 
 use futures::FutureExt as _;
 use test_postgres::{new_database, run};
-use tokio::runtime::Handle;
 
 use super::*;
 use crate::postgres::connections::{Connections, ConnectionsOptions};
@@ -28,7 +27,7 @@ const NEWER: Schema = Schema {
 
 fn connect(url: &str) -> Connections {
     let options = ConnectionsOptions { schema: "things", n_max: 2, n_writers: 1 };
-    Connections::new(&url.parse().unwrap(), options, Handle::current())
+    Connections::new(&url.parse().unwrap(), options)
 }
 
 async fn insert(connections: &Connections, id: i64) -> Result<(), sqlx::Error> {

@@ -220,7 +220,10 @@ impl Plain {
     fn open(url: &str) -> Outcome<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
         let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12 };
-        let connections = Connections::new(&url.parse()?, options, runtime.handle().clone());
+        let connections = {
+            let _context = runtime.enter();
+            Connections::new(&url.parse()?, options)
+        };
         Ok(Self { connections, runtime: Some(runtime) })
     }
 
