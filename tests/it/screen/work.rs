@@ -63,7 +63,9 @@ fn started_worker_runs_a_local_module_and_can_be_stopped() {
 
     open_form(&session, &demo("whoami.wasm"));
     session.press("tab");
-    session.wait_text("uploaded whoami", SHOWN_WITHIN);
+    session.wait_for("the module is uploaded", SHOWN_WITHIN, |screen| {
+        row(screen, &["function  whoami ", "✓"])
+    });
     session.press("tab tab ctrl-u 4 ctrl-r");
     session.wait_text("Per peer", SHOWN_WITHIN);
     session.wait_text("4 peers took part, 4 distinct results", SHOWN_WITHIN);
