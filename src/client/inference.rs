@@ -148,6 +148,14 @@ impl Inference {
         Ok(created.topics.into_iter().map(|created| created.topic).collect())
     }
 
+    /// Returns the settings of a topic, including defaults. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::topics`].
+    pub async fn topic_settings(&self, topic: TopicId) -> Result<TopicSettings, ClientError> {
+        self.get(paths::TOPIC_SETTINGS, topic).json("a topic's settings").await
+    }
+
     /// Replaces all settings of a topic that this key owns.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ratatui::prelude::*;
 
-use crate::event::{DataEvent, Effect, Event, Target, Timer};
+use crate::event::{DataEvent, Effect, Event, InferenceEvent, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
 use crate::overlay::view::{draw_confirm, draw_prompt};
@@ -141,9 +141,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         // Changes out of view need no frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
-        Event::Inference(_) if !matches!(state.screen, Screen::Inference | Screen::Overview) => {
-            Dirty::Clean
-        }
+        Event::Inference(event) if !is_shown(state, event) => Dirty::Clean,
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
         Event::Cluster(_, news) => execute::update::urgency(state, news),
         Event::TimerDue(Timer::Age) => Dirty::Age,
@@ -168,6 +166,17 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
+/// Returns true if the current screen can show what `event` reports.
+const fn is_shown(state: &State, event: &InferenceEvent) -> bool {
+    match state.screen {
+        Screen::Inference | Screen::Overview => true,
+        Screen::Data => {
+            matches!(event, InferenceEvent::History { .. } | InferenceEvent::Settings { .. })
+        }
+        _ => false,
+    }
+}
+
 /// Finishes an update: performs requested actions, restores the saved selection, records closed
 /// streams and hides expired notices.
 ///
@@ -181,6 +190,7 @@ fn settle(state: &mut State) -> Vec<Effect> {
     }
     session::select(state);
     execute::update::choose_head(state);
+    data::update::forecast::choose(state);
     state.effects.append(&mut state.data.effects);
     state.effects.append(&mut state.inference.effects);
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
@@ -328,6 +338,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Overview => overview::state::load_topics(state),
         Timer::Topics => state.inference.on_timer(now),
         Timer::Actor => state.inference.load_actor(),
+        Timer::Forecasts => state.data.forecast.is_recent = false,
     }
 }
 

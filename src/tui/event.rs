@@ -30,7 +30,7 @@ use model::topic::{Address, TopicId};
 use wire::executions::{ClusterEvent, ExecutionBody};
 use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody};
 pub(crate) use wire::inference::LatestBundle;
-use wire::inference::network::{LatestBody, Leaderboard};
+use wire::inference::network::{LatestBody, Leaderboard, TopicSettings};
 use wire::inference::{Bundle, TopicHistory, TopicList};
 use wire::nodes::NodeDetail;
 
@@ -281,6 +281,8 @@ pub(crate) enum InferenceEvent {
     Bundle { topic: TopicId, news: BundleEvent },
     /// Result of [`Effect::LoadHistory`].
     History { topic: TopicId, result: Outcome<TopicHistory> },
+    /// Result of [`Effect::LoadTopicSettings`].
+    Settings { topic: TopicId, result: Outcome<Box<TopicSettings>> },
     /// Result of [`Effect::LoadLeaderboard`].
     Leaderboard { topic: TopicId, result: Outcome<Leaderboard> },
     /// Result of [`Effect::LoadActor`].
@@ -376,6 +378,8 @@ pub(crate) enum Effect {
     OpenBundles { topic: TopicId },
     /// Closes the stream of a topic's bundles.
     CloseBundles,
+    /// Reads the settings of a topic.
+    LoadTopicSettings { topic: TopicId },
     /// Reads the leaderboard of a topic.
     LoadLeaderboard { topic: TopicId },
     /// Reads the scores of an actor, with details.
@@ -431,6 +435,8 @@ pub(crate) enum Timer {
     Rows,
     /// Next request for the list of topics.
     Topics,
+    /// Next request for the epochs whose forecasts are drawn over the chart.
+    Forecasts,
     /// Read of the scores of the selected actor.
     Actor,
     /// Next read of the topics for the Overview screen.

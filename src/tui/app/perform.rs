@@ -12,7 +12,7 @@ use crate::screens::execute;
 use crate::screens::execute::state::FormField;
 use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
-use crate::screens::{Screen, overview};
+use crate::screens::{Screen, data, overview};
 use crate::state::State;
 use crate::state::overlay::{CopyMenu, Overlay, Prompt, Purpose};
 use crate::widget::format;
@@ -130,6 +130,7 @@ fn in_view(state: &mut State, action: Action) {
         }
         Screen::Execute => execute.act(action, known),
         Screen::Data if action == Action::Compare => compare(state),
+        Screen::Data if action == Action::Forecasts => data::update::forecast::cycle(state),
         Screen::Data => state.data.act(action, now),
         Screen::Inference if action == Action::Resistant && state.inference.labels().len() > 1 => {
             let text = "this topic has no values without outliers".to_owned();

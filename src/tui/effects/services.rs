@@ -195,22 +195,6 @@ impl Runner {
                     InferenceEvent::PastBundles { topic, result }
                 });
             }
-            Effect::LoadLeaderboard { topic } => {
-                self.call(format!("leaderboard {topic}"), async move {
-                    let what = format!("read the leaderboard of topic {topic}");
-                    // Ranks the actors over the latest 100 epochs.
-                    let call = async |it: Inference| it.leaderboard(topic, 100, None, None).await;
-                    let result = ask(service, &what, call).await;
-                    InferenceEvent::Leaderboard { topic, result }
-                });
-            }
-            Effect::LoadActor { topic, actor } => self.call(format!("actor {topic}"), async move {
-                let what = format!("read the scores of an actor of topic {topic}");
-                let name = Some(actor.as_str());
-                let call = async |it: Inference| it.leaderboard(topic, 100, None, name).await;
-                let result = ask(service, &what, call).await;
-                InferenceEvent::Actor { topic, actor, result }
-            }),
             Effect::LoadHistory { topic, limit } => {
                 self.call(format!("history {topic}"), async move {
                     let what = format!("read the past of topic {topic}");
@@ -228,6 +212,40 @@ impl Runner {
                 self.follow("bundles", bundles::follow(service?, topic, sender), inbox, event);
             }
             Effect::CloseBundles => self.drop_call("bundles"),
+            effect => return self.call_topic(effect),
+        }
+        None
+    }
+
+    /// Performs `effect` if it reads the settings of a topic or the ranks of its actors, otherwise
+    /// returns it.
+    fn call_topic(&mut self, effect: Effect) -> Option<Effect> {
+        let service = self.clients.inference.clone();
+        match effect {
+            Effect::LoadTopicSettings { topic } => {
+                self.call(format!("settings {topic}"), async move {
+                    let what = format!("read the settings of topic {topic}");
+                    let call = async |it: Inference| it.topic_settings(topic).await;
+                    let result = ask(service, &what, call).await.map(Box::new);
+                    InferenceEvent::Settings { topic, result }
+                });
+            }
+            Effect::LoadLeaderboard { topic } => {
+                self.call(format!("leaderboard {topic}"), async move {
+                    let what = format!("read the leaderboard of topic {topic}");
+                    // Ranks the actors over the latest 100 epochs.
+                    let call = async |it: Inference| it.leaderboard(topic, 100, None, None).await;
+                    let result = ask(service, &what, call).await;
+                    InferenceEvent::Leaderboard { topic, result }
+                });
+            }
+            Effect::LoadActor { topic, actor } => self.call(format!("actor {topic}"), async move {
+                let what = format!("read the scores of an actor of topic {topic}");
+                let name = Some(actor.as_str());
+                let call = async |it: Inference| it.leaderboard(topic, 100, None, name).await;
+                let result = ask(service, &what, call).await;
+                InferenceEvent::Actor { topic, actor, result }
+            }),
             effect => return Some(effect),
         }
         None

@@ -215,6 +215,8 @@ actions! {
     NextChart => "candles / line / heikin",
     /// Selects the next set of indicators.
     Indicators => "averages / exponential / bands / none",
+    /// Draws the forecasts of the next topic that predicts the charted column, or none.
+    Forecasts => "forecasts of the next topic / none",
     /// Acquires the public tag.
     AcquireTag => "acquire the tag public",
     /// Charts the next numeric column.

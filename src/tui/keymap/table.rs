@@ -126,6 +126,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Data, &["."], Action::Finer, "resolution"),
     (Layer::Data, &["c"], Action::NextChart, "chart"),
     (Layer::Data, &["i"], Action::Indicators, "indicators"),
+    (Layer::Data, &["F"], Action::Forecasts, "forecast"),
     (Layer::Data, &["v"], Action::NextColumn, "column"),
     (Layer::Data, &["f"], Action::Follow, "follow"),
     (Layer::Data, &["space"], Action::Pause, "pause"),

@@ -10,6 +10,7 @@ use crate::event::{
 use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
 use crate::screens::Screen;
+use crate::screens::data::state::forecast::Target;
 use crate::screens::overview::state::load_bundles;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
@@ -304,6 +305,12 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
     match &event {
         InferenceEvent::Topics(result) => note(state, service, result, None),
         InferenceEvent::History { result, .. } => note(state, service, result, None),
+        InferenceEvent::Settings { topic, result: Ok(settings) } => {
+            let forecast = &mut state.data.forecast;
+            if forecast.topic == Some(*topic) {
+                forecast.target = Some(Target::of_settings(settings));
+            }
+        }
         InferenceEvent::Latest { topic, is_resistant, result } => {
             note(state, service, result, None);
             if !is_resistant {
@@ -325,6 +332,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
         | InferenceEvent::PastBundles { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }
         | InferenceEvent::Actor { result: Err(why), .. }
+        | InferenceEvent::Settings { result: Err(why), .. }
             if why.retry_after.is_some() =>
         {
             note(state, service, &Err::<(), _>(why.clone()), None);

@@ -133,6 +133,9 @@ fn is_idle(action: Action, state: &State, is_paused: bool) -> bool {
         (Screen::Data, Action::NextChart | Action::Indicators) => {
             data.is_table || data.is_comparing()
         }
+        (Screen::Data, Action::Forecasts) => {
+            data.forecast.topic.is_none() || data.is_table || data.is_comparing()
+        }
         (Screen::Data, Action::NextColumn | Action::ZoomIn | Action::ZoomOut) => data.is_table,
         (Screen::Data, Action::Follow) => data.crosshair.is_none() && !data.is_table,
         (Screen::Logs, Action::Follow) => !is_paused,

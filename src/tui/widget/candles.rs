@@ -14,7 +14,7 @@ use strum::VariantArray;
 use super::axis::Scale;
 use super::braille::{self, Dot};
 use super::plot::{self, Layout};
-use super::{format, paint};
+use super::{format, line, paint};
 use crate::theme::{Fill, Theme};
 
 /// Number of candles, or of points of a line, in a column.
@@ -55,6 +55,8 @@ pub(crate) struct Candles<'a> {
     pub(crate) density: Density,
     /// Lines behind the candles. The first line is in front of the other lines.
     pub(crate) overlays: &'a [Overlay],
+    /// Forecasts behind the candles. The scale extends to them.
+    pub(crate) forecast: Option<line::Series<'a>>,
     /// Current time. The axis omits the date for times on this day.
     pub(crate) now: Timestamp,
     /// Timestamp of the candle under the crosshair.
@@ -121,7 +123,9 @@ impl Widget for Candles<'_> {
         let bounds = seen()
             .filter(|(_, _, c)| is_finite(c))
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
-        let over = || Scale::over(bounds.chain(self.overlay_values(seen())), MARGIN);
+        let forecast = self.forecast.iter().flat_map(|line| line.points).map(|it| it.value);
+        let bounds = bounds.chain(self.overlay_values(seen())).chain(forecast);
+        let over = || Scale::over(bounds, MARGIN);
         let Some(scale) = self.scale.or_else(over) else {
             plot::time_axis(buf, layout.axis, &[], self.now, theme);
             return;
@@ -141,6 +145,10 @@ impl Widget for Candles<'_> {
         for overlay in self.overlays.iter().rev() {
             self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
         }
+        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.timestamp)).collect();
+        if let Some(line) = self.forecast {
+            self.draw_forecast(line, &times, scale, layout.plot, buf);
+        }
         for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
@@ -149,7 +157,6 @@ impl Widget for Candles<'_> {
             columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
         });
         plot::volumes(buf, &layout, bars, theme);
-        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.timestamp)).collect();
         plot::time_axis(buf, layout.axis, &times, self.now, theme);
         for (x, place) in &slots {
             if matches!(place, Slot::Gap(_)) {
@@ -273,6 +280,41 @@ impl Candles<'_> {
             Some(Dot { x: f64::from(*x) * 2.0 + center - 0.5, y: row * 4.0 - 0.5 })
         }));
         layer.render(plot, buf);
+    }
+}
+
+impl Candles<'_> {
+    /// Returns the column for `time`. `times` are the columns of the candles with their times. After
+    /// the last candle, columns continue at the distance of a bucket.
+    fn column(&self, time: Timestamp, times: &[(u16, Timestamp)]) -> Option<u16> {
+        let n_before = times.partition_point(|(_, start)| *start <= time);
+        let (x, start) = *times.get(n_before.checked_sub(1)?)?;
+        if n_before < times.len() {
+            return Some(x);
+        }
+        let n_ahead = time.since(start).as_micros().checked_div(self.bucket?.as_micros())?;
+        u16::try_from(n_ahead).ok()?.checked_mul(self.density.columns().1)?.checked_add(x)
+    }
+
+    fn draw_forecast(
+        &self,
+        line: line::Series<'_>,
+        times: &[(u16, Timestamp)],
+        scale: Scale,
+        plot: Rect,
+        buf: &mut Buffer,
+    ) {
+        let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
+        layer.path(line.points.iter().map(|point| {
+            let x = self.column(point.time, times).filter(|_| point.value.is_finite())?;
+            let row = plot::row_of(scale, point.value, plot.height);
+            Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
+        }));
+        layer.render(plot, buf);
+        let last = line.points.last().filter(|_| line.is_marked);
+        if let Some((x, last)) = last.and_then(|it| Some((self.column(it.time, times)?, it))) {
+            plot::mark(buf, plot, x, scale, last.value, line.style);
+        }
     }
 }
 

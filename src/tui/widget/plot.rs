@@ -26,6 +26,9 @@ pub(crate) const GAP: char = '╎';
 /// Symbol of the crosshair.
 const CROSSHAIR: char = '┊';
 
+/// Symbol of a marked value.
+pub(crate) const MARK: char = '◇';
+
 /// Columns of labels in addition to the widest number: a free one after the candles, one for the
 /// mark `◂` of a tag, and one between mark and number.
 const VALUES_AIR: u16 = 3;
@@ -112,6 +115,14 @@ pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Them
         }
         let text = format::grouped(value, ticks.decimals);
         paint::text_before(buf, values, (values.width, row), &text, theme.muted);
+    }
+}
+
+/// Marks `value` in column `x` of the plot, such as a value that is expected later.
+pub(crate) fn mark(buf: &mut Buffer, plot: Rect, x: u16, scale: Scale, value: f64, style: Style) {
+    let row = row_of(scale, value, plot.height);
+    if (0.0..f64::from(plot.height)).contains(&row) {
+        paint::put(buf, plot, (x, paint::cells_down(row, plot.height - 1)), MARK, style);
     }
 }
 

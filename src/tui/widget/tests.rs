@@ -69,6 +69,7 @@ fn plain_chart<'a>(bars: &'a [Bucket], density: Density, theme: &'a Theme) -> Ca
         n_newer: 0,
         n_free: 0,
         density,
+        forecast: None,
         overlays: &[],
         now: bars.first().map_or_else(Timestamp::default, |c| c.timestamp),
         crosshair: None,

@@ -27,6 +27,7 @@ fn all_screens_show_live_data_without_configuration_and_quitting_stops_all_proce
 
     execute(&session);
     data(&session);
+    forecasts(&session);
     inference(&session);
     help(&session);
     sizes(&session);
@@ -119,6 +120,20 @@ fn inference(session: &Session) {
         let now = labels.map(|label| label_value(screen, label));
         (now.iter().all(Option::is_some) && now != before).then_some(())
     });
+}
+
+/// Checks that the chart of the market shows the forecasts of the topic that predicts its price, and
+/// that a key selects the next topic, which predicts a direction, and then none.
+#[track_caller]
+fn forecasts(session: &Session) {
+    session.press("3");
+    session.wait_text("forecast 12 s of topic 1, mean error", CHANGED_WITHIN);
+    session.press("F");
+    session.wait_text("topic 2 predicts a direction", SHOWN_WITHIN);
+    session.press("F");
+    wait_gone(session, "topic 2 predicts");
+    session.press("F");
+    session.wait_text("forecast 12 s of topic 1, mean error", SHOWN_WITHIN);
 }
 
 /// Returns the number that is shown below the word `combined`.

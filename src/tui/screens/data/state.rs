@@ -7,6 +7,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod compare;
+pub(crate) mod forecast;
 pub(crate) mod live;
 pub(crate) mod rows;
 pub(crate) mod zoom;
@@ -23,6 +24,7 @@ use strum::VariantArray;
 use crate::event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery};
 use crate::screens::data::state::chart::{Chart, Shape};
 use crate::screens::data::state::compare::Compared;
+use crate::screens::data::state::forecast::Forecast;
 use crate::screens::data::state::live::{Export, LiveStream, Pin};
 use crate::screens::data::state::rows::{OlderRows, RecentValues, Table};
 use crate::screens::data::state::zoom::{ChartKind, Indicators, Zoom};
@@ -92,6 +94,8 @@ pub(crate) struct State {
     pub(crate) kind: ChartKind,
     /// Indicators that are drawn over candles or a line.
     pub(crate) indicators: Indicators,
+    /// Topic whose forecasts are drawn over candles or a line.
+    pub(crate) forecast: Forecast,
     /// Datasets that are compared with the charted one. Can include the charted one.
     pub(crate) compared: Vec<Compared>,
     /// True if the table of rows replaces the chart.

@@ -1,6 +1,7 @@
 //! Updates of the Data screen: responses of the service, timers, keys and clicks.
 
 mod compare;
+pub(crate) mod forecast;
 mod load;
 mod stream;
 
@@ -11,6 +12,7 @@ use model::timestamp::Timestamp;
 
 use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
 use crate::keymap::Action;
+use crate::screens::data::state::forecast::Forecast;
 use crate::screens::data::state::live::{Status, is_gone};
 use crate::screens::data::state::rows::{self, OlderRows, PAGE_ROWS};
 use crate::screens::data::state::zoom::Zoom;
@@ -65,6 +67,7 @@ impl State {
             pane: self.pane,
             kind: self.kind,
             indicators: self.indicators,
+            forecast: Forecast { is_off: self.forecast.is_off, ..Forecast::default() },
             ..Self::default()
         };
         self.restore_pins(pins.into_iter().map(|pin| (pin.dataset, pin.name)));
@@ -227,6 +230,7 @@ impl State {
                 self.effects.extend(columns);
                 self.reload_compared(|_| true);
                 self.reload_table();
+                self.forecast = Forecast { target: None, is_recent: false, ..self.forecast };
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),

@@ -98,12 +98,9 @@ impl State {
             InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
                 self.on_bundle(topic, news, now);
             }
-            InferenceEvent::History { topic, result: Err(why) }
-            | InferenceEvent::PastBundles { topic, result: Err(why) }
-                if is_selected(topic) =>
-            {
-                self.note_limit(&why, now);
-            }
+            InferenceEvent::History { result: Err(why), .. }
+            | InferenceEvent::PastBundles { result: Err(why), .. }
+            | InferenceEvent::Settings { result: Err(why), .. } => self.note_limit(&why, now),
             // The topic of the response is no longer in view.
             _ => {}
         }

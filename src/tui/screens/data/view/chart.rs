@@ -1,6 +1,7 @@
 //! The chart of the selected dataset and the numbers above it.
 
 mod compare;
+mod forecast;
 
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
+use crate::screens::data::state::Pane;
 use crate::screens::data::state::chart::{Shape, heikin};
 use crate::screens::data::state::live::{Export, PERCENT, Range};
 use crate::screens::data::state::zoom::{ChartKind, Indicators};
-use crate::screens::data::state::{Pane, State};
 use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
@@ -105,7 +106,8 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
     };
     if head_height == HEAD_HEIGHT {
         draw_choices(body, buf, frame);
-        draw_readout(body, buf, frame);
+        let width = draw_readout(body, buf, frame);
+        forecast::draw_legend(strip(body, (0, 2), width), buf, seen, frame);
     }
     let newest = state.chart.nth_newest(0)?.timestamp;
     seen.last().copied().filter(|last| last.timestamp < newest)
@@ -199,16 +201,20 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     /// Returns the part of a chart with `n_shown` candles. These are the latest candles, or an
     /// earlier part that contains the crosshair. Parts are half a chart apart.
-    fn new(state: &'a State, n_shown: usize) -> Self {
+    fn new(frame: Frame<'a>, n_shown: usize) -> Self {
+        let state = &frame.state.data;
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
         // A live chart moves by an eighth of its width at a time. A move redraws nearly all of its
         // cells.
-        let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
+        let n_free = match n_newer {
+            0 => state.chart.n_free(n_shown / 8) + forecast::n_ahead(frame, n_shown),
+            _ => 0,
+        };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);
-        let start = end.saturating_sub(n_shown - n_free);
+        let start = end.saturating_sub(n_shown.saturating_sub(n_free));
         let seen = all.get(start..end).unwrap_or(&[]);
         // The averages need candles before the first visible one. The volume-weighted mean needs
         // the most: a day of five-minute buckets.
@@ -217,8 +223,9 @@ impl<'a> Window<'a> {
     }
 
     /// Returns the part of a line that is shown in an area `width` columns wide.
-    fn of_line(state: &'a State, width: u16) -> Self {
-        Self::new(state, state.zoom.density.n_points(width.saturating_sub(11)).max(2))
+    fn of_line(frame: Frame<'a>, width: u16) -> Self {
+        let state = &frame.state.data;
+        Self::new(frame, state.zoom.density.n_points(width.saturating_sub(11)).max(2))
     }
 }
 
@@ -233,6 +240,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         n_free: 0,
         density: state.zoom.density,
         overlays: &[],
+        forecast: None,
         now: frame.state.now,
         crosshair: state.crosshair,
         open_bucket: open_bucket(frame),
@@ -240,14 +248,16 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
         scale: None,
         theme,
     };
-    let window = Window::new(state, chart.capacity(area.width).max(1));
+    let window = Window::new(frame, chart.capacity(area.width).max(1));
     let smooth = if state.kind == ChartKind::Heikin { heikin(window.extended) } else { Vec::new() };
     let overlays = indicators(state.indicators, state.chart.resolution(), window.extended, theme);
+    let forecasts = forecast::points(frame, window.seen);
     chart = Candles {
         bars: if state.kind == ChartKind::Heikin { &smooth } else { window.extended },
         n_newer: window.n_newer,
         n_free: window.n_free,
         overlays: &overlays,
+        forecast: Some(forecast::series(&forecasts, window.seen, frame)),
         scale: share_scale(frame, window.seen),
         ..chart
     };
@@ -298,7 +308,7 @@ fn indicators(
 /// Draws a line through the closing values. Returns the visible candles.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let Window { n_free, seen, extended, n_newer } = Window::of_line(state, area.width);
+    let Window { n_free, seen, extended, n_newer } = Window::of_line(frame, area.width);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points = |of: fn(&Bucket) -> f64| -> Vec<Point> {
         seen.iter().map(|it| Point { time: it.timestamp, value: of(it) }).collect()
@@ -317,6 +327,8 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
         .iter()
         .map(|(points, style)| line::Series { is_guide: true, ..line::Series::new(points, *style) })
         .collect();
+    let forecasts = forecast::points(frame, seen);
+    lines.push(forecast::series(&forecasts, seen, frame));
     lines.push(line::Series { is_filled: true, ..line::Series::new(&closes, theme.series(0)) });
     let apart = apart(seen, state.chart.resolution());
     let tag = if last.close < first.close { theme.down } else { theme.up };
@@ -473,10 +485,12 @@ fn candle_time(time: Timestamp, resolution: Resolution, frame: Frame<'_>) -> Str
     }
 }
 
-/// Draws the numbers of the candle under the crosshair.
-fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+/// Draws the numbers of the candle under the crosshair. Returns the number of free columns before
+/// them.
+fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
+    let candle = state.crosshair.and_then(|time| state.candle_at(time));
+    let Some(candle) = candle else { return area.width };
     let Bucket { timestamp, open, high, low, close, volume, .. } = *candle;
     let decimals = format::decimals_for([open, high, low, close]);
     let time = candle_time(timestamp, state.chart.resolution(), frame);
@@ -494,4 +508,5 @@ fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
     let x = paint::line_right(buf, area, 2, &line);
     buf.set_style(strip(area, (x, 2), width), theme.sel);
+    x.saturating_sub(1)
 }

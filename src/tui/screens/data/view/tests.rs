@@ -1,4 +1,5 @@
 mod compare;
+mod forecast;
 mod mouse;
 
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ const NAME_MIN: usize = 4;
 /// dataset.
 pub(super) fn draw<'a>(head: Rect, area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let Window { n_free, seen, .. } = Window::of_line(state, area.width);
+    let Window { n_free, seen, .. } = Window::of_line(frame, area.width);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let resolution = state.chart.resolution();
     let candles: Vec<_> = state.others().map(|(_, it)| it.chart.candles()).collect();
