@@ -3,7 +3,9 @@
 //!
 //! The times ascend up to the point at which the clock was set back, where they restart. Rows before
 //! this point have the earlier timestamp and rows after it the later timestamp, or vice versa if the
-//! latest row of the file comes first. The rows are rejected unless there is exactly one such point.
+//! latest row of the file comes first. The rows are rejected unless there is exactly one such point, at
+//! which the rows continue without an unusual gap. Otherwise, a repeated or late row would be mistaken
+//! for the point.
 
 use std::collections::VecDeque;
 
@@ -14,6 +16,9 @@ use super::{BadRow, PlacedRow};
 
 /// Maximum number of rows of a repeated hour, which are held in memory. It allows 138 rows per second.
 const ROWS_MAX: usize = 500_000;
+
+/// Maximum gap at the point where the times restart, in units of the longest other gap.
+const GAP_MAX: i64 = 3;
 
 /// A row that was read.
 pub(super) struct ReadRow {
@@ -60,19 +65,25 @@ impl RepeatedHour {
         let after_row = after.as_ref().and_then(|row| row.as_ref().ok());
         let after_at = after_row.map(|row| row.row.timestamp);
         let times: Vec<Timestamp> = self.rows.iter().map(|(row, _)| row.row.timestamp).collect();
-        let turn = turn(&times, self.before, after_at);
+        let turn = turn(&times, self.before, after_at).filter(|turn| {
+            let at = |(idx, (placed, later)): (usize, &(PlacedRow, Timestamp))| {
+                if turn.is_later(idx) { *later } else { placed.row.timestamp }
+            };
+            let resolved: Vec<Timestamp> = self.rows.iter().enumerate().map(at).collect();
+            is_continuous(&resolved, turn.idx, self.before, after_at)
+        });
         let last_idx = self.rows.len().saturating_sub(1);
         let mut resolved: VecDeque<_> = self.bad.into_iter().map(Err).collect();
         for (idx, (mut placed, later)) in self.rows.into_iter().enumerate() {
             // Reading that resumed in the middle would not see all rows of the hour.
             placed.is_resumable = idx == last_idx;
-            let Some(Turn { idx: turn_idx, is_descending }) = turn else {
+            let Some(turn) = turn else {
                 let earlier = placed.row.timestamp;
                 let reason = format!("{earlier} or {later}: {TWICE}");
                 resolved.push_back(Err(BadRow { line: placed.place.line, reason }));
                 continue;
             };
-            if (idx >= turn_idx) != is_descending {
+            if turn.is_later(idx) {
                 placed.row.timestamp = later;
             }
             resolved.push_back(Ok(placed));
@@ -91,6 +102,13 @@ struct Turn {
     is_descending: bool,
 }
 
+impl Turn {
+    /// Returns true if the row `idx` has the later of its possible timestamps.
+    const fn is_later(self, idx: usize) -> bool {
+        (idx >= self.idx) != self.is_descending
+    }
+}
+
 /// Finds the point at which `times`, the earlier possible timestamps of the rows, restart. Returns `None`
 /// unless there is exactly one such point.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
@@ -107,4 +125,21 @@ fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>
         (Some((idx, _)), None) => Some(Turn { idx: idx + 1, is_descending }),
         _ => None,
     }
+}
+
+/// Returns true if the gap before the row `idx` is not much longer than the other gaps between `times`,
+/// or than those before and after them if there are no others.
+fn is_continuous(
+    times: &[Timestamp],
+    idx: usize,
+    before: Option<Timestamp>,
+    after: Option<Timestamp>,
+) -> bool {
+    let gap = |(one, next): (Timestamp, Timestamp)| (next.micros() - one.micros()).abs();
+    let mut gaps: Vec<i64> = times.array_windows().map(|[one, next]| gap((*one, *next))).collect();
+    let at_turn = gaps.remove(idx - 1);
+    let outer = [before.zip(times.first().copied()), times.last().copied().zip(after)];
+    let outer = outer.into_iter().flatten().map(gap);
+    let usual = gaps.into_iter().max().or_else(|| outer.max());
+    usual.is_some_and(|usual| at_turn <= GAP_MAX * usual)
 }

@@ -13,7 +13,7 @@ use super::cell::{Cell, exact_integer};
 use super::number_text::{Decimal, MarkEvidence, mark_evidence};
 use super::source::Input;
 use super::time_text::{TimeTexts, day_first, is_clock, is_date};
-use super::timestamps::{TimeUnit, timestamp};
+use super::timestamps::{TimeUnit, is_date_with_hour, timestamp};
 use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 
 /// Number of records that are examined. Examining more records would be more reliable, but take longer
@@ -97,6 +97,8 @@ struct Seen {
     n_timestamps: usize,
     /// Number of timestamps that are numbers.
     n_number_times: usize,
+    /// Number of timestamps that are numbers with the digits of a date and an hour.
+    n_dates_with_hour: usize,
     /// Timestamps in the first records.
     times: Vec<Option<Timestamp>>,
     /// Reason why the first value that is not a timestamp was rejected.
@@ -163,6 +165,12 @@ impl Field {
     /// Returns true if the timestamps of the field are numbers.
     const fn is_number_time(&self) -> bool {
         self.seen.n_number_times * 2 > self.seen.n_timestamps
+    }
+
+    /// Returns the unit of numbers, or `None` if it is detected for each number.
+    fn time_unit(&self) -> Option<TimeUnit> {
+        let Seen { n_dates_with_hour, n_values, .. } = self.seen;
+        (n_dates_with_hour > 0 && n_dates_with_hour == n_values).then_some(TimeUnit::Date)
     }
 
     const fn is_date(&self) -> bool {
@@ -302,7 +310,11 @@ impl Seen {
     }
 
     fn look_for_times(&mut self, cell: Cell<'_>, reading: TimeReading<'_>, record_idx: usize) {
-        match timestamp(cell, reading.unit, reading.texts) {
+        let whole = number(cell).and_then(exact_integer);
+        let has_hour = reading.unit.is_none() && whole.is_some_and(is_date_with_hour);
+        self.n_dates_with_hour += usize::from(has_hour);
+        let unit = if has_hour { Some(TimeUnit::Date) } else { reading.unit };
+        match timestamp(cell, unit, reading.texts) {
             Ok(read) if PLAUSIBLE.contains(&read.at) => {
                 self.n_timestamps += 1;
                 self.n_number_times += usize::from(number(cell).is_some());
@@ -315,7 +327,7 @@ impl Seen {
             Err(reason) => drop(self.no_time.get_or_insert(reason)),
         }
         if let Some((_, range)) = TimePart::of_name(&self.name)
-            && let Some(part) = number(cell).and_then(exact_integer)
+            && let Some(part) = whole
         {
             self.n_parts += usize::from(range.contains(&part));
             let (least, most) = self.parts.unwrap_or((part, part));

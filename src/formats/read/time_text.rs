@@ -178,9 +178,12 @@ impl TimeTexts {
             return Err(describe_leap_second(text));
         }
         if let Some(formats) = day_first(text) {
-            return Err(format!(
-                "`{text}` can begin with the day or the month: pass --time-format {formats}"
-            ));
+            let first = match formats.as_str() {
+                formats if formats.contains(" or ") => "can begin with the day or the month",
+                formats if formats.starts_with("'%d") => "begins with the day",
+                _ => "begins with the month",
+            };
+            return Err(format!("`{text}` {first}: pass --time-format {formats}"));
         }
         let none = || format!("`{}` is not a timestamp", super::cell::shorten(text));
         let (date, rest) = date(text).ok_or_else(none)?;
@@ -280,20 +283,19 @@ impl TimeTexts {
 
 /// Returns the date and time that are written as a number, or `None` outside of the years 1900 to 2099.
 pub(super) fn digits(number: i64) -> Option<DateTime> {
-    /// Range of dates such as 20260101.
-    const DATE: std::ops::Range<i64> = 19_000_101..21_000_101;
-    /// Range of times such as 20260101153000.
-    const SECOND: std::ops::Range<i64> = 19_000_101_000_000..21_000_101_000_000;
-    let text = number.to_string();
-    match number {
-        number if DATE.contains(&number) => Some(date(&text)?.0.to_datetime(Time::midnight())),
-        number if SECOND.contains(&number) => {
-            let (date, rest) = date(&text)?;
-            let (time, _) = clock(rest)?;
-            Some(date.to_datetime(time))
-        }
-        _ => None,
+    /// Number of digits of a date such as 20260101, and with an hour, a minute and a second.
+    const LENGTHS: [usize; 4] = [8, 10, 12, 14];
+    let text = u64::try_from(number).ok()?.to_string();
+    let (date, rest) = date(&text)?;
+    if !LENGTHS.contains(&text.len()) || !(1900..2100).contains(&date.year()) {
+        return None;
     }
+    let time = match rest {
+        "" => Time::midnight(),
+        hour if hour.len() == 2 => Time::new(hour.parse().ok()?, 0, 0, 0).ok()?,
+        rest => clock(rest)?.0,
+    };
+    Some(date.to_datetime(time))
 }
 
 /// Returns true if `text` is a date without a time, in any order.
@@ -480,6 +482,8 @@ mod tests {
         check("2026-02-30", "UTC", None, "`2026-02-30` is not a timestamp");
         assert!(digits(20_260_101).is_some() && digits(20_261_301).is_none());
         assert!(digits(20_260_101_153_000).is_some() && digits(1_700_000_000_000).is_none());
+        assert!(digits(2_026_010_123).is_some() && digits(2_026_010_124).is_none());
+        assert!(digits(202_601_012_359).is_some() && digits(202_601_012_360).is_none());
     }
 
     #[test]
@@ -494,15 +498,15 @@ mod tests {
 
     #[test]
     fn ambiguous_date_is_rejected_with_the_possible_formats() {
-        let hint = "can begin with the day or the month: pass --time-format";
-        let want = format!("`01/02/2026` {hint} '%d/%m/%Y' or '%m/%d/%Y'");
-        check("01/02/2026", "UTC", None, &want);
-        check(
-            "30.07.2026 9:30",
-            "UTC",
-            None,
-            &format!("`30.07.2026 9:30` {hint} '%d.%m.%Y %H:%M'"),
-        );
+        for want in [
+            "`01/02/2026` can begin with the day or the month: pass --time-format '%d/%m/%Y' or \
+             '%m/%d/%Y'",
+            "`30.07.2026 9:30` begins with the day: pass --time-format '%d.%m.%Y %H:%M'",
+            "`03/15/2026` begins with the month: pass --time-format '%m/%d/%Y'",
+        ] {
+            let text = want.split('`').nth(1).unwrap();
+            check(text, "UTC", None, want);
+        }
         check("01/02/2026", "UTC", Some("%d/%m/%Y"), "2026-02-01T00:00:00Z");
         check("01/02/2026 15:30", "+01:00", Some("%m/%d/%Y %H:%M"), "2026-01-02T14:30:00Z");
         let want = "`x` is not in the format %m/%d/%Y";

@@ -11,13 +11,9 @@ use super::time_text::{ReadTime, TimeTexts, digits};
 /// Within these years, no number is valid in two units. Smaller numbers are almost never timestamps.
 const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
-/// Units of time since 1970, with their number per second.
-const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
-    (TimeUnit::Seconds, 1.0),
-    (TimeUnit::Millis, 1e3),
-    (TimeUnit::Micros, 1e6),
-    (TimeUnit::Nanos, 1e9),
-];
+/// Units of time since 1970 that are smaller than a second, with their number per second.
+const COUNTING_UNITS: [(TimeUnit, f64); 3] =
+    [(TimeUnit::Millis, 1e3), (TimeUnit::Micros, 1e6), (TimeUnit::Nanos, 1e9)];
 
 /// Days from 1899-12-30, which spreadsheets count as day 0, to 1970.
 const SPREADSHEET_DAYS: f64 = 25_569.0;
@@ -41,7 +37,8 @@ pub enum TimeUnit {
     /// Nanoseconds since 1970, stored as microseconds.
     #[strum(serialize = "ns")]
     Nanos,
-    /// The digits are a date, such as 20260101, or a second, such as 20260101153000.
+    /// The digits are a date, such as 20260101, possibly with an hour, such as 2026010115, a minute, or a
+    /// second, such as 20260101153000.
     Date,
     /// The digits are a month, such as 202601.
     Month,
@@ -65,9 +62,13 @@ const fn no_unit(_: &str) -> UnitError {
 
 impl TimeUnit {
     /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if its
-    /// digits are a date. Returns `None` if there is no such unit.
+    /// digits are a date. Returns `None` if there is no such unit. A date with an hour counts as seconds,
+    /// since a single number does not show which of them it is (see [`is_date_with_hour`]).
     #[must_use]
     pub fn guess(number: f64) -> Option<Self> {
+        if PLAUSIBLE_SECONDS.contains(&number) {
+            return Some(Self::Seconds);
+        }
         if exact_integer(number).and_then(digits).is_some() {
             return Some(Self::Date);
         }
@@ -107,6 +108,13 @@ impl TimeUnit {
         };
         timestamp_from_micros(round_to_integer(micros)?).map(ReadTime::exact)
     }
+}
+
+/// Returns true if the digits of `number` are a date and an hour, such as 2026010115. As seconds since
+/// 1970, such numbers are in the years 2030 to 2036. If all numbers of a field are of this form, they are
+/// dates.
+pub(super) fn is_date_with_hour(number: i64) -> bool {
+    (1_900_010_100..2_100_000_000).contains(&number) && digits(number).is_some()
 }
 
 /// Returns the timestamp of a number of days as counted by spreadsheets, rounded to a millisecond.
@@ -210,6 +218,9 @@ mod tests {
         check(Cell::Integer(100), Some(TimeUnit::Millis), "1970-01-01T00:00:00.1Z");
         check(Cell::Bare("20260101"), None, "2026-01-01T00:00:00Z");
         check(Cell::Float(20_260_101_153_000.0), None, "2026-01-01T15:30:00Z");
+        check(Cell::Integer(202_601_011_530), None, "2026-01-01T15:30:00Z");
+        check(Cell::Integer(2_026_010_115), None, "2034-03-15T04:35:15Z");
+        check(Cell::Integer(2_026_010_115), Some(TimeUnit::Date), "2026-01-01T15:00:00Z");
         check(Cell::Bare("20260101"), Some(TimeUnit::Seconds), "1970-08-23T11:48:21Z");
         check(Cell::Bare("-1"), Some(TimeUnit::Seconds), "1969-12-31T23:59:59Z");
     }

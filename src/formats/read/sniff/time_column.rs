@@ -199,7 +199,7 @@ struct Candidate<'a> {
     /// Index of the name among [`TIME_NAMES`].
     name_idx: usize,
     is_distinct: bool,
-    /// True if there is more than one distinct timestamp.
+    /// False if all timestamps are equal.
     has_several: bool,
     is_ordered: bool,
     /// Timestamps in the first records.
@@ -223,6 +223,7 @@ pub(super) fn is_hour_name(name: &str) -> bool {
 }
 
 fn usual_idx(name: &str) -> Option<usize> {
+    let name = name.trim_start_matches('_'); // InfluxDB
     TIME_NAMES.iter().position(|usual| name.eq_ignore_ascii_case(usual))
 }
 
@@ -270,7 +271,7 @@ impl<'a> Candidate<'a> {
             group,
             name_idx: usual_idx(&field.name).unwrap_or(TIME_NAMES.len()),
             is_distinct: is_most(sorted.len(), known.len()),
-            has_several: sorted.len() > 1,
+            has_several: known.len() <= 1 || sorted.len() > 1,
             is_ordered: is_most(n_ordered, n_steps),
             times,
         }
@@ -278,9 +279,9 @@ impl<'a> Candidate<'a> {
 
     /// Returns the evidence for the candidate, most important first. A name that suggests other values
     /// weighs most, since expiry dates, for example, are often ordered.
-    fn evidence(&self) -> (bool, bool, NameStrength, bool) {
+    fn evidence(&self) -> (bool, bool, bool, NameStrength, bool) {
         let is_named = self.strength > NameStrength::Other;
-        (is_named, self.is_distinct, self.strength, self.is_ordered)
+        (is_named, self.is_distinct, self.has_several, self.strength, self.is_ordered)
     }
 
     /// Returns true if the timestamps of both candidates are known and equal in every record.
@@ -373,7 +374,7 @@ impl SniffedFields {
             None => None,
         };
         let others = others.into_iter().map(|(part, field)| (part, field.name.clone())).collect();
-        Ok(TimeFields { name: field.name.clone(), others, first_hour, unit: None })
+        Ok(TimeFields { name: field.name.clone(), others, first_hour, unit: field.time_unit() })
     }
 
     /// Chooses the candidate with the best evidence.

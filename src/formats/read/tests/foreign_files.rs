@@ -354,6 +354,57 @@ fn repeated_hour_that_the_order_does_not_resolve_requires_an_option() {
 }
 
 #[test]
+fn repeated_or_late_row_of_an_hour_does_not_resolve_the_repeated_hour() {
+    let texts = ["01:10:05,1\n2024-11-03 01:10:05,2", "01:10:05,1\n2024-11-03 01:10:03,2"];
+    for pair in texts {
+        let text = format!(
+            "time,x\n2024-11-03 00:59:58,0\n2024-11-03 {pair}\n2024-11-03 01:20,3\n\
+             2024-11-03 02:00,4\n"
+        );
+        let (_folder, path, options) = file("a.csv", text.as_bytes());
+        let mapping = try_sniffed_mapping(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
+        let rows = all(&path, options, mapping, Place::default());
+        assert_eq!(rows.iter().filter(|row| row.contains("--ambiguous")).count(), 3, "{rows:?}");
+    }
+}
+
+#[test]
+fn numbers_that_are_all_dates_with_an_hour_are_read_as_dates() {
+    check(
+        "a.csv",
+        "dateHour,sessions\n2026010113,5\n2026010114,6\n",
+        &["2: 2026-01-01T13:00:00Z 5", "3: 2026-01-01T14:00:00Z 6"],
+    );
+    check(
+        "a.csv",
+        "dateHourMinute,sessions\n202601010005,5\n202601010106,6\n",
+        &["2: 2026-01-01T00:05:00Z 5", "3: 2026-01-01T01:06:00Z 6"],
+    );
+    // The second number is not a date.
+    check(
+        "a.csv",
+        "sent_at,x\n2026010113,5\n2026013313,6\n",
+        &["2: 2034-03-15T04:35:13Z 5", "3: 2034-03-15T05:28:33Z 6"],
+    );
+}
+
+#[test]
+fn field_with_a_single_repeated_time_is_not_the_timestamp() {
+    let rows = "2026-01-01T00:10:00Z,64.3\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,\
+                2026-01-01T00:20:00Z,65.3\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,\
+                2026-01-01T00:10:00Z,4.3\n";
+    check(
+        "a.csv",
+        &format!("_start,_stop,_time,_value\n2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,{rows}"),
+        &[
+            "2: 2026-01-01T00:10:00Z '2026-01-01T00:00:00Z' '2026-01-02T00:00:00Z' 64.3",
+            "3: 2026-01-01T00:20:00Z '2026-01-01T00:00:00Z' '2026-01-02T00:00:00Z' 65.3",
+            "4: 2026-01-01T00:10:00Z '2026-01-01T00:00:00Z' '2026-01-02T00:00:00Z' 4.3",
+        ],
+    );
+}
+
+#[test]
 fn duplicate_member_of_a_json_row_is_rejected() {
     let at = "\"timestamp\":\"2024-01-02T00:00:00Z\"";
     check(
