@@ -1,7 +1,7 @@
 //! Reads stored buckets, and computes buckets of other resolutions from stored buckets.
 
 use std::mem;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use db::statement::Statements as _;
@@ -16,8 +16,7 @@ use super::chunk_index::{ChunkIndex, ChunkIndexCache, to_u64};
 use super::chunks;
 use super::scan::{self, Projection, ScanOutput};
 use super::series::{self, KEPT, SeriesId};
-use crate::codec::decode_rows;
-use crate::rollup::{coarser, renewed};
+use crate::rollup::coarser;
 use crate::span::{Order, Span};
 use crate::store::row_batch::{RowBatch, VisitBatch};
 
@@ -163,49 +162,11 @@ fn walk_stored(
     let singles = statement.query_map([dataset, resolution, first, last, -1], bucket)?;
     let visit = &mut |batch: RowBatch<'_>| {
         let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
-        Ok(Columns::new(&block).buckets(0..block.len()).try_for_each(&mut *visit))
+        Ok(buckets_of(&block).try_for_each(&mut *visit))
     };
     let projection = Projection::all(Block::from([].as_slice()));
     let out = ScanOutput { order, skip, left, era: None, visit };
     scan::walk(connection, series, span, singles, projection, out)
-}
-
-/// Reads the stored buckets within several disjoint, sorted spans. Reads each chunk that contains any of
-/// these buckets once, and no other chunk.
-pub(super) fn within(
-    connection: &Connection,
-    series: SeriesId,
-    spans: &[Span],
-) -> Result<Vec<Bucket>> {
-    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
-    let whole = Span { first: first.first, last: last.last };
-    let single = single_within(connection, series, whole, usize::MAX, |timestamp| {
-        let next = spans.partition_point(|span| span.last < timestamp);
-        spans.get(next).is_some_and(|span| span.first <= timestamp)
-    })?;
-    let mut found = Vec::new();
-    chunks::touching(connection, series, whole, Order::Ascending, &mut |chunk| {
-        let from = spans.partition_point(|span| span.last < chunk.span.first);
-        let to = spans.partition_point(|span| span.first <= chunk.span.last);
-        let spans = spans.get(from..to).unwrap_or_default();
-        if !spans.is_empty() {
-            chunks::open(connection, series.dataset, chunk, |timestamps, body| {
-                let rows = spans.iter().map(|span| chunks::within(timestamps, *span));
-                let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
-                let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
-                let mut block = Block::from([].as_slice());
-                decode_rows(&mut block, timestamps, body, first.start..last.end, None)?;
-                let columns = Columns::new(&block);
-                for rows in &rows {
-                    found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));
-                }
-                Ok(())
-            })?;
-        }
-        Ok(true)
-    })?;
-    let single = single.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)));
-    Ok(renewed(found.into_iter(), single).collect())
 }
 
 fn count_stored(
@@ -241,28 +202,11 @@ pub(super) fn single(
     span: Span,
     limit: usize,
 ) -> Result<Vec<Bucket>> {
-    single_within(connection, series, span, limit, |_| true)
-}
-
-/// Reads the first single buckets of a span, at most `limit`, and returns those with wanted timestamps.
-fn single_within(
-    connection: &Connection,
-    series: SeriesId,
-    span: Span,
-    limit: usize,
-    is_wanted: impl Fn(Timestamp) -> bool,
-) -> Result<Vec<Bucket>> {
     let mut statement = connection.prepare_cached(&single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (dataset, resolution, first, last) = series.within(span);
-    let mut rows = statement.query([dataset, resolution, first, last, limit])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        if is_wanted(Timestamp::from_micros(row.get(0)?)) {
-            found.push(bucket(row)?);
-        }
-    }
-    Ok(found)
+    let found = statement.query_map([dataset, resolution, first, last, limit], bucket)?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Returns the number of single buckets of a span.
@@ -272,43 +216,24 @@ pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span
     Ok(connection.value(sql, series.within(span))?)
 }
 
-/// Columns of a chunk of buckets, as slices.
-struct Columns<'a> {
-    times: &'a [Timestamp],
-    /// Values of open, high, low, close and volume.
-    numbers: [&'a [Option<f64>]; 5],
-    counts: &'a [Option<i64>],
-}
-
-impl<'a> Columns<'a> {
-    fn new(block: &'a Block) -> Self {
-        let numbers = [0, 1, 2, 3, 4].map(|place: usize| match block.columns.get(place) {
-            Some(Series::Float(values)) => values.as_slice(),
-            _ => &[],
-        });
-        let counts = match block.columns.last() {
-            Some(Series::Integer(counts)) => counts.as_slice(),
-            _ => &[],
-        };
-        Self { times: &block.times, numbers, counts }
-    }
-
-    /// Returns the buckets in the rows with the indices `rows`.
-    fn buckets(&self, rows: Range<usize>) -> impl Iterator<Item = Bucket> + '_ {
-        let times = self.times.get(rows.clone()).unwrap_or_default();
-        let number = |column: &[Option<f64>], row: usize| {
-            column.get(row).copied().flatten().unwrap_or_default()
-        };
-        let first = rows.start;
-        times.iter().enumerate().map(move |(idx, time)| {
-            let row = first + idx;
-            let [open, high, low, close, volume] =
-                self.numbers.each_ref().map(|column| number(column, row));
-            let count = self.counts.get(row).copied().flatten().unwrap_or_default();
-            let count = u64::try_from(count).unwrap_or_default();
-            Bucket { timestamp: *time, open, high, low, close, volume, count }
-        })
-    }
+/// Returns the buckets in a block, as the inverse of [`Block::from`].
+fn buckets_of(block: &Block) -> impl Iterator<Item = Bucket> + '_ {
+    let numbers = [0, 1, 2, 3, 4].map(|place: usize| match block.columns.get(place) {
+        Some(Series::Float(values)) => values.as_slice(),
+        _ => &[],
+    });
+    let counts = match block.columns.last() {
+        Some(Series::Integer(counts)) => counts.as_slice(),
+        _ => &[],
+    };
+    block.times.iter().enumerate().map(move |(row_idx, time)| {
+        let number = |column: &[Option<f64>]| column.get(row_idx).copied().flatten();
+        let [open, high, low, close, volume] =
+            numbers.each_ref().map(|column| number(column).unwrap_or_default());
+        let count = counts.get(row_idx).copied().flatten().unwrap_or_default();
+        let count = u64::try_from(count).unwrap_or_default();
+        Bucket { timestamp: *time, open, high, low, close, volume, count }
+    })
 }
 
 fn bucket(row: &Row<'_>) -> rusqlite::Result<Bucket> {

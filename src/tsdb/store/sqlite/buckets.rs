@@ -252,11 +252,11 @@ fn coarsened(
             let mut folded = Refolded::new();
             let part = parts.get(part_idx).copied().unwrap_or_default();
             for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
-                let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
-                let stored = bucket_reader::within(connection, finer, &spans)?;
-                let (Some(first), Some(last)) = (spans.first(), spans.last()) else { continue };
-                let from = changed.partition_point(|(start, _)| *start < first.first);
-                let to = changed.partition_point(|(start, _)| *start <= last.last);
+                let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+                let whole = Span { first: *first, last: span(resolution, *last).last };
+                let stored = bucket_reader::read(connection, finer, &Page::all(whole))?;
+                let from = changed.partition_point(|(start, _)| *start < whole.first);
+                let to = changed.partition_point(|(start, _)| *start <= whole.last);
                 let changed = changed.get(from..to).unwrap_or_default();
                 folded.extend(coarsen_changed(&stored, changed, &[], resolution));
             }
