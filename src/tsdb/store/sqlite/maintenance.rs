@@ -22,13 +22,9 @@ use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delet
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of jobs of other callers between two looks at which the store counts as busy. With fewer jobs,
-/// packing continues until the next job.
-const QUIET_JOBS: u64 = 50;
-
-/// Number of steps after each look while the store is busy. This packs a few thousand rows per second
-/// without slowing down writers.
-const BUSY_STEPS: u64 = 4;
+/// Number of packing steps after each look. Further steps follow until another job arrives. This packs
+/// a few thousand rows per second without slowing down writers.
+const STEPS_MIN: u64 = 4;
 
 /// Number of looks after which old records of batches are removed: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
@@ -66,19 +62,15 @@ fn run(ended: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
         if !files.check() {
             return;
         }
-        let n_jobs = writer.n_jobs();
         // Skips the look if no job has changed the store since all work was done.
-        if seen != Some(n_jobs) {
-            let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
-            let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
+        if seen != Some(writer.n_jobs()) {
             let mut done = delete_all(ended, writer);
             if n_looks >= LOOKS_PER_TRIM {
                 n_looks = 0;
                 done = done.and_then(|()| trim_batches(ended, writer));
             }
-            match done.and_then(|()| pack_some(ended, writer, n_steps_max)) {
-                Ok(true) => seen = Some(writer.n_jobs()),
-                Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
+            match done.and_then(|()| pack_some(ended, writer)) {
+                Ok(is_done) => seen = is_done.then(|| writer.n_jobs()),
                 Err(StoreError::Closed) => return,
                 Err(error) => {
                     // The failed work is retried after the next write.
@@ -113,20 +105,17 @@ fn trim_batches(ended: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-/// Packs chunks and returns free space to the disk, until nothing is left to do, another job arrives, or
-/// `n_steps_max` is reached. Returns true if nothing is left to do.
-fn pack_some(ended: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
-    let start = writer.n_jobs();
-    for n_steps in 0..n_steps_max {
-        let is_disturbed = writer.n_jobs() != start.wrapping_add(n_steps);
-        if is_over(ended) || (n_steps_max > BUSY_STEPS && is_disturbed) {
-            return Ok(false);
-        }
+/// Packs chunks and returns free space to the disk, until nothing is left to do, or another job arrives
+/// after [`STEPS_MIN`]. Returns true if nothing is left to do.
+fn pack_some(ended: &Receiver<()>, writer: &Writer) -> Result<bool> {
+    let (start, mut n_steps) = (writer.n_jobs(), 0);
+    while !is_over(ended) && (n_steps < STEPS_MIN || writer.n_jobs() == start + n_steps) {
         let step =
             |connection: &Connection| Ok(compact(connection, HOT_CHUNKS)? || shrink(connection)?);
         if !writer.run_blocking(step)? {
             return Ok(true);
         }
+        n_steps += 1;
     }
     Ok(false)
 }
