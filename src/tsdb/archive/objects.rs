@@ -111,7 +111,7 @@ impl Objects {
     /// Returns the objects at `url`, with the credentials of `builder`.
     pub(super) fn connect(url: &ArchiveUrl, builder: AmazonS3Builder) -> Result<Self> {
         let mut lock = None;
-        let store: Arc<dyn ObjectStore> = match &url.0 {
+        let store: Arc<dyn ObjectStore> = match &url.target {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
                 std::fs::create_dir_all(path)

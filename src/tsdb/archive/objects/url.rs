@@ -1,6 +1,5 @@
 //! Address of an archive.
 
-use std::fmt;
 use std::path::{Path as FilePath, PathBuf};
 use std::str::FromStr;
 
@@ -11,8 +10,12 @@ use reqwest::Url;
 ///
 /// `endpoint=http://10.0.0.9:9000` selects a server other than Amazon's. Missing parts and the
 /// credentials come from the environment variables that other S3 tools use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchiveUrl(pub(super) Target);
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{text}")]
+pub struct ArchiveUrl {
+    text: String,
+    pub(super) target: Target,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
@@ -49,7 +52,7 @@ impl FromStr for ArchiveUrl {
             let path = url.to_file_path().map_err(|()| ArchiveUrlError::Form)?;
             let is_plain = url.query().is_none() && path != FilePath::new("/");
             return if is_plain {
-                Ok(Self(Target::Directory(path)))
+                Ok(Self { text: text.to_owned(), target: Target::Directory(path) })
             } else {
                 Err(ArchiveUrlError::Form)
             };
@@ -77,32 +80,12 @@ impl FromStr for ArchiveUrl {
                 return Err(ArchiveUrlError::Form);
             }
         }
-        Ok(Self(Target::Bucket { bucket, prefix, endpoint, region }))
+        let target = Target::Bucket { bucket, prefix, endpoint, region };
+        Ok(Self { text: text.to_owned(), target })
     }
 }
 
 fn reject_credentials(url: &Url) -> Result<(), ArchiveUrlError> {
     let has_none = url.username().is_empty() && url.password().is_none();
     if has_none { Ok(()) } else { Err(ArchiveUrlError::Credentials) }
-}
-
-impl fmt::Display for ArchiveUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bucket, prefix, endpoint, region) = match &self.0 {
-            Target::Directory(path) => return write!(f, "file://{}", path.display()),
-            Target::Bucket { bucket, prefix, endpoint, region } => {
-                (bucket, prefix, endpoint, region)
-            }
-        };
-        write!(f, "s3://{bucket}")?;
-        if !prefix.is_root() {
-            write!(f, "/{prefix}")?;
-        }
-        let options = [("endpoint", endpoint), ("region", region)];
-        let given = options.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        for (i, (name, value)) in given.enumerate() {
-            write!(f, "{}{name}={value}", if i == 0 { '?' } else { '&' })?;
-        }
-        Ok(())
-    }
 }
