@@ -13,14 +13,14 @@ use tracing::warn;
 
 use super::file::{check_month, read_owner};
 use super::month::Month;
-use super::months::is_damaged;
+use super::months::{fails, is_damaged};
 use super::objects::ObjectError;
 use super::write::{FileWriter, WrittenFile};
 use super::{Archive, ArchivedStore, random};
 use crate::catalog::DatasetRef;
 use crate::span::{Order, Span};
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
-use crate::store::{Cause, Count, PageRead, Result, Sight, StoreError};
+use crate::store::{Count, PageRead, Result, Sight};
 
 /// Number of stored rows of an archived month at which the next run rewrites its file. Every page of the
 /// month merges these rows with the file, which takes time. Rewriting a month of one-minute rows takes a
@@ -56,8 +56,8 @@ impl ArchivedStore {
     /// Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] of the first month that failed. The other months were archived, and the next run
-    /// tries again.
+    /// [`StoreError`](crate::store::StoreError) of the first month that failed. The other months were
+    /// archived, and the next run tries again.
     pub fn archive(&self, now: Timestamp) -> Result<Option<ArchiveReport>> {
         let archive = &*self.archive;
         let mut report = ArchiveReport::default();
@@ -74,18 +74,12 @@ impl ArchivedStore {
         while archive.extend_lease()?
             && let Some((dataset, key)) = archive.store.doomed_file(archive.options.grace)?
         {
-            let fail = fails(dataset, Month::of(now));
-            archive.objects.delete(&key).map_err(|error| fail(error.into()))?;
+            archive.objects.delete(&key).map_err(fails(dataset, Month::of(now)))?;
             block_on(archive.store.forget_file(dataset, key))?;
             report.n_deleted += 1;
         }
         failure.map_or(Ok(Some(report)), Err)
     }
-}
-
-/// Returns a function that turns the cause of a failure into an error with the dataset and the month.
-fn fails(dataset: DatasetId, month: Month) -> impl Fn(Cause) -> StoreError {
-    move |source| StoreError::Archive { dataset, month, source }
 }
 
 impl Archive {
@@ -160,7 +154,6 @@ impl Archive {
         now: Timestamp,
         report: &mut ArchiveReport,
     ) -> Result<()> {
-        let fail = fails(dataset, month);
         // The commit removes rows up to this number from the store. It is read before the columns, so
         // that the file has all columns of the removed rows.
         let last_row = self.store.last_row(dataset)?;
@@ -168,11 +161,11 @@ impl Archive {
         let mut commit =
             ArchiveCommit { dataset, month, stamp: None, revision: sight.revision, last_row };
         let key = format!("dataset={dataset}/month={month}/part-0.parquet");
-        let replaced = self.objects.find(&key).map_err(|error| fail(error.into()))?;
+        let replaced = self.objects.find(&key).map_err(fails(dataset, month))?;
         if let Some(found) = &replaced
             && self.store.archived(dataset, month.span())?.is_empty()
         {
-            self.check_owner(&key, found.size, &sight).map_err(|error| fail(error.into()))?;
+            self.check_owner(&key, found.size, &sight).map_err(fails(dataset, month))?;
         }
         let Some(Draft { written, file }) = self.write_draft(&sight, month, key, now)? else {
             block_on(self.store.commit_file(commit, self.holder))?;
@@ -188,7 +181,7 @@ impl Archive {
         self.objects
             .replace(&file.key, replaced, written.file, n_bytes)
             .and_then(|()| check_month(&self.objects, &new, &empty))
-            .map_err(|error| fail(error.into()))?;
+            .map_err(fails(dataset, month))?;
         commit.stamp = Some(file.stamp);
         if block_on(self.store.commit_file(commit, self.holder))? {
             report.n_files += 1;
@@ -207,10 +200,9 @@ impl Archive {
         now: Timestamp,
     ) -> Result<Option<Draft>> {
         let (dataset, columns) = (sight.dataset.id, &sight.columns);
-        let fail = fails(dataset, month);
-        let draft = tempfile::tempfile().map_err(|error| fail(error.into()))?;
+        let draft = tempfile::tempfile().map_err(fails(dataset, month))?;
         let writer = FileWriter::begin(draft, columns, identity(sight));
-        let mut writer = writer.map_err(|error| fail(error.into()))?;
+        let mut writer = writer.map_err(fails(dataset, month))?;
         let (mut n_rows, mut ends, mut last_row) = (0, None, i64::MIN);
         self.scan(dataset, month.span(), &mut |batch| {
             let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
@@ -220,11 +212,11 @@ impl Archive {
             }
             last_row = block.ids.iter().copied().fold(last_row, i64::max);
             n_rows += block.len() as u64;
-            writer.add(&block).map_err(|error| fail(error.into()))?;
+            writer.add(&block).map_err(fails(dataset, month))?;
             Ok(ControlFlow::Continue(()))
         })?;
         let Some(ends) = ends else { return Ok(None) };
-        let written = writer.finish().map_err(|error| fail(error.into()))?;
+        let written = writer.finish().map_err(fails(dataset, month))?;
         let file = ArchivedFile {
             month,
             stamp: random(),

@@ -11,12 +11,15 @@ use model::timestamp::Timestamp;
 
 use super::Archive;
 use super::file::FileReader;
+use super::month::Month;
 use super::objects::ObjectError;
 use super::write::PAGE_ROWS;
 use crate::catalog::DatasetRef;
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
-use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series};
+use crate::store::{
+    Cause, Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError, series,
+};
 
 /// Maximum number of attempts to read files. An attempt fails if a file is replaced meanwhile, which
 /// happens about once a day and takes a moment.
@@ -96,7 +99,7 @@ impl Archive {
         month: &ArchivedMonth,
         span: Span,
     ) -> Result<OpenMonth<'_>> {
-        let fail = fails(dataset, month);
+        let fail = fails(dataset, month.file.month);
         let reader = self.open_file(month).map_err(&fail)?;
         let mut kept = vec![positions(&reader, span).map_err(&fail)?];
         for cut in &month.cuts {
@@ -181,7 +184,7 @@ impl Archive {
         read: &PageRead,
         month: &ArchivedMonth,
     ) -> Result<PageOfRows> {
-        let fail = fails(dataset, month);
+        let fail = fails(dataset, month.file.month);
         let mut open = self.open_month(dataset, month, read.span)?;
         let (mut span, mut count) = (read.span, None);
         if read.count == Count::All {
@@ -222,7 +225,8 @@ impl Archive {
         let (mut page, mut revision) = (empty.clone(), u64::MAX);
         loop {
             let archived = open.take(rest.order, rest.limit);
-            let under = open.reader.rows(archived, &empty).map_err(fails(dataset, month))?;
+            let under =
+                open.reader.rows(archived, &empty).map_err(fails(dataset, month.file.month))?;
             let mut part = rest;
             if !open.kept.is_empty() {
                 // The file has more rows, so this part ends with the last row that was read of it. The
@@ -307,7 +311,8 @@ impl Archive {
             for span in spans {
                 let open = self.open_month(dataset, month, span)?;
                 for rows in open.kept.clone() {
-                    let rows = open.reader.rows(rows, &found).map_err(fails(dataset, month))?;
+                    let rows =
+                        open.reader.rows(rows, &found).map_err(fails(dataset, month.file.month))?;
                     found.extend_from(&rows, 0..rows.len());
                 }
             }
@@ -332,7 +337,7 @@ impl Archive {
             let open = self.open_month(dataset, &month, month.file.month.span())?;
             if let Some(rows) = open.kept.last() {
                 let times = open.reader.times(rows.end - 1..rows.end);
-                return Ok(times.map_err(fails(dataset, &month))?.pop());
+                return Ok(times.map_err(fails(dataset, month.file.month))?.pop());
             }
         }
         Ok(None)
@@ -438,11 +443,7 @@ pub(super) fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>>
 }
 
 /// Returns a function that turns the cause of a failure into an error with the dataset and the month.
-pub(super) fn fails(
-    dataset: DatasetId,
-    month: &ArchivedMonth,
-) -> impl Fn(ObjectError) -> StoreError + use<> {
-    let month = month.file.month;
+pub(super) fn fails<E: Into<Cause>>(dataset: DatasetId, month: Month) -> impl Fn(E) -> StoreError {
     move |error| StoreError::Archive { dataset, month, source: error.into() }
 }
 

@@ -53,16 +53,16 @@ impl Archive {
         visit: VisitBatch<'_>,
     ) -> Result<Progress> {
         let mut progress = Progress { flow: ControlFlow::Continue(()), visited: None };
-        let is_changed = |last: Timestamp, visited: Option<Timestamp>| {
+        let is_archived = |last: Timestamp, visited: Option<Timestamp>| {
             let first = visited.map_or(span.first, just_after);
             let months = self.store.archived(dataset, Span { first, last })?;
             Ok::<_, StoreError>(!months.is_empty())
         };
-        let mut is_stopped = false;
+        let mut is_changed = false;
         self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
             // The batch can lack rows of a month that was archived before the batch was read.
-            is_stopped = is_changed(batch.span.last, progress.visited)?;
-            if is_stopped {
+            is_changed = is_archived(batch.span.last, progress.visited)?;
+            if is_changed {
                 return Ok(ControlFlow::Break(()));
             }
             let last = batch.span.last;
@@ -70,7 +70,7 @@ impl Archive {
             progress.visited = Some(last);
             Ok(progress.flow)
         })?;
-        if !is_stopped && progress.flow.is_continue() && !is_changed(span.last, progress.visited)? {
+        if !is_changed && progress.flow.is_continue() && !is_archived(span.last, progress.visited)? {
             progress.visited = Some(span.last);
         }
         Ok(progress)

@@ -8,7 +8,7 @@ use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
-use super::months::{TRIES, stamps};
+use super::months::{TRIES, fails, stamps};
 use super::{Archive, ArchivedStore, random};
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedDeletion, ArchivedMonth, Beneath};
@@ -71,7 +71,7 @@ impl Archive {
                 let stored = self.stored_times(dataset, here)?;
                 counts.push((here, stored.len() as u64));
                 let n_both = open.count_contained(&stored);
-                n_rows += open.n_rows() - n_both.map_err(super::months::fails(dataset, month))?;
+                n_rows += open.n_rows() - n_both.map_err(fails(dataset, month.file.month))?;
             }
             let mut starts = starts_of(&[span.first, span.last]);
             starts.dedup();
@@ -122,7 +122,7 @@ impl Archive {
                 let replaced = self.stored_times(dataset, span)?;
                 for rows in open.kept.clone() {
                     let rows = open.reader.rows(rows, &found);
-                    let rows = rows.map_err(super::months::fails(dataset, month))?;
+                    let rows = rows.map_err(fails(dataset, month.file.month))?;
                     for row_idx in 0..rows.len() {
                         let is_new = rows.ids.get(row_idx).is_some_and(|id| *id > after);
                         let time = rows.times.get(row_idx);
