@@ -70,7 +70,8 @@ impl Archive {
             progress.visited = Some(last);
             Ok(progress.flow)
         })?;
-        if !is_changed && progress.flow.is_continue() && !is_archived(span.last, progress.visited)? {
+        if !is_changed && progress.flow.is_continue() && !is_archived(span.last, progress.visited)?
+        {
             progress.visited = Some(span.last);
         }
         Ok(progress)

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use model::block::{Block, Rows, Series};
 use model::resolution::Resolution;
-use model::row::Bucket;
 use model::timestamp::Timestamp;
 
+use crate::rollup::stored_bits;
 use crate::span::Span;
 use crate::store::engine::CatalogEntry;
 use crate::store::{Result, Store};
@@ -60,10 +60,8 @@ impl Digest {
                         n_buckets += all.len() as u64;
                         for bucket in &all {
                             let is_last = bucket.timestamp == resolution.bucket_start(until);
-                            hash_bucket(
-                                bucket,
-                                if is_last { &mut last_buckets } else { &mut buckets },
-                            );
+                            let hasher = if is_last { &mut last_buckets } else { &mut buckets };
+                            stored_bits(bucket).hash(hasher);
                         }
                     }
                 }
@@ -122,13 +120,6 @@ fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHash
             None => None::<bool>.hash(to),
         }
     }
-}
-
-fn hash_bucket(bucket: &Bucket, to: &mut DefaultHasher) {
-    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-    // Adding zero turns -0 into 0, since some engines do not store the sign of zero.
-    let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());
-    (timestamp, bits, count).hash(to);
 }
 
 fn hash_entry(entry: &CatalogEntry) -> u64 {

@@ -21,14 +21,14 @@ use super::{Result, StoreError, catalog, progress, tables, tail};
 use crate::archive::month::Month;
 use crate::archive::objects::Objects;
 use crate::report::{Fault, Progress, Report};
-use crate::rollup::coarsen;
+use crate::rollup::{coarsen, stored_bits};
 use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Number of days of buckets that are compared at a time. If a chunk of rows spans more days, they are
-/// compared together, so that the chunk is read only once.
-const WINDOW_DAYS: u64 = 8;
+/// Length of the spans of which buckets are compared at a time: about 18 000 buckets of five minutes. A
+/// chunk of rows is read once for each of these spans that it overlaps.
+const WINDOW: Duration = Duration::from_hours(24 * 64);
 
 /// Maximum number of faults that SQLite reports for its file.
 const COMPLAINTS_MAX: u32 = 20;
@@ -153,15 +153,13 @@ impl Verifier<'_> {
         (self.progress)(Progress { n_done: self.n_done.min(self.n_all), n_all: self.n_all });
     }
 
-    /// Compares all stored buckets with buckets computed from rows or shorter buckets. Compares some
-    /// days at a time, but never less than a chunk of rows, so that sparse rows of many years do not
-    /// take longer.
+    /// Compares all stored buckets with buckets computed from rows or shorter buckets.
     fn buckets(&mut self, rebuild: BucketRebuild<'_>, kept_from: Option<Timestamp>) -> Result<()> {
         let dataset = rebuild.dataset;
         let mut from = Timestamp::MIN;
         while let Some(next) = self.next(dataset, from)? {
             let first = Resolution::Day.bucket_start(next);
-            let end = self.window_end(dataset, first)?;
+            let end = first + WINDOW;
             let window = Span { first, last: end - Duration::from_micros(1) };
             match self.window(rebuild, window, kept_from) {
                 // The damaged chunk was already reported when its series was read.
@@ -171,16 +169,6 @@ impl Verifier<'_> {
             from = end;
         }
         Ok(())
-    }
-
-    /// Returns the end of the window that begins at `first`, which is the start of a day.
-    fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp> {
-        let end = first + Duration::from_hours(24 * WINDOW_DAYS);
-        let chunk = chunks::ending_from(self.connection, SeriesId::rows(dataset), first)?;
-        let chunk_end = chunk
-            .filter(|chunk| chunk.span.first < end)
-            .map(|chunk| Resolution::Day.bucket_start(chunk.span.last) + Duration::from_hours(24));
-        Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
     }
 
     /// Returns the next timestamp at which a row or a bucket is stored.
@@ -259,7 +247,7 @@ impl Verifier<'_> {
         }
         for (start, (want, found)) in both {
             self.report.n_buckets += 1;
-            if !is_same(want, found) {
+            if want.as_ref().map(stored_bits) != found.as_ref().map(stored_bits) {
                 let SeriesId { dataset, resolution } = series;
                 self.report.fault(Fault::Bucket { dataset, resolution, start, want, found });
             }
@@ -278,14 +266,4 @@ fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<S
     }
     let is_after = last_end.is_none_or(|end| end < chunk.span.first);
     (!is_after).then(|| "it overlaps the previous chunk".to_owned())
-}
-
-/// Returns true if both buckets are equal once they are stored. Storing turns NaN and -0 into 0.
-fn is_same(want: Option<Bucket>, found: Option<Bucket>) -> bool {
-    let bits = |bucket: Bucket| {
-        let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
-        let numbers = [bucket.open, bucket.high, bucket.low, bucket.close, volume];
-        (bucket.timestamp, numbers.map(|number| (number + 0.0).to_bits()), bucket.count)
-    };
-    want.map(bits) == found.map(bits)
 }
