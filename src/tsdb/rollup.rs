@@ -32,22 +32,28 @@ impl Fold {
         columns: &[Column],
         metadata: &BTreeMap<String, String>,
     ) -> Option<Self> {
-        let is_number = |column: &Column| {
-            matches!(column.dtype, Dtype::Float | Dtype::Integer) && !column.is_deleted()
+        let columns: Vec<(&str, Dtype)> =
+            columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect();
+        Self::choose(&columns, metadata.get(VALUE_COLUMN).map(String::as_str))
+    }
+
+    /// Chooses the columns to fold like [`Self::for_dataset`], from the names and types of all columns.
+    /// The name of a deleted column is empty.
+    pub(crate) fn choose(columns: &[(&str, Dtype)], value_column: Option<&str>) -> Option<Self> {
+        let is_number = |dtype: Dtype| matches!(dtype, Dtype::Float | Dtype::Integer);
+        let named = |wanted: &str| {
+            columns.iter().position(|(name, dtype)| *name == wanted && is_number(*dtype))
         };
-        let named =
-            |name: &str| columns.iter().position(|column| column.name == name && is_number(column));
         let [open, high, low, close, volume] = BAR_COLUMNS.map(named);
         if let [Some(open), Some(high), Some(low), Some(close)] = [open, high, low, close] {
             return Some(Self { prices: [open, high, low, close], volume });
         }
-        metadata
-            .get(VALUE_COLUMN)
-            .and_then(|name| named(name))
-            .or_else(|| {
-                let is_float = |column: &Column| column.dtype == Dtype::Float && is_number(column);
-                columns.iter().position(is_float)
-            })
+        let first_float =
+            || columns.iter().position(|(name, dtype)| *dtype == Dtype::Float && !name.is_empty());
+        value_column
+            .filter(|name| !name.is_empty())
+            .and_then(named)
+            .or_else(first_float)
             .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 

@@ -1,11 +1,10 @@
 //! State of a dataset, which every write locks, and the records of its commits.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use db::postgres::fault::unsigned;
 use model::block::Block;
-use model::dataset::{Column, DatasetId, Dtype};
+use model::dataset::{DatasetId, Dtype};
 use model::timestamp::Timestamp;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
@@ -77,18 +76,10 @@ impl Head {
         }
         let [names, dtypes]: [Vec<String>; 2] = [locked.try_get(5)?, locked.try_get(6)?];
         let dtypes = dtypes.iter().map(|text| dtype(text)).collect::<Result<Vec<_>>>()?;
-        let column = |(name, dtype)| Column {
-            id: 0,
-            dataset_id: dataset,
-            name,
-            dtype,
-            created_at: Timestamp::default(),
-        };
-        let columns: Vec<Column> =
-            names.into_iter().zip(dtypes.iter().copied()).map(column).collect();
-        let value_column: Option<String> = locked.try_get(4)?;
-        let metadata: BTreeMap<String, String> =
-            value_column.map(|name| (VALUE_COLUMN.to_owned(), name)).into_iter().collect();
+        let columns: Vec<(&str, Dtype)> =
+            names.iter().map(String::as_str).zip(dtypes.iter().copied()).collect();
+        let value_column: Option<&str> = locked.try_get(4)?;
+        let fold = Fold::choose(&columns, value_column);
         let time = |idx| locked.try_get::<Option<Time>, _>(idx).map(|time| time.map(|Time(at)| at));
         let state = State {
             revision: unsigned(locked.try_get(0)?)?,
@@ -98,7 +89,6 @@ impl Head {
             archived_until: time(9)?,
             newest_archived: time(10)?,
         };
-        let fold = Fold::for_dataset(&columns, &metadata);
         Ok(Self { dataset, state, last_row: locked.try_get(1)?, dtypes, fold })
     }
 
