@@ -21,7 +21,6 @@ mod maintenance;
 mod reads;
 mod tables;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -36,7 +35,6 @@ use model::idempotency::IdempotencyKey;
 use model::key::KeyId;
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
-use parking_lot::Mutex;
 use sqlx::PgConnection;
 use task::group::Group;
 use tokio::runtime::{Builder, Runtime};
@@ -78,9 +76,9 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
          datasets.batches, datasets.archived, datasets.archived_cuts, datasets.archive_lease,
          datasets.doomed LIMIT 0";
 
-/// Queue of each dataset with active writers. Writers of a dataset wait here for one another, since
-/// waiting in the database would occupy a connection each.
-type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
+/// Queues of writers. The writers of a dataset wait in the same queue for one another, since waiting in
+/// the database would occupy a connection each.
+type Queues = [Queue<()>; 1024];
 
 /// The shared store.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ pub struct PostgresStore {
     connections: Connections,
     era: i64,
     is_read_only: bool,
-    turns: Arc<Turns>,
+    queues: Arc<Queues>,
     hints: Arc<Hints>,
     group: Group,
     /// `None` only while the store is dropped.
@@ -141,7 +139,7 @@ impl PostgresStore {
             connections,
             era: 0,
             is_read_only,
-            turns: Arc::default(),
+            queues: Arc::new([(); 1024].map(|()| Queue::default())),
             hints: Arc::new(Hints::new()),
             group: Group::default(),
             runtime: Some(runtime),
@@ -202,11 +200,13 @@ impl PostgresStore {
             return ready(Err(StoreError::ReadOnly)).boxed();
         }
         let (reply, result) = oneshot::channel();
-        let (connections, turns) = (self.connections.clone(), Arc::clone(&self.turns));
+        let (connections, queues) = (self.connections.clone(), Arc::clone(&self.queues));
         let hints = Arc::clone(&self.hints);
         let write = async move {
-            let queue = dataset.map(|dataset| Arc::clone(turns.lock().entry(dataset).or_default()));
-            let turn = match &queue {
+            let queue = dataset.and_then(|dataset| {
+                queues.get(usize::try_from(dataset.get()).unwrap_or_default() % queues.len())
+            });
+            let turn = match queue {
                 Some(queue) => Some(queue.lock().await),
                 None => None,
             };
@@ -216,15 +216,6 @@ impl PostgresStore {
                 hints.note_commit();
             }
             drop(turn);
-            // Removes the queue unless another writer waits. Without waiting writers, only the map and
-            // this writer have references to it.
-            let mut turns = turns.lock();
-            if queue.is_some_and(|queue| Arc::strong_count(&queue) <= 2)
-                && let Some(dataset) = dataset
-            {
-                turns.remove(&dataset);
-            }
-            drop(turns);
             // Fails only if the caller was cancelled.
             drop(reply.send(done));
         };
