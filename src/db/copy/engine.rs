@@ -6,9 +6,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
+use sqlx::{AssertSqlSafe, Column as _, PgConnection, Postgres, Row as _, TypeInfo as _};
 
-use super::table::{Kind, Row, Table};
+use super::table::{Row, Table};
 use super::{CopiedTables, CopyPlace};
 use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction};
 
@@ -90,10 +90,7 @@ impl End {
                 let sql = table.select(after.is_some(), n_rows, true);
                 let query = sqlx::query(AssertSqlSafe(sql));
                 let rows = key.fold(query, bind).fetch_all(&mut **c).await?;
-                let read = |row: &PgRow| {
-                    let kinds = table.columns.iter().map(|(_, kind)| *kind).enumerate();
-                    kinds.map(|(idx, kind)| value(row, idx, kind)).collect()
-                };
+                let read = |row: &PgRow| (0..row.len()).map(|idx| value(row, idx)).collect();
                 Ok(rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?)
             }
         }
@@ -198,11 +195,12 @@ fn bind<'q>(
     }
 }
 
-fn value(row: &PgRow, idx: usize, kind: Kind) -> Result<Value, sqlx::Error> {
-    Ok(match kind {
-        Kind::Integer => row.try_get::<Option<i64>, _>(idx)?.into(),
-        Kind::Real => row.try_get::<Option<f64>, _>(idx)?.into(),
-        Kind::Text => row.try_get::<Option<String>, _>(idx)?.into(),
-        Kind::Blob => row.try_get::<Option<Vec<u8>>, _>(idx)?.into(),
+/// Returns the value in column `idx`, which has one of the types of the tables.
+fn value(row: &PgRow, idx: usize) -> Result<Value, sqlx::Error> {
+    Ok(match row.column(idx).type_info().name() {
+        "INT8" => row.try_get::<Option<i64>, _>(idx)?.into(),
+        "FLOAT8" => row.try_get::<Option<f64>, _>(idx)?.into(),
+        "TEXT" => row.try_get::<Option<String>, _>(idx)?.into(),
+        _ => row.try_get::<Option<Vec<u8>>, _>(idx)?.into(),
     })
 }

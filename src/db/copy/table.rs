@@ -6,20 +6,12 @@ use rusqlite::{Connection, Result};
 /// Values of a row: first the columns of the key, then the other columns.
 pub(super) type Row = Vec<Value>;
 
-/// Type of a column, as declared in the tables of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Integer,
-    Real,
-    Text,
-    Blob,
-}
-
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Columns of the key in the order of the key, then the other columns.
-    pub(super) columns: Vec<(String, Kind)>,
+    /// Columns of the key in the order of the key, then the other columns: the name of each, and true if
+    /// it contains texts.
+    pub(super) columns: Vec<(String, bool)>,
     /// Number of columns in the primary key.
     pub(super) n_key: usize,
     /// True if the keys of the table are generated and never reused.
@@ -38,20 +30,14 @@ impl Table {
         let names = names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let names: Vec<(String, bool)> = names.collect::<Result<_>>()?;
         let mut columns = file.prepare(
-            "SELECT name, type, pk > 0 FROM pragma_table_info(?1) ORDER BY pk = 0, pk, cid",
+            "SELECT name, type = 'TEXT', pk > 0 FROM pragma_table_info(?1) ORDER BY pk = 0, pk, cid",
         )?;
         let mut tables = Vec::with_capacity(names.len());
         for (name, has_counter) in names {
             let mut table = Self { name, columns: Vec::new(), n_key: 0, has_counter };
             let mut rows = columns.query([&table.name])?;
             while let Some(row) = rows.next()? {
-                let kind = match row.get::<_, String>(1)?.as_str() {
-                    "INTEGER" => Kind::Integer,
-                    "REAL" => Kind::Real,
-                    "TEXT" => Kind::Text,
-                    _ => Kind::Blob,
-                };
-                table.columns.push((row.get(0)?, kind));
+                table.columns.push((row.get(0)?, row.get(1)?));
                 table.n_key += usize::from(row.get::<_, bool>(2)?);
             }
             tables.push(table);
@@ -63,9 +49,9 @@ impl Table {
     /// or, if `is_after`, after a key that is passed as parameters. Sorts texts by their bytes in both
     /// engines.
     pub(super) fn select(&self, is_after: bool, n_rows: usize, is_database: bool) -> String {
-        let ordered = |(name, kind): &(String, Kind)| match kind {
-            Kind::Text if is_database => format!("{name} COLLATE \"C\""),
-            _ => name.clone(),
+        let ordered = |(name, is_text): &(String, bool)| {
+            let collation = if *is_text && is_database { " COLLATE \"C\"" } else { "" };
+            format!("{name}{collation}")
         };
         let key = self.columns.iter().take(self.n_key).map(ordered).collect::<Vec<_>>().join(", ");
         let condition = if is_after {
