@@ -1,6 +1,14 @@
-//! Formats an error and its sources.
+//! Errors with their sources.
 
 use std::error::Error;
+use std::iter::successors;
+
+/// Iterates over an error and its sources.
+pub fn causes<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    successors(Some(error), |&error| error.source())
+}
 
 /// Formats an error and its sources as `error: cause: cause of the cause`.
 ///

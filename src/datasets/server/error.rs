@@ -1,7 +1,6 @@
 //! Errors in the form that clients receive: a status and `{"details":null,"error":"…"}`.
 
 use std::error::Error;
-use std::iter::successors;
 
 use accounts::AccountsError;
 use accounts::gate::{Exceeded, Refusal as Refused};
@@ -10,7 +9,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use task::causes::chain;
+use task::causes::{causes, chain};
 use tracing::{error, warn};
 use tsdb::catalog::Refusal as NotAllowed;
 use tsdb::store::StoreError;
@@ -126,8 +125,7 @@ impl Public {
 impl ApiError {
     /// Returns the status and the text for the client, or `None` for an internal error.
     fn public(&self) -> Option<Public> {
-        let mut causes = successors(Some(self as &(dyn Error + 'static)), |&error| error.source());
-        let store_error = causes.find_map(|error| error.downcast_ref());
+        let store_error = causes(self).find_map(|error| error.downcast_ref());
         if let Some(public) = store_error.and_then(store_failure) {
             return Some(public);
         }

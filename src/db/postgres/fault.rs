@@ -2,11 +2,10 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::iter::successors;
 
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
-use task::causes::chain;
+use task::causes::{causes, chain};
 
 /// Codes of temporary errors: the server is stopping or starting, has too many connections, or rejects
 /// writes because another server is the leader. The same request can succeed later.
@@ -142,13 +141,6 @@ impl From<sqlx::Error> for Refused {
 pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     let Refused(error) = causes(error).find_map(|cause| cause.downcast_ref())?;
     next_step_after(error.as_database_error()?.code().as_deref()?)
-}
-
-/// Iterates over an error and its causes.
-fn causes<'e>(
-    error: &'e (dyn StdError + 'static),
-) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
-    successors(Some(error), |&error| error.source())
 }
 
 /// Fault of a server, with advice for the user.

@@ -1,8 +1,7 @@
 //! Failures of requests to the archive, with advice for operators.
 
-use std::error::Error;
-
 use object_store::client::{HttpError, HttpErrorKind};
+use task::causes::causes;
 
 use crate::store::Cause;
 
@@ -72,10 +71,12 @@ impl ObjectError {
             let what = "it was replaced while another version was written".to_owned();
             return Self::Damaged { key: key.to_owned(), what };
         }
-        if let Some(transport) = transport(&error) {
+        let transport = causes(&error).find_map(|cause| cause.downcast_ref::<HttpError>());
+        if let Some(transport) = transport {
             // Errors of an unknown kind, such as an untrusted certificate, do not go away with a retry.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
-            let cause = innermost(transport).to_string().into();
+            let innermost = causes(transport).last().map(ToString::to_string);
+            let cause = innermost.unwrap_or_default().into();
             if is_of_credentials(&error) {
                 return Self::NoCredentials(cause);
             }
@@ -110,26 +111,6 @@ fn is_of_credentials(error: &object_store::Error) -> bool {
             ["://169.254.", "://[fd00:ec2:", "://sts.", "/latest/api/token", "/latest/meta-data/"];
         places.iter().any(|place| url.contains(place))
     })
-}
-
-/// Returns the innermost cause of an error.
-fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
-    let mut cause: &(dyn Error + 'static) = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause
-}
-
-/// Returns the connection error in the chain of sources of `error`, if any.
-fn transport(error: &object_store::Error) -> Option<&HttpError> {
-    let mut cause: &(dyn Error + 'static) = error;
-    loop {
-        if let Some(error) = cause.downcast_ref() {
-            return Some(error);
-        }
-        cause = cause.source()?;
-    }
 }
 
 /// Parses the HTTP status and the S3 error code from `text`, the message of an error with a private
