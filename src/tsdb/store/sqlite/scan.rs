@@ -10,7 +10,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::chunk_index::ChunkIndex;
+use super::chunk_index::{ChunkIndex, to_u64};
 use super::chunks::{self, Chunk};
 use super::series::SeriesId;
 use super::tables::next_if;
@@ -119,8 +119,7 @@ pub(super) fn counted_page(
     let PageRead { span, order, skip, limit, .. } = *read;
     let between = tail::new_timestamps(connection, dataset, span)?;
     let places = chunk_index.within(connection, dataset, span)?;
-    let n_between = u64::try_from(between.len()).unwrap_or(u64::MAX);
-    let n_rows = places.n_rows().saturating_add(n_between);
+    let n_rows = places.n_rows().saturating_add(to_u64(between.len()));
     let (span, skip) = places.seek(span, order, skip, &between);
     Ok((n_rows, page(connection, dataset, span, order, skip, limit)?))
 }
@@ -129,7 +128,8 @@ pub(super) fn counted_page(
 pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let chunk_index = ChunkIndex::read_span(connection, SeriesId::rows(dataset), span)?;
     let in_chunks = chunk_index.within(connection, dataset, span)?.n_rows();
-    Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
+    let between = tail::new_timestamps(connection, dataset, span)?;
+    Ok(in_chunks.saturating_add(to_u64(between.len())))
 }
 
 /// Returns a block without rows that has the columns of the dataset. Fails for a deleted dataset: its

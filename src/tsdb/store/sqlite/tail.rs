@@ -129,13 +129,6 @@ pub(super) fn remove(connection: &Connection, dataset: DatasetId, span: Span) ->
     Ok(())
 }
 
-/// Returns the number of tail rows of a span that do not replace a row of a chunk.
-pub(super) fn count_new(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
-    let sql = "SELECT count(*) FROM tail
-         WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0";
-    Ok(connection.value(sql, bounds(dataset, span))?)
-}
-
 /// Returns the timestamps of the tail rows of a span that do not replace a row of a chunk, in ascending
 /// order.
 pub(super) fn new_timestamps(
