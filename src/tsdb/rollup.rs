@@ -316,6 +316,23 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
     buckets
 }
 
+/// Returns the starts of the buckets that contain `times`, which are sorted.
+pub(crate) fn starts_of(
+    resolution: Resolution,
+    times: impl IntoIterator<Item = Timestamp>,
+) -> Vec<Timestamp> {
+    let mut starts: Vec<Timestamp> =
+        times.into_iter().map(|time| resolution.bucket_start(time)).collect();
+    starts.dedup();
+    starts
+}
+
+/// Returns the bucket that starts at `start`, if it is one of `buckets`, which are sorted.
+pub(crate) fn bucket_at(buckets: &[Bucket], start: Timestamp) -> Option<Bucket> {
+    let found = buckets.binary_search_by_key(&start, |bucket| bucket.timestamp);
+    found.ok().and_then(|idx| buckets.get(idx)).copied()
+}
+
 /// Changed buckets, sorted by start. `None` removes a bucket that no longer has any numbers.
 pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 

@@ -6,10 +6,10 @@ use futures::future::{BoxFuture, FutureExt as _};
 use model::block::Block;
 use model::dataset::DatasetId;
 use model::resolution::Resolution;
-use model::timestamp::Timestamp;
 
 use super::months::{TRIES, fails, stamps};
 use super::{Archive, ArchivedStore, random};
+use crate::rollup::starts_of;
 use crate::span::{Order, Span, just_before};
 use crate::store::archived::{ArchivedDeletion, ArchivedMonth, Beneath};
 use crate::store::row_batch::{VisitBatch, lowest_rows};
@@ -23,19 +23,13 @@ use crate::store::{
 /// that is further behind should download the dataset.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
 
-/// Returns the starts of the buckets of five minutes that contain `times`, which are sorted.
-fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
-    let finest = Resolution::FiveMinutes;
-    let mut starts: Vec<Timestamp> = times.iter().map(|time| finest.bucket_start(*time)).collect();
-    starts.dedup();
-    starts
-}
+/// Resolution of the buckets that are computed from rows.
+const FINEST: Resolution = Resolution::FiveMinutes;
 
 /// Returns the span of the buckets of five minutes that overlap a span.
 fn widened(span: Span) -> Span {
-    let finest = Resolution::FiveMinutes;
-    let last = just_before(bucket_end(finest, span.last));
-    Span { first: finest.bucket_start(span.first), last }
+    let last = just_before(bucket_end(FINEST, span.last));
+    Span { first: FINEST.bucket_start(span.first), last }
 }
 
 impl Archive {
@@ -45,7 +39,11 @@ impl Archive {
         let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
         let span = widened(Span { first, last });
         self.retry(dataset, span, |months| {
-            let rows = self.rows_of_buckets(dataset, months, &starts_of(&rows.times))?;
+            let rows = self.rows_of_buckets(
+                dataset,
+                months,
+                &starts_of(FINEST, rows.times.iter().copied()),
+            )?;
             Ok(Beneath { span, stamps: stamps(months), rows })
         })
     }
@@ -73,8 +71,7 @@ impl Archive {
                 let n_both = open.count_contained(&stored);
                 n_rows += open.n_rows() - n_both.map_err(fails(dataset, month.file.month))?;
             }
-            let mut starts = starts_of(&[span.first, span.last]);
-            starts.dedup();
+            let starts = starts_of(FINEST, [span.first, span.last]);
             let found = self.rows_of_buckets(dataset, &months, &starts)?;
             let mut rows = found.part(0..found.first_not_before(span.first));
             rows.extend_from(&found, found.first_after(span.last)..found.len());

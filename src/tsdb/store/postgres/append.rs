@@ -13,7 +13,7 @@ use super::time::{EARLIEST, Time, bounds};
 use super::{Result, StoreError, batches, binary, reads};
 use crate::archive::month::Month;
 use crate::catalog::Refusal;
-use crate::rollup::{Fold, Folding, Refolded, as_stored};
+use crate::rollup::{Fold, Folding, Refolded, as_stored, bucket_at, starts_of};
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
 use crate::store::state::Place;
@@ -106,7 +106,7 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     let Some(first) = rows.times.first().copied() else { return Ok(Levels::default()) };
     let stored = buckets::read_sources(c, head, &[first]).await?;
     let start = FINEST.bucket_start(first);
-    let last = stored.finest.iter().find(|bucket| bucket.timestamp == start).copied();
+    let last = bucket_at(&stored.finest, start);
     let folded = fold.buckets(rows, FINEST, last).into_iter().map(as_stored);
     let changed = folded.map(|bucket| (bucket.timestamp, Some(bucket))).collect();
     Ok(Levels::refold(&[], changed, &stored))
@@ -136,8 +136,7 @@ async fn refold(
     beneath: &Block,
     times: &[Timestamp],
 ) -> Result<Refolded> {
-    let mut starts: Vec<Timestamp> = times.iter().map(|time| FINEST.bucket_start(*time)).collect();
-    starts.dedup();
+    let starts = starts_of(FINEST, times.iter().copied());
     let newest = head.state.newest;
     let known = starts.iter().filter(|start| newest.is_some_and(|newest| **start <= newest));
     let spans: Vec<Span> = known.map(|start| series::span(FINEST, *start)).collect();
@@ -148,10 +147,7 @@ async fn refold(
     let mut folding = Folding::new(fold, FINEST, None);
     folding.add(&stored, Some((rows, 0..rows.len())));
     let folded = folding.finish();
-    let changed = |start: Timestamp| {
-        let found = folded.binary_search_by_key(&start, |bucket: &Bucket| bucket.timestamp);
-        (start, found.ok().and_then(|idx| folded.get(idx)).copied().map(as_stored))
-    };
+    let changed = |start| (start, bucket_at(&folded, start).map(as_stored));
     Ok(starts.into_iter().map(changed).collect())
 }
 

@@ -24,7 +24,9 @@ use super::chunks::{self, CHUNK_ROWS};
 use super::rebuild_buckets::{self, BucketRebuild};
 use super::series::{self, KEPT, SETTLED, SeriesId, code, micros, span};
 use super::{Result, scan};
-use crate::rollup::{Fold, Refolded, as_stored, coarsen, coarsen_changed, coarser};
+use crate::rollup::{
+    Fold, Refolded, as_stored, bucket_at, coarsen, coarsen_changed, coarser, starts_of,
+};
 use crate::span::{Span, just_before};
 
 /// Minimum number of new buckets in an append for which the preceding single buckets are read, to store
@@ -200,14 +202,11 @@ pub(super) fn touched(
         let from = starts.partition_point(|start| *start < span.first);
         let to = starts.partition_point(|start| *start <= span.last);
         for start in starts.get(from..to).unwrap_or_default() {
-            let found = folded.binary_search_by_key(start, |bucket| bucket.timestamp);
-            let bucket = found.ok().and_then(|idx| folded.get(idx)).copied();
-            folded_finest.push((*start, bucket));
+            folded_finest.push((*start, bucket_at(&folded, *start)));
         }
         if is_longer {
-            let fold =
-                |start: &Timestamp| (*start, coarser(*start, within(&folded, longer, *start)));
-            folded_longer.extend(run.iter().map(fold));
+            let coarse = coarsen(&folded, longer);
+            folded_longer.extend(run.iter().map(|start| (*start, bucket_at(&coarse, *start))));
         }
     }
     touched.folded.push(folded_finest);
@@ -263,29 +262,6 @@ fn coarsened(
             Ok(folded)
         })?;
     Ok(folded.concat())
-}
-
-/// Returns the starts of the buckets that contain `timestamps`, which are sorted.
-fn starts_of(
-    resolution: Resolution,
-    timestamps: impl Iterator<Item = Timestamp>,
-) -> Vec<Timestamp> {
-    let mut starts: Vec<Timestamp> =
-        timestamps.map(|timestamp| resolution.bucket_start(timestamp)).collect();
-    starts.dedup();
-    starts
-}
-
-/// Returns the buckets of `finer` that lie in the bucket that starts at `start`. `finer` must be sorted.
-fn within(
-    finer: &[Bucket],
-    resolution: Resolution,
-    start: Timestamp,
-) -> impl Iterator<Item = Bucket> {
-    let end = span(resolution, start).last;
-    let from = finer.partition_point(|bucket| bucket.timestamp < start);
-    let to = finer.partition_point(|bucket| bucket.timestamp <= end);
-    finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
 /// Updates buckets after the rows of a span were removed: deletes the buckets within the span and
