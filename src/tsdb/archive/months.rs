@@ -243,7 +243,7 @@ impl Archive {
             if !is_ascending {
                 over.reverse();
             }
-            let mut rows = under.merge(&over);
+            let mut rows = if over.is_empty() { under } else { under.merge(&over) };
             // More stored rows can follow the last row that was read, so archived rows beyond that row
             // cannot be returned yet.
             let is_cut = over.len() >= part.limit || over.text_bytes() > PAGE_TEXT_BYTES_MAX;
