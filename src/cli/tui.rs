@@ -65,6 +65,10 @@ pub(crate) struct TuiCommand {
     /// Do not capture the mouse
     #[arg(long)]
     no_mouse: bool,
+    /// Record what the screen shows to a new file in the format asciicast v2, which `asciinema play`
+    /// shows; ends at 100 MB
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Panic with this message when a key is pressed on the Logs screen; only in builds for tests
     #[cfg(debug_assertions)]
     #[arg(long, hide = true, value_name = "MESSAGE")]
@@ -187,6 +191,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         is_far: env::var_os("SSH_TTY").is_some_and(|terminal| !terminal.is_empty()),
         time_zone: command.time_zone.or(settings.options.time_zone).unwrap_or(TimeZone::UTC),
         clock: Clock::system(),
+        record: command.record,
         reports: log_folder,
         #[cfg(debug_assertions)]
         fault: command.break_in,

@@ -25,7 +25,7 @@ use crate::state::services::{HeadId, Service};
 use crate::state::{Dirty, State, session, stack};
 use crate::theme::Theme;
 use crate::view::{
-    Frame, Hits, SIZE_MIN, Tier, centered, draw_centered, footer, header, split_rows,
+    Frame, Hits, SIZE_MIN, Tier, centered, draw_centered, footer, header, past, split_rows,
 };
 use crate::widget::paint;
 
@@ -218,6 +218,8 @@ fn press(state: &mut State, chord: Chord) {
         // The key does not continue the pending sequence. The key is resolved again without the
         // sequence, since it can have a binding of its own.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
+        // The last row of a frame of the past lists the keys that have an effect.
+        Resolved::Nothing if state.frames.past().is_some() => {}
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
             overlay::update::spell(state, chord);
         }
@@ -236,6 +238,9 @@ fn press(state: &mut State, chord: Chord) {
 }
 
 fn paste(state: &mut State, text: &str) {
+    if state.frames.past().is_some() {
+        return;
+    }
     if let Some(Overlay::Profiles(row)) = state.overlays.last() {
         profiles::begin_key(state, *row);
     }
@@ -351,6 +356,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         return hits;
     };
     let frame = Frame { state, theme, tier, hits: &hits };
+    if let Some(past) = state.frames.past() {
+        past::draw(area, buf, frame, past);
+        state.symbols.apply(buf);
+        return hits;
+    }
     let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     match state.screen {
         Screen::Cluster => cluster::view::draw(middle, buf, frame),

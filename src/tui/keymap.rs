@@ -97,6 +97,8 @@ pub(crate) enum Layer {
     Prompt,
     /// Labels on all places that can be clicked.
     Jump,
+    /// A frame of the past.
+    Past,
 }
 
 /// Outcome of resolving a key press.
@@ -127,7 +129,7 @@ impl Layer {
 
     /// Returns true if a letter is typed as text while this layer is active.
     pub(crate) fn is_typed(self) -> bool {
-        let is_shared = matches!(self, Self::Global | Self::List | Self::Confirm);
+        let is_shared = matches!(self, Self::Global | Self::List | Self::Confirm | Self::Past);
         !is_shared && !self.chain().contains(&Self::List)
     }
 

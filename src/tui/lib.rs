@@ -21,6 +21,7 @@ pub mod keymap;
 mod overlay;
 mod pacer;
 pub mod profiles;
+mod recording;
 mod replies;
 mod run;
 mod screens;

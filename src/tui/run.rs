@@ -19,10 +19,12 @@ use crate::keymap::{Chord, Keymap};
 use crate::local::{LocalEvent, LocalStack};
 use crate::pacer::Pacer;
 use crate::profiles::{ProfileStore, Profiles};
+use crate::recording::Recording;
 use crate::replies::Replies;
 #[cfg(debug_assertions)]
 use crate::screens::Screen;
 use crate::state::overlay::Overlay;
+use crate::state::resource::Failure;
 use crate::state::{Dirty, State, session};
 use crate::terminal::{self, Signal, Tui};
 use crate::theme::depth::Depth;
@@ -70,6 +72,8 @@ pub struct TuiOptions {
     pub time_zone: TimeZone,
     /// Wall clock for the times of events and frames.
     pub clock: Clock,
+    /// File to which the screen is recorded. It must not exist.
+    pub record: Option<PathBuf>,
     /// Directory for reports of panics.
     pub reports: Option<PathBuf>,
     /// Message of a panic that the next key on the Logs screen causes. Only in debug builds, for
@@ -88,6 +92,14 @@ pub enum RunError {
     /// Reading, writing or setting up the terminal failed.
     #[error("cannot read from or write to the terminal")]
     Terminal(#[source] std::io::Error),
+    /// The file for the recording exists, or cannot be created.
+    #[error("cannot create the recording {}", path.display())]
+    Record {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        source: std::io::Error,
+    },
     /// A task panicked. The panic hook has already printed the report.
     #[error("screen stopped because of an internal error")]
     Panicked,
@@ -102,8 +114,8 @@ pub enum RunError {
 /// Draws the first frame before it starts anything else.
 ///
 /// # Errors
-/// [`RunError::NotATerminal`] before any change to the terminal. All other errors after the terminal is
-/// restored.
+/// [`RunError::NotATerminal`] and [`RunError::Record`] before any change to the terminal. All other
+/// errors after the terminal is restored.
 pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
@@ -113,7 +125,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     options.time_zone.use_for_times();
     let local: Arc<dyn LocalStack> = Arc::from(local);
     let keeper: Option<Arc<dyn ProfileStore>> = options.keeper.map(Arc::from);
-    let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
+    let recording = options.record.map(|path| record(path, &clock)).transpose()?;
+    let terminal = Tui::enter(has_mouse, recording).map_err(RunError::Terminal)?;
     let signals = terminal::signals().map_err(RunError::Terminal)?;
     // Pending events of the services. If the channel is full, its senders wait.
     let (events, inbox) = mpsc::channel(256);
@@ -159,7 +172,9 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
     // The terminal is restored before anything that takes time, so that the shell's prompt appears
     // immediately.
-    drop(terminal);
+    if let Some(recording) = terminal.leave() {
+        recording.finish().await;
+    }
     if let Some(path) = &options.session
         && let Err(error) = write_private(path, &session::text(&state))
     {
@@ -173,6 +188,12 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         tracing::warn!("local processes did not exit within {STOP_WITHIN:?}");
     }
     result
+}
+
+/// Creates the recording at `path`.
+fn record(path: PathBuf, clock: &Clock) -> Result<Recording, RunError> {
+    let recording = Recording::create(&path, terminal::terminal_size(), clock.now());
+    recording.map_err(|source| RunError::Record { path, source })
 }
 
 struct Loop {
@@ -416,7 +437,9 @@ impl Loop {
         let state = &self.state;
         let hits = &mut self.hits;
         let drawn = self.terminal.draw(|area, buf| *hits = app::draw(area, buf, state, &theme));
-        drawn.map_err(RunError::Terminal)?;
+        if let Some(frame) = drawn.map_err(RunError::Terminal)? {
+            self.state.frames.record(frame, self.state.now);
+        }
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
         self.pacer.record_frame(Instant::now(), is_animated);
@@ -424,6 +447,11 @@ impl Loop {
             Some(wait) => Effect::SetTimer(Timer::Age, wait),
             None => Effect::ClearTimer(Timer::Age),
         });
+        if let Some(error) = self.terminal.recording_end.take() {
+            let failure = Failure::new("record the screen", error.to_string(), "");
+            self.update(Event::Failed(failure))?;
+            self.pacer.mark_dirty(Dirty::Data);
+        }
         Ok(())
     }
 }

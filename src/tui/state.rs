@@ -4,6 +4,7 @@
 //! clock.
 
 pub(crate) mod field;
+pub(crate) mod frames;
 pub(crate) mod latency;
 pub(crate) mod layout;
 pub(crate) mod navigation;
@@ -25,6 +26,7 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::field::Field;
+use self::frames::Frames;
 use self::layout::Layout;
 use self::nodes::Nodes;
 use self::notices::{Alerts, Notice, Notices};
@@ -117,6 +119,8 @@ pub(crate) struct State {
     pub(crate) effects: Vec<Effect>,
     /// Most urgent reason for a frame since the last frame.
     pub(crate) dirty: Dirty,
+    /// Frames that the screen has shown.
+    pub(crate) frames: Frames,
     /// Time of the last frame. The ages in this frame refer to it.
     pub(crate) drawn_at: Timestamp,
     /// Time of the last frame with a change other than of ages.
@@ -140,6 +144,9 @@ pub(crate) struct State {
 impl State {
     /// Returns the active layers of key bindings, highest precedence first.
     pub(crate) fn layers(&self) -> Vec<Layer> {
+        if self.frames.past().is_some() {
+            return Layer::Past.chain();
+        }
         let overlay = self.overlays.last();
         overlay.map_or_else(|| self.layers_beneath(), |overlay| overlay.layer().chain())
     }
@@ -277,6 +284,7 @@ impl State {
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
         let has_streams = matches!(self.screen, Screen::Data | Screen::Overview);
         is_awaited
+            || self.frames.past().is_some()
             || self.services.is_counting(self.now)
             || (has_streams && self.data.is_counting(self.now))
     }

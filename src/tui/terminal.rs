@@ -32,6 +32,7 @@ use task::file::{FileMode, write_atomic};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::event::Effect;
+use crate::recording::Recording;
 
 /// True while the modes of the screen are on. It is static, so that a panic hook can access it.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -76,13 +77,24 @@ pub(crate) struct Tui {
     /// True if the next frame must clear the terminal first.
     must_clear: bool,
     has_mouse: bool,
+    /// Recording of all frames.
+    recording: Option<Recording>,
+    /// Reason why the recording has ended, until it is taken.
+    pub(crate) recording_end: Option<io::Error>,
 }
 
 impl Tui {
-    /// Switches on the modes of the screen. If `has_mouse` is true, mouse events are reported.
-    pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
-        let mut tui =
-            Self { shown: Buffer::default(), next: Buffer::default(), must_clear: true, has_mouse };
+    /// Switches on the modes of the screen. If `has_mouse` is true, mouse events are reported. All
+    /// frames are added to `recording`.
+    pub(crate) fn enter(has_mouse: bool, recording: Option<Recording>) -> io::Result<Self> {
+        let mut tui = Self {
+            shown: Buffer::default(),
+            next: Buffer::default(),
+            must_clear: true,
+            has_mouse,
+            recording,
+            recording_end: None,
+        };
         // If this fails, dropping `tui` switches off the modes that are already on.
         tui.reenter()?;
         Ok(tui)
@@ -99,8 +111,11 @@ impl Tui {
     }
 
     /// Draws a frame. All changed cells are written together. If no cell has changed, nothing is
-    /// written.
-    pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
+    /// written. Returns the frame if a cell has changed.
+    pub(crate) fn draw(
+        &mut self,
+        view: impl FnOnce(Rect, &mut Buffer),
+    ) -> io::Result<Option<&Buffer>> {
         if terminal_size() != self.size() {
             self.redraw();
         }
@@ -114,7 +129,19 @@ impl Tui {
             queue!(bytes, EndSynchronizedUpdate)?;
             mem::swap(&mut self.shown, &mut self.next);
         }
-        write_out(&bytes)
+        write_out(&bytes)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let size = self.size();
+        self.recording_end = self.recording.as_mut().and_then(|it| it.add(size, &bytes).err());
+        self.recording.take_if(|_| self.recording_end.is_some());
+        Ok(Some(&self.shown))
+    }
+
+    /// Restores the terminal. Returns the recording, which has no further frames.
+    pub(crate) fn leave(mut self) -> Option<Recording> {
+        self.recording.take()
     }
 
     /// Draws a frame into the next buffer only. Returns true if the frame differs from the last frame.
@@ -180,7 +207,7 @@ impl Drop for Tui {
 }
 
 /// Returns the size of the terminal. If unknown, returns the size of a VT100.
-fn terminal_size() -> (u16, u16) {
+pub(crate) fn terminal_size() -> (u16, u16) {
     size().unwrap_or((80, 24))
 }
 

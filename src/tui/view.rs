@@ -13,6 +13,7 @@ pub(crate) mod footer;
 pub(crate) mod header;
 mod hits;
 pub(crate) mod output;
+pub(crate) mod past;
 pub(crate) mod results;
 mod table;
 mod wrap;

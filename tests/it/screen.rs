@@ -8,6 +8,7 @@ mod kept;
 mod limited;
 mod pictures;
 mod quiet;
+mod recorded;
 mod terminal;
 mod tour;
 mod work;

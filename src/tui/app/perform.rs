@@ -21,6 +21,13 @@ pub(crate) fn perform(state: &mut State, action: Action) {
     if action != Action::Interrupt {
         state.is_interrupted = false;
     }
+    if !scrub(state, action) {
+        perform_live(state, action);
+    }
+}
+
+/// Performs an action on the live screen.
+fn perform_live(state: &mut State, action: Action) {
     match action {
         Action::Show(screen) => {
             show(state, screen);
@@ -87,6 +94,29 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Again => again(state),
         _ => in_view(state, action),
     }
+}
+
+/// Handles an action that shows a frame of the past or the live screen again. Any other action first
+/// returns to the live screen. Returns true if there is nothing else to do.
+fn scrub(state: &mut State, action: Action) -> bool {
+    /// Number of frames by which a page key moves: a minute, if each second had a change.
+    const PAGE: isize = 60;
+    let was_past = state.frames.past().is_some();
+    match action {
+        Action::Rewind => state.frames.step(-1),
+        Action::Forward => state.frames.step(1),
+        Action::PageUp if was_past => state.frames.step(-PAGE),
+        Action::PageDown if was_past => state.frames.step(PAGE),
+        Action::First if was_past => state.frames.step(isize::MIN),
+        _ => {
+            state.frames.show_live();
+            return was_past && action == Action::Back;
+        }
+    }
+    if action == Action::Rewind && state.frames.past().is_none() {
+        state.notify_refused("nothing earlier was shown yet", String::new());
+    }
+    true
 }
 
 /// Handles an action in the overlay, the focused field, or the current screen.

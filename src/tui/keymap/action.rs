@@ -94,6 +94,10 @@ actions! {
     Taller => "taller pane",
     /// Resets the dividers of the panes.
     ResetLayout => "reset layout",
+    /// Shows the previous frame of the last hour.
+    Rewind => "back through what was shown",
+    /// Shows the next frame of the last hour. After the last one, shows the live screen.
+    Forward => "forward, up to the live screen",
     /// Captures or releases the mouse.
     ToggleMouse => "mouse on / off (shift-drag selects)",
     /// Redraws the whole screen.

@@ -29,8 +29,10 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Global, &["J"], Action::PaneDown, ""),
     (Layer::Global, &["K"], Action::PaneUp, ""),
     (Layer::Global, &["L"], Action::PaneRight, ""),
-    (Layer::Global, &["<"], Action::Narrower, ""),
-    (Layer::Global, &[">"], Action::Wider, ""),
+    (Layer::Global, &["<"], Action::Rewind, ""),
+    (Layer::Global, &[">"], Action::Forward, ""),
+    (Layer::Global, &["["], Action::Narrower, ""),
+    (Layer::Global, &["]"], Action::Wider, ""),
     (Layer::Global, &["{"], Action::Shorter, ""),
     (Layer::Global, &["}"], Action::Taller, ""),
     (Layer::Global, &["="], Action::ResetLayout, ""),
@@ -217,6 +219,14 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Prompt, &["esc"], Action::Back, "close"),
     //
     (Layer::Jump, &["esc"], Action::Back, "close"),
+    //
+    (Layer::Past, &["esc", "end"], Action::Back, "live"),
+    (Layer::Past, &["<"], Action::Rewind, "step"),
+    (Layer::Past, &[">"], Action::Forward, "step"),
+    (Layer::Past, &["pgup"], Action::PageUp, "60 steps"),
+    (Layer::Past, &["pgdn"], Action::PageDown, "60 steps"),
+    (Layer::Past, &["home"], Action::First, "oldest"),
+    (Layer::Past, &["q"], Action::Quit, "quit"),
     //
     (Layer::Edit, &["enter"], Action::Open, "done"),
     (Layer::Edit, &["ctrl-z"], Action::Undo, ""),

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::*;
 use crate::harness::{Harness, entries};
@@ -30,6 +31,12 @@ fn chains() -> Vec<Vec<Layer>> {
     screen.press(":");
     screen.type_text("api key");
     screen.press("enter");
+    chains.push(screen.state.layers());
+    screen.press("esc");
+    screen.draw();
+    screen.pass(Duration::from_secs(2));
+    screen.draw();
+    screen.press("<");
     chains.push(screen.state.layers());
     screen.press("esc");
     for overlay in [

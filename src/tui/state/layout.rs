@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn moving_a_divider_grows_the_focused_pane() {
-        check("> } }", (0, Nudge([2, 2, 0])));
-        check("L > {", (1, Nudge([-2, 0, -1])));
+        check("] } }", (0, Nudge([2, 2, 0])));
+        check("L ] {", (1, Nudge([-2, 0, -1])));
         check("L J }", (2, Nudge([0, 0, -1])));
-        check("> } =", (0, Nudge::default()));
+        check("] } =", (0, Nudge::default()));
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn session_round_trips() {
         let mut left = Harness::ready(160, 45);
-        left.press("j > > 3 > }");
+        left.press("j ] ] 3 ] }");
         left.state.theme = Some(Name::Light);
         left.state.background = Some([1, 2, 3]);
         left.state.saved_selection.dataset = DatasetId::new(7);

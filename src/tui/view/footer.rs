@@ -52,7 +52,8 @@ struct Hint<'a> {
     bindings: Vec<&'a Bound>,
 }
 
-fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+/// Draws the hints of the active keys.
+pub(crate) fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (frame.state, frame.theme);
     let layers = state.layers();
     let mut x = 1;

@@ -3,6 +3,7 @@ mod first;
 pub(crate) mod harness;
 mod heads;
 mod output;
+mod past;
 mod refusals;
 mod sizes;
 mod states;

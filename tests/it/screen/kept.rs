@@ -147,7 +147,7 @@ async fn next_session_restores_profile_dataset_theme_layout_and_mouse() {
     wait_ground(&session, LIGHT_GROUND);
     let mut left = left;
     for _ in 0..2 {
-        session.press(">");
+        session.press("]");
         left = wait_wider(&session, "two", left);
     }
     session.press("M");

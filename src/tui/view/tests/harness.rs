@@ -115,6 +115,12 @@ impl Harness {
         self.effects.extend(effects);
     }
 
+    /// Draws and stores a frame, as the event loop does.
+    pub(crate) fn draw(&mut self) {
+        let frame = self.drawn(theme::Name::Dark);
+        self.state.frames.record(&frame, self.state.now);
+    }
+
     /// Advances the clock. Timers that become due are not delivered.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.state.now = self.state.now + time;

@@ -1,0 +1,300 @@
+//! The frames that the screen has shown in the last hour. The user can go back to them.
+//!
+//! At most one frame per second is stored: the last one of that second. A frame is stored as the cells
+//! that differ from the frame before. Frames are grouped in segments. A segment begins with a complete
+//! frame, so that old segments can be dropped, and stores equal cells only once.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::size_of;
+use std::time::Duration;
+
+use model::timestamp::Timestamp;
+use ratatui::buffer::{Buffer, Cell};
+
+/// Minimum time between two stored frames.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Age from which frames are dropped.
+const KEPT_FOR: Duration = Duration::from_hours(1);
+
+/// Maximum memory of all frames. An hour of a live chart needs about half of it. If nearly all cells of a
+/// large terminal change each second, it is enough for some minutes.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Maximum number of frames of a segment. Restoring a frame applies up to this number of changes.
+const SEGMENT_FRAMES: usize = 120;
+
+/// Memory from which a segment is complete. Frames are dropped in units of segments.
+const SEGMENT_BYTES: usize = BYTES_MAX / 16;
+
+/// A stored frame.
+#[derive(Debug)]
+struct Frame {
+    /// Time at which the first frame of the second was drawn.
+    at: Timestamp,
+    /// Changed cells, as numbers written by [`put`]: the distance of each from the one before, and
+    /// the index of its content in [`Segment::cells`].
+    changes: Box<[u8]>,
+}
+
+/// Consecutive frames of the same size.
+#[derive(Debug, Default)]
+struct Segment {
+    blank: Buffer,
+    /// Distinct cells of all frames.
+    cells: Vec<Cell>,
+    /// The frames. The first frame contains the changes from a blank frame.
+    frames: Vec<Frame>,
+}
+
+/// The frame of the past that is in view.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// Index of the frame among all stored frames.
+    idx: usize,
+    pub(crate) at: Timestamp,
+    pub(crate) content: Buffer,
+}
+
+/// The stored frames, and the frame of the past that is in view, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    /// Segments, oldest first.
+    segments: VecDeque<Segment>,
+    /// Content before the last frame of the last segment.
+    before: Buffer,
+    /// Indices of the cells of the last segment.
+    indices: HashMap<Cell, usize>,
+    past: Option<Past>,
+}
+
+/// Appends `number` in groups of seven bits, lowest first. The highest bit marks a further group.
+fn put(bytes: &mut Vec<u8>, mut number: usize) {
+    while number > 0x7f {
+        bytes.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number.to_le_bytes()[0]);
+}
+
+/// Removes and returns the first number that [`put`] has written to `bytes`.
+fn take(bytes: &mut &[u8]) -> Option<usize> {
+    let mut number = 0;
+    for shift in (0..usize::BITS).step_by(7) {
+        let group = *bytes.split_off_first()?;
+        number |= usize::from(group & 0x7f) << shift;
+        if group <= 0x7f {
+            return Some(number);
+        }
+    }
+    None
+}
+
+impl Segment {
+    fn bytes(&self) -> usize {
+        let n_changes: usize = self.frames.iter().map(|frame| frame.changes.len()).sum();
+        n_changes + self.frames.len() * size_of::<Frame>() + self.cells.len() * size_of::<Cell>()
+    }
+
+    fn apply(&self, frame: &Frame, content: &mut Buffer) {
+        let mut changes = &*frame.changes;
+        let mut place = 0;
+        while let (Some(distance), Some(idx)) = (take(&mut changes), take(&mut changes)) {
+            place += distance;
+            if let Some((old, new)) = content.content.get_mut(place).zip(self.cells.get(idx)) {
+                old.clone_from(new);
+            }
+        }
+    }
+}
+
+impl Frames {
+    /// Returns the frame of the past that is in view. `None` if the live screen is in view.
+    pub(crate) const fn past(&self) -> Option<&Past> {
+        self.past.as_ref()
+    }
+
+    /// Returns to the live screen.
+    pub(crate) fn show_live(&mut self) {
+        self.past = None;
+    }
+
+    /// Stores a frame that was drawn at `now`, unless it is a frame of the past.
+    pub(crate) fn record(&mut self, content: &Buffer, now: Timestamp) {
+        if self.past.is_some() {
+            return;
+        }
+        let last = self.segments.back_mut().filter(|last| last.blank.area == content.area);
+        match last {
+            Some(last) if last.frames.last().is_some_and(|it| now.since(it.at) < EVERY) => {
+                // The frame replaces the last one, which was in view for less than a second.
+                let at = last.frames.pop().map_or(now, |replaced| replaced.at);
+                return self.push(content, at);
+            }
+            Some(last) if last.frames.len() < SEGMENT_FRAMES && last.bytes() < SEGMENT_BYTES => {
+                if let Some(newest) = last.frames.last() {
+                    last.apply(newest, &mut self.before);
+                }
+            }
+            _ => {
+                self.before = Buffer::empty(content.area);
+                self.indices.clear();
+                let blank = self.before.clone();
+                self.segments.push_back(Segment { blank, ..Segment::default() });
+            }
+        }
+        self.push(content, now);
+        let is_old = |it: &Segment| it.frames.last().is_none_or(|it| it.at + KEPT_FOR < now);
+        while self.segments.len() > 1
+            && (self.bytes() > BYTES_MAX || self.segments.front().is_some_and(is_old))
+        {
+            self.segments.pop_front();
+        }
+    }
+
+    /// Appends a frame to the last segment.
+    fn push(&mut self, content: &Buffer, at: Timestamp) {
+        let Some(segment) = self.segments.back_mut() else { return };
+        let (mut changes, mut last) = (Vec::new(), 0);
+        let cells = self.before.content.iter().zip(&content.content).enumerate();
+        for (place, (_, new)) in cells.filter(|(_, (old, new))| old != new) {
+            let idx = self.indices.get(new).copied().unwrap_or_else(|| {
+                let idx = segment.cells.len();
+                segment.cells.push(new.clone());
+                self.indices.insert(new.clone(), idx);
+                idx
+            });
+            put(&mut changes, place - last);
+            put(&mut changes, idx);
+            last = place;
+        }
+        let changes = changes.into_boxed_slice();
+        segment.frames.push(Frame { at, changes });
+    }
+
+    /// Goes forward by `n` frames, or back if it is negative, as far as there are frames. After the
+    /// latest frame, the live screen is in view.
+    pub(crate) fn step(&mut self, n: isize) {
+        let last = self.len().saturating_sub(1);
+        let here = self.past.as_ref().map_or(last, |past| past.idx);
+        let idx = here.saturating_add_signed(n);
+        self.past = if idx < last { self.restore(idx) } else { None };
+    }
+
+    /// Returns the number of stored frames.
+    fn len(&self) -> usize {
+        self.segments.iter().map(|segment| segment.frames.len()).sum()
+    }
+
+    /// Returns the memory of the stored frames.
+    fn bytes(&self) -> usize {
+        self.segments.iter().map(Segment::bytes).sum()
+    }
+
+    fn restore(&self, idx: usize) -> Option<Past> {
+        let mut rest = idx;
+        for segment in &self.segments {
+            let Some(frame) = segment.frames.get(rest) else {
+                rest = rest.checked_sub(segment.frames.len())?;
+                continue;
+            };
+            let mut content = segment.blank.clone();
+            for frame in segment.frames.iter().take(rest + 1) {
+                segment.apply(frame, &mut content);
+            }
+            return Some(Past { idx, at: frame.at, content });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
+    use super::*;
+
+    fn at(second: u32) -> Timestamp {
+        Timestamp::from_seconds(1_700_000_000) + Duration::from_secs(second.into())
+    }
+
+    fn frame(width: u16, text: &str) -> Buffer {
+        let mut content = Buffer::empty(Rect::new(0, 0, width, 2));
+        content.set_string(0, 1, text, Style::new());
+        content
+    }
+
+    fn seen(frames: &Frames) -> Option<String> {
+        let content = &frames.past()?.content.content;
+        let text: String = content.iter().map(Cell::symbol).collect();
+        Some(text.trim().to_owned())
+    }
+
+    #[test]
+    fn steps_restore_the_last_frame_of_each_second_and_end_at_the_live_screen() {
+        let mut frames = Frames::default();
+        let drawn = [(0, "first"), (0, "loaded"), (2, "two"), (300, "three"), (301, "live")];
+        for (second, text) in drawn {
+            frames.record(&frame(20, text), at(second));
+        }
+        for want in ["three", "two", "loaded", "loaded"] {
+            frames.step(-1);
+            assert_eq!(seen(&frames).as_deref(), Some(want));
+        }
+        assert_eq!(frames.past().unwrap().at, at(0));
+        frames.record(&frame(20, "a frame of the past"), at(310));
+        frames.step(2);
+        assert_eq!(seen(&frames).as_deref(), Some("three"), "the past is not recorded");
+        frames.step(1);
+        assert!(frames.past().is_none());
+        frames.step(isize::MIN);
+        assert_eq!(seen(&frames).as_deref(), Some("loaded"));
+        frames.show_live();
+        assert!(frames.past().is_none());
+    }
+
+    #[test]
+    fn frames_are_restored_across_segments_and_sizes() {
+        let mut frames = Frames::default();
+        for second in 0..400 {
+            let width = if second < 200 { 20 } else { 30 };
+            frames.record(&frame(width, &format!("second {second}")), at(second));
+        }
+        for back in [1, 50, 200, 150, 398] {
+            frames.show_live();
+            frames.step(-back);
+            assert_eq!(seen(&frames), Some(format!("second {}", 399 - back)));
+        }
+        assert_eq!(frames.past().unwrap().content.area.width, 20);
+    }
+
+    #[test]
+    fn frames_older_than_an_hour_are_dropped() {
+        let mut frames = Frames::default();
+        for second in 0..8_000 {
+            frames.record(&frame(20, &format!("second {second}")), at(second));
+        }
+        assert!((3_600..3_800).contains(&frames.len()), "{}", frames.len());
+    }
+
+    #[test]
+    fn memory_is_limited_if_all_cells_change() {
+        let mut frames = Frames::default();
+        for second in 0..200 {
+            let letter = if second % 2 == 0 { "a" } else { "b" };
+            let mut content = Buffer::empty(Rect::new(0, 0, 300, 200));
+            content.content.iter_mut().for_each(|cell| {
+                cell.set_symbol(letter);
+            });
+            frames.record(&content, at(second));
+        }
+        assert!(
+            frames.bytes() <= BYTES_MAX && (50..180).contains(&frames.len()),
+            "{}",
+            frames.len()
+        );
+        frames.step(-1);
+        assert!(seen(&frames).unwrap().starts_with("aaa"));
+    }
+}
