@@ -36,10 +36,11 @@ const SIZE: (u16, u16) = (200, 60);
 type Group = (&'static str, fn(&Runtime) -> Vec<Row>);
 
 /// The groups in order.
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("paint", paint::first),
     ("keys", keys::latency),
     ("frames", keys::frames),
+    ("compared", keys::compared),
     ("quiet", idle::quiet),
     ("stream", idle::with_a_stream),
     ("storm", idle::storm),
