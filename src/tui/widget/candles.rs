@@ -152,6 +152,13 @@ impl Widget for Candles<'_> {
         for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
+        for (line, mark) in
+            self.forecast.iter().flat_map(|it| it.marks.iter().map(move |m| (it, m)))
+        {
+            if let Some(x) = self.column(mark.time, &times) {
+                plot::mark(buf, layout.plot, x, scale, mark.value, line.style);
+            }
+        }
         let bars = seen().flat_map(|(x, _, candle)| {
             let columns = x..x + self.density.columns().0;
             columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
@@ -311,10 +318,6 @@ impl Candles<'_> {
             Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
         }));
         layer.render(plot, buf);
-        let last = line.points.last().filter(|_| line.is_marked);
-        if let Some((x, last)) = last.and_then(|it| Some((self.column(it.time, times)?, it))) {
-            plot::mark(buf, plot, x, scale, last.value, line.style);
-        }
     }
 }
 

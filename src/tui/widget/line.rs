@@ -30,14 +30,14 @@ pub(crate) struct Series<'a> {
     pub(crate) is_filled: bool,
     /// True if the line does not affect the scale, such as an average.
     pub(crate) is_guide: bool,
-    /// True if the last point is marked.
-    pub(crate) is_marked: bool,
+    /// Points that are marked.
+    pub(crate) marks: &'a [Point],
 }
 
 impl<'a> Series<'a> {
     /// Returns a line without a tinted area.
     pub(crate) const fn new(points: &'a [Point], style: Style) -> Self {
-        Self { points, style, is_filled: false, is_guide: false, is_marked: false }
+        Self { points, style, is_filled: false, is_guide: false, marks: &[] }
     }
 }
 
@@ -94,10 +94,10 @@ impl Widget for Lines<'_> {
                 layer.wash(plot, buf, theme);
             }
             layer.render(plot, buf);
-            if let Some(last) = line.points.last().filter(|_| line.is_marked)
-                && let Some(x) = self.column(last.time, plot.width)
-            {
-                plot::mark(buf, plot, x, scale, last.value, line.style);
+            for point in line.marks {
+                if let Some(x) = self.column(point.time, plot.width) {
+                    plot::mark(buf, plot, x, scale, point.value, line.style);
+                }
             }
         }
         self.draw_volumes(&layout, buf, theme);

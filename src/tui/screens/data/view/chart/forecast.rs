@@ -19,6 +19,9 @@ use crate::widget::{format, paint, plot};
 /// Maximum share of a chart that is free for forecasts after the latest candle.
 const AHEAD_MAX: usize = 6;
 
+/// Minimum number of candles for each forecast if all forecasts are marked.
+const APART: usize = 4;
+
 /// Maximum distance of a drawn forecast from the visible candles, as a share of their height.
 const REACH: f64 = 0.5;
 
@@ -74,11 +77,17 @@ pub(super) fn points(frame: Frame<'_>, seen: &[Bucket]) -> Vec<Point> {
     points
 }
 
-/// Returns the line through `points`. Its last point is marked if it is after the latest candle.
+/// Returns the line through `points`. All points are marked if they are far apart, otherwise only the
+/// last one if it is after the latest candle.
 pub(super) fn series<'a>(points: &'a [Point], seen: &[Bucket], frame: Frame<'_>) -> Series<'a> {
-    let is_marked =
-        points.last().zip(seen.last()).is_some_and(|(it, last)| it.time > last.timestamp);
-    Series { is_marked, ..Series::new(points, frame.theme.series(3)) }
+    let newest = seen.last().map(|candle| candle.timestamp);
+    let n_marks = match points.last() {
+        Some(_) if points.len() * APART <= seen.len() => points.len(),
+        Some(last) => usize::from(Some(last.time) > newest),
+        None => 0,
+    };
+    let marks = points.get(points.len() - n_marks..).unwrap_or(&[]);
+    Series { marks, ..Series::new(points, frame.theme.series(3)) }
 }
 
 /// Draws the legend of the forecasts over the visible candles `seen`: their horizon and mean error,
