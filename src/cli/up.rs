@@ -71,14 +71,14 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let printing = Group::default();
     let (lines, received) = mpsc::channel(LINES_CAPACITY);
     let (announced, is_announced) = oneshot::channel();
-    let is_json = command.json;
+    let (is_json, level) = (command.json, command.process.log_level);
     printing.spawn_to_end("print log lines", async move {
         if !is_json {
             // Lines are printed only after the addresses. If the start fails, the sender is dropped,
             // and the lines are printed because they show the reason.
             drop(is_announced.await);
         }
-        print_lines(received, is_json).await;
+        print_lines(received, level, is_json).await;
     });
     let result = serve(&options, &group, lines, announced, &command).await;
     group.shutdown().await;
@@ -195,10 +195,13 @@ fn print_addresses(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()
     output::print(&lines.join("\n"))
 }
 
-/// Prints the log lines of all processes, each with the name of its process, until all senders are
-/// dropped.
-async fn print_lines(mut lines: mpsc::Receiver<Line>, is_json: bool) {
+/// Prints the log lines of all processes with at least this level, each with the name of its process,
+/// until all senders are dropped.
+async fn print_lines(mut lines: mpsc::Receiver<Line>, level: Level, is_json: bool) {
     while let Some(line) = lines.recv().await {
+        if line.level().is_some_and(|of_line| of_line > level) {
+            continue;
+        }
         let text = named(&line);
         if is_json {
             output::log_json(&text);

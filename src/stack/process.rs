@@ -20,6 +20,7 @@ use tokio::io::{
 use tokio::process::{Child, Command as OsCommand};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
+use tracing::Level;
 
 use crate::data_dir::is_locked;
 
@@ -69,6 +70,12 @@ impl Line {
     pub fn new(process: Arc<str>, text: String) -> Self {
         let members = serde_json::from_str(&text).ok();
         Self { process, text, members }
+    }
+
+    /// Returns the level of the log line. `None` if the line has no level.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        self.members.as_ref()?.get("level")?.as_str()?.parse().ok()
     }
 }
 

@@ -72,7 +72,7 @@ pub struct StackOptions {
     pub claim: StackClaim,
     /// Ports of the services.
     pub ports: Ports,
-    /// Minimum level of log lines.
+    /// Minimum level of log lines. Lines of the level INFO are logged in any case.
     pub log_level: Level,
     /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
@@ -278,7 +278,8 @@ impl Starter<'_> {
         mut environment: Vec<(&'static str, String)>,
     ) -> anyhow::Result<Running> {
         environment.extend(self.options.environment.iter().cloned());
-        let level = self.options.log_level.to_string().to_ascii_lowercase();
+        // The addresses of a process are read from log lines of the level INFO.
+        let level = self.options.log_level.max(Level::INFO).to_string().to_ascii_lowercase();
         arguments.extend(["--log-level".to_owned(), level]);
         let (process, program) = (process.into(), self.program.clone());
         let command =

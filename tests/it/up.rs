@@ -39,6 +39,17 @@ fn up_command_prints_addresses_and_one_key_before_log_lines() {
     }
 }
 
+#[test]
+fn up_command_with_a_higher_log_level_starts_and_prints_no_lower_lines() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let up = Running::start(&["up", "--log-level", "error", "--data-dir", &data_dir]);
+    up.wait_lines(4);
+    let lines = up.stdout();
+    assert!(lines.iter().any(|line| line.starts_with("inference  http")), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("\"level\":\"info\"")), "{lines:?}");
+}
+
 #[tokio::test]
 async fn up_command_restarts_only_the_killed_process() {
     let folder = TempDir::new().unwrap();

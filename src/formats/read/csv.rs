@@ -8,6 +8,9 @@ use std::io::{self, BufRead};
 
 use super::source::Position;
 
+/// Fault of a record at the end of the file.
+pub(super) const UNCLOSED: &str = "quoted field is not closed";
+
 /// Reads records one by one. Blank lines are skipped.
 #[derive(derive_more::Debug)]
 #[debug("CsvReader at {at:?}")]
@@ -85,7 +88,7 @@ impl<R: BufRead> CsvReader<R> {
             self.fields.extend_from_slice(self.line.get(n_bytes..).unwrap_or_default());
         }
         if state == FieldState::Quoted {
-            self.fault = Some("quoted field is not closed");
+            self.fault = Some(UNCLOSED);
             self.end_field(state);
         }
         Ok(state == FieldState::Quoted)

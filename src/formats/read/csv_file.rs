@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Cursor, Read as _};
 use std::sync::atomic::Ordering;
 
 use super::cell::{Cell, shorten};
-use super::csv::CsvReader;
+use super::csv::{CsvReader, UNCLOSED};
 use super::sniff::time_column::is_time_name;
 use super::source::{BYTE_ORDER_MARK, Input, Position};
 use super::time_text::{TimeTexts, day_first, is_clock};
@@ -73,6 +73,10 @@ impl CsvRecords {
             let Some(mut texts) = self.reader.fields() else {
                 return Err(bad("line is not UTF-8".to_owned()));
             };
+            if self.reader.fault() == Some(UNCLOSED) {
+                let reason = format!("{UNCLOSED}, so the rest of the file is one record");
+                return Err(bad(reason));
+            }
             if self.reader.n_fields() == self.fields.len() {
                 for (field, (name, (text, is_quoted))) in self.fields.iter().zip(texts).enumerate()
                 {

@@ -405,6 +405,18 @@ fn field_with_a_single_repeated_time_is_not_the_timestamp() {
 }
 
 #[test]
+fn row_with_an_unclosed_quote_is_rejected() {
+    check(
+        "a.csv",
+        "time,x,note\n2026-01-01,1,\"a\" b\n2026-01-02,2,\"oops\n2026-01-03,3,c\n",
+        &[
+            "2: 2026-01-01T00:00:00Z 1 'a b'",
+            "3: bad: quoted field is not closed, so the rest of the file is one record",
+        ],
+    );
+}
+
+#[test]
 fn duplicate_member_of_a_json_row_is_rejected() {
     let at = "\"timestamp\":\"2024-01-02T00:00:00Z\"";
     check(
