@@ -5,10 +5,10 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::{IntoResponse as _, Response};
-use model::dataset::DatasetId;
+use model::dataset::{DatasetId, Dtype};
 use model::key::KeyId;
 use model::page::{Limit, ROWS_DEFAULT};
-use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
+use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset, VALUE_COLUMN};
 use web::response::Created;
 use wire::datasets::{
     AccessBody, AccessCheck, CoverageBody, CreateColumn, CreateDataset, DatasetBody, Envelope,
@@ -24,6 +24,12 @@ use super::{Caller, PathParams, read_params, single_page};
 use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
+
+/// Columns of the prices of bars.
+const PRICES: [&str; 4] = ["open", "high", "low", "close"];
+
+/// Names of columns with the value of a row, in lower case, the most likely first.
+const VALUE_NAMES: [&str; 5] = ["close", "price", "value", "_value", "last"];
 
 /// Value of `count` if there are too many matches to count in time. The upstream's API has the same value
 /// in a page of rows if counting them times out.
@@ -55,6 +61,10 @@ pub(super) async fn list(
 ///
 /// The metadata fields `keep_days` and `keep_bytes` limit the rows that are kept. Older rows are
 /// deleted, about a thousand at a time, and their buckets stay.
+///
+/// Buckets are computed from the columns `open`, `high`, `low` and `close` if all of them exist, otherwise
+/// from the column that the metadata field `value_column` names, or else from the first float column. If
+/// the first float column is not the likely value, as in `volume,close`, the field is set on creation.
 #[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
     request_body = CreateDatasets,
     responses((status = 201, description = "The new datasets", body = CreatedDatasets)))]
@@ -74,10 +84,34 @@ pub(super) async fn create(Caller { app, key }: Caller, request: Request) -> Res
 }
 
 fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
-    let CreateDataset { name, description, metadata, columns, tags } = body;
+    let CreateDataset { name, description, mut metadata, columns, tags } = body;
     let column = |CreateColumn { name, dtype }| dtype_of(&name, &dtype).map(|dtype| (name, dtype));
-    let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;
+    let columns: Vec<(String, Dtype)> =
+        columns.into_iter().map(column).collect::<Result<_, _>>()?;
+    if let Some(value) = value_column(&columns) {
+        metadata.entry(VALUE_COLUMN.to_owned()).or_insert_with(|| value.to_owned());
+    }
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
+}
+
+/// Returns the column from which the buckets of a new dataset should be computed. Returns `None` if the
+/// store chooses well: columns of bars, or the first float column.
+fn value_column(columns: &[(String, Dtype)]) -> Option<&str> {
+    let named = |wanted: &str| {
+        let is_it = |(name, dtype): &&(String, Dtype)| {
+            name.eq_ignore_ascii_case(wanted) && matches!(dtype, Dtype::Float | Dtype::Integer)
+        };
+        columns.iter().find(is_it).map(|(name, _)| name.as_str())
+    };
+    if PRICES.into_iter().all(|name| named(name) == Some(name)) {
+        return None;
+    }
+    let mut floats = columns.iter().filter(|(_, dtype)| *dtype == Dtype::Float);
+    let is_value = |(name, _): &&(String, Dtype)| !name.eq_ignore_ascii_case("volume");
+    let first = floats.clone().next().map(|(name, _)| name.as_str());
+    let value = VALUE_NAMES.into_iter().find_map(named);
+    let value = value.or_else(|| floats.find(is_value).map(|(name, _)| name.as_str()));
+    value.filter(|value| Some(*value) != first)
 }
 
 /// Returns a page of a list, with links to the next and the previous page.

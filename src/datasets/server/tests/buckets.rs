@@ -376,3 +376,28 @@ async fn daily_buckets_in_a_time_zone_equal_a_plain_computation() {
         assert!(body.to_string().contains(reason), "{query}: {body}");
     }
 }
+
+#[tokio::test]
+async fn buckets_of_a_new_dataset_are_computed_from_the_likely_value() {
+    for (names, want) in [
+        (&["volume", "close"][..], "close"),
+        (&["high", "low", "close"], "close"),
+        (&["rtype", "Price", "size"], "Price"),
+        (&["column_1", "_value"], "_value"),
+        (&["volume", "usage"], "usage"),
+        (&["usage", "idle"], "usage"),
+        (&["high", "open", "low", "close"], "close"),
+        (&["volume"], "volume"),
+    ] {
+        let service = Service::start().await;
+        let columns: Vec<_> =
+            names.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
+        let body = json!({"name": "a", "columns": columns});
+        assert_eq!(service.post(&service.owner, "/api/datasets/", &body).await.0, 201);
+        let values: serde_json::Map<_, _> =
+            names.iter().enumerate().map(|(idx, name)| ((*name).to_owned(), json!(idx))).collect();
+        service.insert(vec![json!({"timestamp": "2026-07-29T00:00:00Z", "values": values})]).await;
+        let (_, page) = service.get(&service.owner, &path("start=2026-07-29T00:00:00Z")).await;
+        assert_eq!(page["results"][0]["close"], values[want], "{names:?}: {page}");
+    }
+}
