@@ -152,13 +152,7 @@ impl Widget for Candles<'_> {
         for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
-        for (line, mark) in
-            self.forecast.iter().flat_map(|it| it.marks.iter().map(move |m| (it, m)))
-        {
-            if let Some(x) = self.column(mark.time, &times) {
-                plot::mark(buf, layout.plot, x, scale, mark.value, line.style);
-            }
-        }
+        self.draw_marks(&times, scale, layout.plot, buf);
         let bars = seen().flat_map(|(x, _, candle)| {
             let columns = x..x + self.density.columns().0;
             columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
@@ -318,6 +312,15 @@ impl Candles<'_> {
             Some(Dot { x: f64::from(x) * 2.0 + 0.5, y: row * 4.0 - 0.5 })
         }));
         layer.render(plot, buf);
+    }
+
+    fn draw_marks(&self, times: &[(u16, Timestamp)], scale: Scale, plot: Rect, buf: &mut Buffer) {
+        let Some(line) = self.forecast else { return };
+        for mark in line.marks {
+            if let Some(x) = self.column(mark.time, times) {
+                plot::mark(buf, plot, x, scale, mark.value, line.style);
+            }
+        }
     }
 }
 
