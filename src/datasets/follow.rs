@@ -177,7 +177,7 @@ impl FollowStream {
                 }
                 ReaderPhase::Live { revision, number } => match self.live.next().await {
                     Ok(None) => return Ok(None),
-                    Ok(Some(HubEvent::Access(_))) => {
+                    Ok(Some(HubEvent::Access)) => {
                         self.must_recheck_access = true;
                         continue;
                     }

@@ -11,10 +11,12 @@ mod shared;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::dataset::DatasetId;
 use model::key::KeyId;
 use parking_lot::Mutex;
+use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self};
@@ -25,15 +27,14 @@ use self::frame::Frame;
 /// per frame, they cover most of a bulk insert. The frames of a dataset occupy at most some 20 MB.
 pub(crate) const LAG_FRAMES: usize = 256;
 
-/// Event that the hub sends to all readers of a dataset.
+/// Event that a reader of a dataset receives.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// A commit without new rows, such as a deletion.
+    /// One or several commits without new rows, such as deletions.
     Removal,
-    /// This key, or every key if `None`, might have lost access. Readers with it must check their
-    /// access again.
-    Access(Option<KeyId>),
+    /// The key of the reader might have lost access, so the reader must check it again.
+    Access,
     /// The commits after the previous frame are no longer recorded. The reader must reconnect.
     Lost,
 }
@@ -76,7 +77,7 @@ struct Channels {
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
-    n_readers: usize,
+    readers: Vec<Arc<Notices>>,
     /// Revision of the latest published commit. `None` until a reader has read the dataset. Used only
     /// with [`Writers::Several`].
     published: Option<u64>,
@@ -88,10 +89,37 @@ impl Default for Channel {
     fn default() -> Self {
         Self {
             sender: broadcast::Sender::new(LAG_FRAMES),
-            n_readers: 0,
+            readers: Vec::new(),
             published: None,
             is_behind: false,
         }
+    }
+}
+
+/// Events of a reader that are not rows. They are flags, so that any number of them does not count as
+/// lag.
+#[derive(Debug)]
+struct Notices {
+    /// Key of the reader.
+    key: KeyId,
+    was_removed: AtomicBool,
+    must_recheck_access: AtomicBool,
+    /// Notified after a flag was set.
+    bell: Notify,
+}
+
+impl Notices {
+    fn set(&self, flag: &AtomicBool) {
+        flag.store(true, Ordering::Release);
+        self.bell.notify_one();
+    }
+
+    /// Returns the next notice and clears its flag.
+    fn take(&self) -> Option<HubEvent> {
+        if self.must_recheck_access.swap(false, Ordering::AcqRel) {
+            return Some(HubEvent::Access);
+        }
+        self.was_removed.swap(false, Ordering::AcqRel).then_some(HubEvent::Removal)
     }
 }
 
@@ -99,9 +127,9 @@ impl Default for Channel {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
-    key: KeyId,
     hub: Hub,
     messages: broadcast::Receiver<HubEvent>,
+    notices: Arc<Notices>,
 }
 
 impl Channels {
@@ -119,7 +147,7 @@ impl Channels {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };
         leave(followed);
-        if followed.n_readers == 0 {
+        if followed.readers.is_empty() {
             self.datasets.remove(&dataset);
         }
     }
@@ -136,10 +164,16 @@ impl Hub {
     pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
         let followed = readers.follow(dataset, self.readers_max)?;
-        followed.n_readers += 1;
+        let notices = Arc::new(Notices {
+            key,
+            was_removed: AtomicBool::new(false),
+            must_recheck_access: AtomicBool::new(false),
+            bell: Notify::new(),
+        });
+        followed.readers.push(Arc::clone(&notices));
         let messages = followed.sender.subscribe();
         self.wake.notify_one();
-        Some(Subscription { dataset, key, hub: self.clone(), messages })
+        Some(Subscription { dataset, hub: self.clone(), messages, notices })
     }
 
     /// Publishes commit `revision` to the readers of a dataset. Calls `render` only if the dataset has
@@ -150,7 +184,7 @@ impl Hub {
         revision: u64,
         render: impl FnOnce() -> Vec<Frame>,
     ) {
-        let sender = {
+        {
             let mut readers = self.readers.lock();
             let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
             if self.writers == Writers::Several && !followed.is_next(revision) {
@@ -159,11 +193,14 @@ impl Hub {
                 }
                 return;
             }
-            followed.sender.clone()
-        };
+        }
         let frames = render();
         match self.writers {
-            Writers::One => send_all(&sender, frames),
+            Writers::One => {
+                if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
+                    followed.send_all(frames);
+                }
+            }
             Writers::Several => {
                 self.publish_read(dataset, revision.saturating_sub(1), revision, frames);
             }
@@ -173,16 +210,14 @@ impl Hub {
     /// Notifies the readers of a dataset that they might have lost access.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // Sending fails only if the last reader has just left.
-            drop(followed.sender.send(HubEvent::Access(None)));
+            followed.recheck_access(None);
         }
     }
 
-    /// Notifies the readers with the key `key` that they might have lost access. Other readers ignore the
-    /// event.
+    /// Notifies the readers with the key `key` that they might have lost access.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
-            drop(followed.sender.send(HubEvent::Access(Some(key))));
+            followed.recheck_access(Some(key));
         }
     }
 
@@ -192,15 +227,27 @@ impl Hub {
     }
 }
 
-/// Sends the frames of commits to the readers of a channel.
-fn send_all(sender: &broadcast::Sender<HubEvent>, frames: Vec<Frame>) {
-    if frames.is_empty() {
-        drop(sender.send(HubEvent::Removal));
+impl Channel {
+    /// Sends the frames of commits to all readers.
+    fn send_all(&self, frames: Vec<Frame>) {
+        if frames.is_empty() {
+            for reader in &self.readers {
+                reader.set(&reader.was_removed);
+            }
+        }
+        for frame in frames {
+            // Fails only if the last reader has left.
+            if self.sender.send(HubEvent::Frame(frame)).is_err() {
+                return;
+            }
+        }
     }
-    for frame in frames {
-        // Fails only if the last reader has left.
-        if sender.send(HubEvent::Frame(frame)).is_err() {
-            return;
+
+    /// Notifies the readers with the key `key`, or all readers if `None`, that they might have lost
+    /// access.
+    fn recheck_access(&self, key: Option<KeyId>) {
+        for reader in self.readers.iter().filter(|reader| key.is_none_or(|key| key == reader.key)) {
+            reader.set(&reader.must_recheck_access);
         }
     }
 }
@@ -209,6 +256,7 @@ impl Subscription {
     /// Discards earlier events. A reader must call this before it reads the store.
     pub(crate) fn restart(&mut self) {
         self.messages = self.messages.resubscribe();
+        while self.notices.take().is_some() {}
     }
 
     /// Receives the next event. Returns `None` after the hub was dropped. Cancel-safe.
@@ -217,12 +265,19 @@ impl Subscription {
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].
     pub(crate) async fn next(&mut self) -> Result<Option<HubEvent>, CutOff> {
         loop {
-            return match self.messages.recv().await {
-                Ok(HubEvent::Access(Some(key))) if key != self.key => continue,
-                Ok(event) => Ok(Some(event)),
-                Err(RecvError::Closed) => Ok(None),
-                Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
-            };
+            if let Some(notice) = self.notices.take() {
+                return Ok(Some(notice));
+            }
+            select! {
+                () = self.notices.bell.notified() => {}
+                message = self.messages.recv() => {
+                    return match message {
+                        Ok(event) => Ok(Some(event)),
+                        Err(RecvError::Closed) => Ok(None),
+                        Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
+                    };
+                }
+            }
         }
     }
 }
@@ -230,8 +285,8 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let leave = |followed: &mut Channel| {
-            followed.n_readers -= 1;
-            if followed.n_readers == 0 {
+            followed.readers.retain(|reader| !Arc::ptr_eq(reader, &self.notices));
+            if followed.readers.is_empty() {
                 followed.published = None;
                 followed.is_behind = false;
             }

@@ -8,7 +8,7 @@
 use model::dataset::DatasetId;
 
 use super::frame::Frame;
-use super::{Channel, Hub, HubEvent, send_all};
+use super::{Channel, Hub, HubEvent};
 
 /// A dataset that has readers, and the revision up to which they have its commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Hub {
             return;
         }
         let frames = frames.into_iter().filter_map(|frame| frame.trim(published));
-        send_all(&followed.sender, frames.collect());
+        followed.send_all(frames.collect());
         followed.published = Some(through);
     }
 
@@ -82,8 +82,7 @@ impl Hub {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
         match head {
-            // Sending fails only if the last reader has just left.
-            None => drop(followed.sender.send(HubEvent::Access(None))),
+            None => followed.recheck_access(None),
             Some(head) if before.published.is_some_and(|published| head < published) => {
                 followed.lose();
             }
@@ -125,7 +124,7 @@ impl Hub {
     /// Notifies all readers that they might have lost access.
     pub(crate) fn recheck_all_access(&self) {
         for followed in self.readers.lock().datasets.values() {
-            drop(followed.sender.send(HubEvent::Access(None)));
+            followed.recheck_access(None);
         }
     }
 

@@ -12,7 +12,7 @@ use super::*;
 impl Hub {
     fn n_readers(&self, dataset: DatasetId) -> usize {
         let readers = self.readers.lock();
-        readers.datasets.get(&dataset).map_or(0, |followed| followed.n_readers)
+        readers.datasets.get(&dataset).map_or(0, |followed| followed.readers.len())
     }
 }
 
@@ -21,7 +21,7 @@ impl Subscription {
     fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
         match self.next().now_or_never().unwrap_or(Ok(None))? {
             Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
-            Some(HubEvent::Access(_)) => panic!("nothing became hidden"),
+            Some(HubEvent::Access) => panic!("nothing became hidden"),
             Some(HubEvent::Removal) => self.try_next(),
             Some(HubEvent::Lost) => panic!("nothing was lost"),
             None => Ok(None),
@@ -29,7 +29,7 @@ impl Subscription {
     }
 
     fn is_hidden(&mut self) -> bool {
-        matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access(_)))))
+        matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access))))
     }
 }
 

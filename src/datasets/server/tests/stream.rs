@@ -220,6 +220,32 @@ async fn stream_of_a_stalled_reader_is_closed() {
 }
 
 #[tokio::test]
+async fn reader_of_rows_does_not_lag_because_of_deletions() {
+    let service = Service::with_bars(4).await;
+    let mut reader = open_resumed(&service, None).await;
+    reader.minutes(4).await;
+    for _ in 0..=LAG_FRAMES {
+        delete_minutes(&service, 0, 0).await;
+    }
+    service.insert(vec![bar(4)]).await;
+    assert_eq!(reader.minutes(1).await, [4]);
+}
+
+#[tokio::test]
+async fn reader_does_not_lag_because_the_owner_of_a_tag_takes_it_from_a_key() {
+    let service = Service::with_bars(4).await;
+    let tag = json!({"tag_name": "mine"});
+    assert_eq!(service.post(&service.owner, "/api/datasets/1/tags/", &tag).await.0, 201);
+    let mut reader = open_resumed(&service, None).await;
+    reader.minutes(4).await;
+    for _ in 0..=LAG_FRAMES {
+        service.delete(&service.owner, "/api/tags/mine/holders/2/").await;
+    }
+    service.insert(vec![bar(4)]).await;
+    assert_eq!(reader.minutes(1).await, [4]);
+}
+
+#[tokio::test]
 async fn streams_end_when_the_service_stops() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
