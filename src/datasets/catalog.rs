@@ -40,8 +40,9 @@ impl Datasets {
     /// # Errors
     /// The same as for [`Self::create_all`].
     pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset> {
-        let created = self.create_all(vec![new]).await?;
-        created.into_iter().next().ok_or(OperationError::NotFound)
+        let mut created = self.create_all(vec![new]).await?;
+        #[expect(clippy::expect_used, reason = "each dataset of the request is returned")]
+        Ok(created.pop().expect("a dataset was created"))
     }
 
     /// Creates either all of the datasets or none. Returns them in the same order.
