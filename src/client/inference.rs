@@ -113,7 +113,7 @@ impl Inference {
     }
 
     /// Returns the actors of a topic, ranked over its latest `n_epochs` epochs or over `period`. If
-    /// `actor` is given, includes only the actors with this address or name, with details. Cancel-safe.
+    /// `actor` is given, includes only the actor with this address or name, with details. Cancel-safe.
     ///
     /// # Errors
     /// Same as [`Self::topics`].

@@ -17,6 +17,14 @@ pub enum InferenceError {
     /// The topic does not exist.
     #[error("topic {0} not found")]
     UnknownTopic(TopicId),
+    /// Several actors submitted with the same name, so it does not select one of them.
+    #[error("name {name} belongs to several actors, use an address: {}", workers.join(", "))]
+    AmbiguousActor {
+        /// Name of the actors.
+        name: String,
+        /// Addresses of the actors, at most 8.
+        workers: Vec<String>,
+    },
     /// No epoch of the topic has closed with a bundle yet.
     #[error("network inference not available for topic {0}")]
     NoBundle(TopicId),

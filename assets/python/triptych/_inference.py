@@ -119,8 +119,8 @@ def actor(
         client: Services to use; by default those that the commands use.
 
     Returns:
-        A dictionary for each actor with this address or name, usually one, with the columns of
-        `leaderboard` and two frames. `rank_history` has the columns `nonce`, `opened_at`, `rank`, `n_ranked`
+        A dictionary for each role of this actor, usually one, with the columns of `leaderboard` and
+        two frames. `rank_history` has the columns `nonce`, `opened_at`, `rank`, `n_ranked`
         and `mean_loss`. Each row is the leaderboard of the 100 epochs up to `nonce`. `calibration` has the
         columns `from`, `to`, `n_predictions`, `mean_probability` and `observed_frequency`. It is `None`
         on a topic with a single output. `expected_calibration_error` summarizes it.

@@ -53,19 +53,16 @@ pub const EPOCHS_MAX: u32 = 500;
 /// restrict the epochs in common.
 const RANKED_EPOCHS_MIN: u32 = 10;
 
-/// Maximum number of actors in a response with details. A name can belong to several actors.
-const DETAILED_ACTORS_MAX: usize = 8;
-
 /// Maximum total size of the stored epochs that are read for a ranking, in bytes.
 const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
     /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. If these
     /// epochs are too large to read, the oldest are left out. If `actor` is given, returns only the
-    /// actors with this address or name, with details.
+    /// actor with this address or name, with details: up to one entry for each role.
     ///
     /// # Errors
-    /// As [`Self::history`].
+    /// [`InferenceError::AmbiguousActor`](crate::InferenceError::AmbiguousActor). Otherwise as [`Self::history`].
     pub async fn ranking(
         &self,
         topic: TopicId,
@@ -102,6 +99,13 @@ impl Inference {
         let n_counted = latest.take_while(|(nonce, _)| is_within(*nonce)).count();
         let n_found = u32::try_from(n_counted).unwrap_or(u32::MAX);
         let n_epochs = if since == Timestamp::MIN { n_epochs } else { n_epochs.min(n_found) };
+        let counted = losses.get(..n_counted).unwrap_or_default();
+        let actor = match (actor, counted.last(), counted.first()) {
+            (Some(actor), Some((first, _)), Some((last, _))) => {
+                Some(self.find_actor(topic, *first..=*last, actor).await?)
+            }
+            (actor, ..) => actor,
+        };
         let board = self.read(topic, move |store| {
             let counted = losses.get(..n_counted).unwrap_or_default();
             let values = match (counted.last(), counted.first()) {
@@ -151,8 +155,8 @@ fn affordable(sizes: &[(BlockHeight, u64)]) -> Option<u32> {
 
 /// Ranks the actors by `losses`, which are sorted from latest to oldest. `history` contains the ground
 /// truths, oldest first. `n_epochs` is the number of epochs in the period, which can exceed the number
-/// of epochs with losses. If `wanted` is given, `actors` has only the actors with this address or name,
-/// with details.
+/// of epochs with losses. If `wanted` is given, `actors` has only the actor with this address, with
+/// details.
 pub(super) fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
@@ -201,8 +205,7 @@ pub(super) fn ranking(
         n_counted_epochs: number(*n_counted),
         ..scoring.actor(record, &record.losses.keys().copied().collect())
     });
-    let n_max = if wanted.is_some() { DETAILED_ACTORS_MAX } else { usize::MAX };
-    let actors = ranked.chain(unranked).take(n_max).collect();
+    let actors = ranked.chain(unranked).collect();
     Leaderboard {
         topic_id: topic.id.get(),
         epochs,
@@ -242,17 +245,14 @@ struct Scoring<'a> {
     gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
     truths: Truths<'a>,
-    /// Address or name of the only actors to score, with details. `None` for all.
+    /// Address of the only actor to score, with details. `None` for all.
     wanted: Option<&'a str>,
 }
 
 impl Scoring<'_> {
     /// Returns true if the actor is among those to score.
     fn includes(&self, record: &Record<'_>) -> bool {
-        let worker = record.worker.as_str();
-        self.wanted.is_none_or(|wanted| {
-            worker == wanted || self.values.name(worker).as_deref() == Some(wanted)
-        })
+        self.wanted.is_none_or(|wanted| record.worker.as_str() == wanted)
     }
 
     /// Returns an actor with its scores over the epochs at the indices `counted`. The rank is `None`.

@@ -29,6 +29,9 @@ pub enum Against {
     OneIn(Address),
 }
 
+/// Maximum number of addresses in the error for an ambiguous name.
+const AMBIGUOUS_ACTORS_SHOWN: usize = 8;
+
 /// Declares queries that call the store's method of the same name with the topic as first argument.
 macro_rules! queries {
     ($($(#[$about:meta])+ $query:ident($($name:ident: $kind:ty),+) -> $found:ty;)+) => {
@@ -66,6 +69,28 @@ queries! {
 }
 
 impl Inference {
+    /// Returns the address of the actor that `actor` selects in the epochs of `topic` with a nonce in
+    /// `nonces`: the actor with this address, or else the only actor that submitted with this name.
+    /// Returns `actor` if there is none.
+    ///
+    /// # Errors
+    /// [`InferenceError::AmbiguousActor`]. Otherwise as [`Self::history`].
+    pub(crate) async fn find_actor(
+        &self,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        actor: String,
+    ) -> Result<String> {
+        let name = actor.clone();
+        let mut found =
+            self.read(topic, move |store| store.find_actors(topic, &nonces, &name)).await?;
+        if found.len() > 1 {
+            found.truncate(AMBIGUOUS_ACTORS_SHOWN);
+            return Err(InferenceError::AmbiguousActor { name: actor, workers: found });
+        }
+        Ok(found.pop().unwrap_or(actor))
+    }
+
     /// Returns the losses of the epoch `nonce` of `topic`, or `None` if the network has not learned
     /// from it.
     ///

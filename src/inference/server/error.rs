@@ -174,6 +174,7 @@ impl From<InferenceError> for ApiError {
         let code = match &error {
             InferenceError::UnknownTopic(_) | InferenceError::NoBundle(_) => code::NOT_FOUND,
             InferenceError::NotOpen(_)
+            | InferenceError::AmbiguousActor { .. }
             | InferenceError::Payload(_)
             | InferenceError::Topic(_)
             | InferenceError::Fixed { .. }

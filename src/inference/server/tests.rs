@@ -6,6 +6,7 @@ mod epoch_actors;
 mod large;
 mod losses;
 mod metrics;
+mod one_actor;
 mod outside;
 mod queries;
 mod refusals;
@@ -106,20 +107,31 @@ impl Fixture {
 
     /// Runs an epoch of topic `id` in which two workers submit `values`. The ground truth is `outcome`.
     async fn epoch(&self, id: u64, values: [&[(&str, &str)]; 2], outcome: f64) {
+        self.epoch_with_names(id, values, ["peer"; 2], outcome).await;
+    }
+
+    /// Runs an epoch like [`Self::epoch`], in which the workers have these names.
+    async fn epoch_with_names(
+        &self,
+        id: u64,
+        values: [&[(&str, &str)]; 2],
+        names: [&str; 2],
+        outcome: f64,
+    ) {
         let topic = id.to_string().parse().unwrap();
         let nonce = self.inference.chain().height();
         assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
         let input = Input { at: self.clock.now(), value: 50.0 };
         self.inference.put_input(topic, nonce, input).await.unwrap();
         // A worker without values does not submit.
-        let present =
-            values.iter().zip(["allo1a", "allo1b"]).filter(|(values, _)| !values.is_empty());
-        for (values, worker) in present {
+        let workers = ["allo1a", "allo1b"].into_iter().zip(names);
+        let present = values.iter().zip(workers).filter(|(values, _)| !values.is_empty());
+        for (values, (worker, name)) in present {
             let owned = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
             let payload =
                 Payload { values: values.iter().map(owned).collect(), ..Payload::default() };
             let worker = worker.parse().unwrap();
-            let sender = Sender { topic, nonce, worker, name: Some("peer".to_owned()) };
+            let sender = Sender { topic, nonce, worker, name: Some(name.to_owned()) };
             self.inference.submit(sender, payload).await.unwrap();
         }
         assert!(self.inference.close(topic, nonce).await.unwrap());
@@ -403,46 +415,6 @@ async fn ranked(fixture: &Fixture, query: &str) -> Vec<Value> {
     let (status, body) = fixture.get(&format!("/api/v1/topics/{query}")).await;
     assert_eq!(status, 200, "{body}");
     body["actors"].as_array().unwrap().clone()
-}
-
-#[tokio::test]
-async fn leaderboard_of_an_actor_has_its_calibration() {
-    let fixture = Fixture::new().await;
-    let sure = &[("up", "0.75"), ("down", "0.25"), ("flat", "0")];
-    for _ in 0..12 {
-        fixture.epoch(2, [sure, &[("flat", "1")]], 51.0).await;
-        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 51.0).await;
-    }
-    let all = ranked(&fixture, "2/leaderboard").await;
-    let mut one = ranked(&fixture, "2/leaderboard?actor=allo1a").await;
-    assert_eq!(one.len(), 1);
-    let details = one[0].as_object_mut().unwrap();
-    let calibration = details.remove("calibration").unwrap();
-    assert!(details.remove("rank_history").is_some());
-    let bins = calibration["bins"].as_array().unwrap();
-    assert_eq!(bins.len(), 10);
-    let n = &one[0]["n_counted_epochs"];
-    // Probabilities of the label that came true, and of the others.
-    assert_eq!(
-        bins[7],
-        json!({"from": 0.7, "to": 0.8, "n_predictions": n,
-        "mean_probability": 0.75, "observed_frequency": 1.0})
-    );
-    assert_eq!(
-        bins[2],
-        json!({"from": 0.2, "to": 0.3, "n_predictions": n,
-        "mean_probability": 0.25, "observed_frequency": 0.0})
-    );
-    assert_eq!((&bins[0]["n_predictions"], &bins[9]["n_predictions"]), (n, &json!(0)));
-    assert_eq!(bins[9]["mean_probability"], json!(null));
-    let error = calibration["expected_error"].as_f64().unwrap();
-    assert!((error - 1.0 / 6.0).abs() < 1e-12, "{calibration}");
-    assert!(all.contains(&one[0]), "only the response for an actor has details");
-
-    assert_eq!(ranked(&fixture, "2/leaderboard?actor=peer").await.len(), 2, "by name");
-    assert_eq!(ranked(&fixture, "2/leaderboard?actor=nobody").await.len(), 0);
-    let value = ranked(&fixture, "1/leaderboard?actor=allo1b").await;
-    assert_eq!(value[0].get("calibration"), None, "values are no probabilities");
 }
 
 #[tokio::test]

@@ -104,8 +104,9 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 /// The mean loss of a ranked actor covers the epochs that all ranked actors have in common. To be
 /// ranked, an actor must have been active in 10 of the latest 20 epochs.
 ///
-/// With `actor`, `actors` has only the actors with this address or name, at most 8, each with its
-/// rank history and the calibration of its probabilities.
+/// With `actor`, `actors` has only the actor with this address, or else the only actor with this name.
+/// It has an entry for each of its roles, with its rank history and the calibration of its
+/// probabilities. A name of several actors is refused.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of latest learned epochs to average; fewer for a topic with many actors, \
@@ -192,7 +193,7 @@ const FIELDS: [Field; 14] = [
 struct Export {
     inference: Inference,
     topic: TopicId,
-    /// Address or name of the only actor to export, or `None` to export all.
+    /// Address of the only actor to export, or `None` to export all.
     actor: Option<String>,
     document: Document,
     /// Parts of the file that are not written yet.
@@ -212,7 +213,8 @@ enum FilePart {
 /// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms unless the topic
 /// allows negative losses. The ground truth, losses and scores are absent until the ground truth is
 /// known. A response has at most 10 000 epochs. For earlier epochs, set `to` to the first nonce of the
-/// response minus 1.
+/// response minus 1. With `actor`, exports only the actor with this address, or else the only actor
+/// with this name in these epochs. A name of several actors is refused.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),
@@ -236,10 +238,15 @@ pub(super) async fn epochs(
     let limit = params.limit("limit", EXPORTED_DEFAULT, EXPORTED_MAX)?;
     let nonces = params.nonces()?;
     let output = read_output(&params)?;
-    let actor = params.find("actor")?;
     let permits = admit_stream(&params.service, &key)?;
     let inference = params.service.inference.clone();
     let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
+    let actor = match (params.find("actor")?, sizes.first(), sizes.last()) {
+        (Some(actor), Some((first, _)), Some((last, _))) => {
+            Some(inference.find_actor(topic, *first..=*last, actor).await?)
+        }
+        (actor, ..) => actor,
+    };
     let rows = batches(&sizes).into_iter().map(FilePart::Rows);
     let export = Export {
         inference,
@@ -337,10 +344,8 @@ impl Export {
     fn block(&self, actors: &[EpochActor]) -> Block {
         let dtypes = FIELDS.map(|(_, dtype, _)| dtype);
         let mut block = Block::new(&dtypes);
-        let is_wanted = |row: &&EpochActor| {
-            let wanted = self.actor.as_deref();
-            wanted.is_none_or(|wanted| row.worker == wanted || row.name.as_deref() == Some(wanted))
-        };
+        let is_wanted =
+            |row: &&EpochActor| self.actor.as_ref().is_none_or(|wanted| row.worker == *wanted);
         for row in actors.iter().filter(is_wanted) {
             block.times.push(row.opened_at);
             for ((.., value), series) in FIELDS.iter().zip(&mut block.columns) {

@@ -99,6 +99,11 @@ pub(super) fn read_submission(
     Ok(Submission { worker: word(worker)?, name, inference, forecast })
 }
 
+/// Returns the beginning of the records of all submissions with the worker's name `name`.
+pub(super) fn name_prefix(name: &str) -> Result<String> {
+    Ok(format!("{{\"name\":{},", write(&name)?))
+}
+
 /// Parses only the worker's name in a submission.
 pub(super) fn read_name(text: &str) -> Result<Option<String>> {
     Ok(read::<SubmissionRecord>(text)?.name)

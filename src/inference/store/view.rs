@@ -362,6 +362,32 @@ impl Store {
         })
     }
 
+    /// Returns the addresses of the actors that `actor` selects in the epochs of `topic` with a nonce in
+    /// `nonces`: the actor with this address, or else all actors that submitted with this name.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub(crate) fn find_actors(
+        &self,
+        topic: TopicId,
+        nonces: &RangeInclusive<BlockHeight>,
+        actor: &str,
+    ) -> Result<Vec<String>> {
+        let sql = "SELECT DISTINCT worker FROM submissions
+             WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
+               AND (worker = ?4 OR substr(record, 1, length(?5)) = ?5)
+             ORDER BY worker";
+        let [topic, first, last] = [topic.get(), *nonces.start(), *nonces.end()].map(number);
+        let prefix = record::name_prefix(actor)?;
+        let values = values![topic, first, last, actor, prefix.as_str()];
+        let mut found: Vec<String> =
+            self.read(|session| session.all(sql, values, |row| row.get(0)))?;
+        if found.iter().any(|worker| worker == actor) {
+            found.retain(|worker| worker == actor);
+        }
+        Ok(found)
+    }
+
     /// Returns an entry for each actor and label in the epochs of `topic` with a nonce in `nonces`,
     /// oldest epoch first.
     ///

@@ -68,7 +68,7 @@ async fn exported_epochs_are_filtered_and_limited() {
     let fixture = fixture().await;
     for (query, want) in [
         ("actor=allo1a", &[1, 13, 25][..]),
-        ("actor=peer&from=2", &[13, 13]),
+        ("actor=allo1a&from=2", &[13, 25]),
         ("actor=allo1b&to=12", &[1]),
         ("actor=allo1a&limit=2", &[13, 25]),
         ("actor=nobody", &[]),
