@@ -243,7 +243,8 @@ pub(super) async fn create(params: Params, request: Request) -> Result<Json<Topi
     let described = described(&params, json(request).await?, inference.next_topic_id())?;
     check_source(&params.service.rows, &described).await?;
     let created = inference.create_topics(vec![described]).await?;
-    let created = created.first().ok_or_else(|| ApiError::not_found("topic was deleted"))?;
+    #[expect(clippy::expect_used, reason = "each topic of the request is returned")]
+    let created = created.first().expect("a topic was created");
     respond(inference, created, false).await
 }
 
