@@ -13,6 +13,9 @@ use model::timestamp::Timestamp;
 /// Number of datasets that a request to the catalog returns.
 const PAGE_DATASETS: usize = 250;
 
+/// Minimum number of rows that are requested at a time, since not all of them might be counted.
+const PAGE_ROWS_MIN: usize = 1_000;
+
 /// HTTP status for a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
 
@@ -134,6 +137,37 @@ pub async fn read_rows(
         let Some(next) = page.next else { return Ok(all) };
         query.after = Some(next);
     }
+}
+
+/// Reads the latest rows of a dataset before `before`, in ascending order, until `n_rows` of them are
+/// counted by `is_counted`. Returns all rows before `before` if they are fewer. Error messages call the
+/// dataset `name`.
+///
+/// # Errors
+/// An error if the service cannot be reached or refuses.
+pub async fn read_rows_before(
+    service: &Datasets,
+    dataset: DatasetId,
+    name: &str,
+    before: Timestamp,
+    n_rows: usize,
+    is_counted: impl Fn(&NamedRow) -> bool,
+) -> anyhow::Result<Vec<NamedRow>> {
+    let limit = Limit::clamp(n_rows.clamp(PAGE_ROWS_MIN, ROWS_MAX));
+    let mut query =
+        RowsQuery { after: Some(before), ..RowsQuery::newest(dataset, Resolution::Raw, limit) };
+    let (mut all, mut n_counted) = (Vec::new(), 0);
+    while n_counted < n_rows {
+        let page = service.rows(&query).await;
+        let page = page.with_context(|| format!("cannot read rows of {name}"))?;
+        let rows = page.rows.into_raw();
+        n_counted += rows.iter().filter(|row| is_counted(row)).count();
+        all.extend(rows);
+        let Some(next) = page.next else { break };
+        query.after = Some(next);
+    }
+    all.reverse();
+    Ok(all)
 }
 
 /// Returns the timestamps of the oldest and the latest row of `dataset`, or `None` if it has no rows.

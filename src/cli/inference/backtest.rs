@@ -17,6 +17,7 @@ use ::inference::network::upstream::{Cause, FlatRow, Rows as _, lines, parse_pre
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
+use client::datasets::NamedRow;
 use model::count::counted;
 use model::dataset::DatasetId;
 use model::escape::escape_line;
@@ -24,7 +25,7 @@ use model::timestamp::Timestamp;
 use model::topic::{Address, TopicId};
 use stack::program::Program;
 use task::group::Group;
-use transfer::find::{read_range, read_rows};
+use transfer::find::{read_range, read_rows, read_rows_before};
 
 use super::upstream::{DatasetRows, flat};
 use crate::cli::datasets::connection::DatasetServiceFlags;
@@ -126,11 +127,13 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
             );
         }
     }
-    let every = Duration::from_secs(command.every);
-    let earlier = from - every.saturating_mul(n_rows);
+    let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let dataset = find_dataset_id(&DatasetRows::new(service.clone()), &topic).await?;
-    let name = &topic.source.dataset;
-    let rows = flat(read_rows(&service, dataset, name, earlier..=to).await?);
+    let TopicSource { dataset: name, column, .. } = &topic.source;
+    let has_column = |row: &NamedRow| row.values.contains_key(column);
+    let mut rows = read_rows_before(&service, dataset, name, from, n_rows, has_column).await?;
+    rows.extend(read_rows(&service, dataset, name, from..=to).await?);
+    let rows = flat(rows);
     if rows.last().is_none_or(|row| row.timestamp < from) {
         let missing = format!("dataset {name} has no rows from {from} to {to}");
         match read_range(&service, dataset).await? {
@@ -138,24 +141,23 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
             None => bail!("{missing}"),
         }
     }
-    let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
+    let every = Duration::from_secs(command.every);
     let backtest = Backtest { topic, models, every, n_rows };
     let is_shown = can_redraw();
-    let mut saved = Ok(());
-    let observe = |event: BacktestEvent<'_>| match (event, &command.save) {
-        (BacktestEvent::Progress(step), _) => show(is_shown, step),
-        (BacktestEvent::Learned(epoch), Some(directory)) if saved.is_ok() => {
-            saved = save_epoch(directory, &epoch);
+    let observe = |event: BacktestEvent<'_>| {
+        match (event, &command.save) {
+            (BacktestEvent::Progress(step), _) => show(is_shown, step),
+            (BacktestEvent::Learned(epoch), Some(directory)) => save_epoch(directory, &epoch)?,
+            (BacktestEvent::Learned(_), None) => {}
         }
-        (BacktestEvent::Learned(_), _) => {}
+        Ok(())
     };
     let report = backtest.run(&rows, from, observe).await;
     group.shutdown().await;
     if is_shown {
         redraw("");
     }
-    print(&report.context("backtest failed")?, command.json)?;
-    saved
+    print(&report.context("backtest failed")?, command.json)
 }
 
 /// Writes the file of an epoch. Its name is the nonce, in digits that sort in the order of the epochs.

@@ -27,7 +27,8 @@ use crate::network::learned::{BundleError, Learned};
 use crate::network::submission::{Payload, Submission, with_labels};
 use crate::network::topic::Topic;
 use crate::network::topic::truth::Truth;
-use crate::network::upstream::{Cause, FlatRow};
+use crate::network::upstream::{Cause, FlatRow, outcome};
+use crate::store::Input;
 
 /// Prediction by one of a model's workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +88,9 @@ pub enum BacktestError {
     /// Learning from an epoch failed.
     #[error("losses of an epoch could not be learned")]
     Learn(#[from] BundleError),
+    /// The observer returned an error.
+    #[error(transparent)]
+    Observer(Cause),
 }
 
 /// Progress of a backtest.
@@ -179,11 +183,11 @@ pub struct Report {
 
 /// An epoch before its ground truth is known.
 struct Pending {
-    /// Timestamps of the first and the last row that the models saw.
-    seen: (Timestamp, Timestamp),
+    /// Timestamp of the first row that the models saw.
+    first_seen: Timestamp,
     n_seen: usize,
-    due: Timestamp,
-    before: f64,
+    /// Last row that the models saw.
+    input: Input,
     bundle: FullBundle,
     interval: Option<(f64, f64)>,
 }
@@ -203,7 +207,7 @@ struct Replayed {
 
 impl Backtest {
     /// Computes the epochs since `from`. `rows` must be sorted by timestamp. Models also see rows
-    /// before `from`. Passes events to `observe`. Cancel-safe.
+    /// before `from`. Passes events to `observe`, whose error ends the backtest. Cancel-safe.
     ///
     /// # Errors
     /// [`BacktestError`] if the backtest cannot continue. A model that fails is only counted and
@@ -212,13 +216,14 @@ impl Backtest {
         &self,
         rows: &[FlatRow],
         from: Timestamp,
-        mut observe: impl FnMut(BacktestEvent<'_>) + Send,
+        mut observe: impl FnMut(BacktestEvent<'_>) -> Result<(), Cause> + Send,
     ) -> Result<Report, BacktestError> {
         let column = &self.topic.source.column;
         let known: Vec<FlatRow> =
             rows.iter().filter(|row| row.values.contains_key(column)).cloned().collect();
         let no_rows = || BacktestError::NoRows { column: column.clone() };
         let (first, last) = known.first().zip(known.last()).ok_or_else(no_rows)?;
+        let values = values_of(column, &known);
         if self.every.is_zero() {
             return Err(BacktestError::Standstill);
         }
@@ -232,26 +237,33 @@ impl Backtest {
         for n_done in 0..n_epochs {
             let n_seen = known.partition_point(|row| row.timestamp <= at);
             let seen = known.get(n_seen.saturating_sub(self.n_rows)..n_seen).unwrap_or_default();
-            while pending.front().is_some_and(|epoch| epoch.due <= at) {
-                let Some(epoch) = pending.pop_front() else { break };
-                self.learn(&epoch, &known, &mut learned, &mut replayed, &mut observe)?;
+            let newest = values.get(..n_seen).unwrap_or_default().last().copied();
+            // The ground truth of an epoch can be a later row than the epoch's horizon, and must be
+            // visible.
+            let is_due = |epoch: &mut Pending| {
+                let due = epoch.input.at + self.topic.source.horizon;
+                newest.is_some_and(|(newest, _)| due <= newest)
+            };
+            while let Some(epoch) = pending.pop_front_if(is_due) {
+                self.learn(&epoch, &values, &mut learned, &mut replayed, &mut observe)?;
             }
             // The nonce is a block height, which increases by the epoch length as on the chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
             let submissions = self.submissions(seen, &mut replayed).await;
             let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut replayed)?;
-            let newest = seen.last().and_then(|row| Some((row, *row.values.get(column)?)));
-            if let (Some((bundle, interval)), Some((row, before))) = (closed, newest) {
-                let first = seen.first().unwrap_or(row).timestamp;
-                let (seen, n_seen) = ((first, row.timestamp), seen.len());
-                let due = row.timestamp + self.topic.source.horizon;
-                pending.push_back(Pending { seen, n_seen, due, before, bundle, interval });
+            if let (Some((bundle, interval)), Some(first), Some((at, value))) =
+                (closed, seen.first(), newest)
+            {
+                let (first_seen, n_seen) = (first.timestamp, seen.len());
+                let input = Input { at, value };
+                pending.push_back(Pending { first_seen, n_seen, input, bundle, interval });
             }
-            observe(BacktestEvent::Progress(BacktestProgress { n_done: n_done + 1, n_epochs }));
+            let progress = BacktestProgress { n_done: n_done + 1, n_epochs };
+            observe(BacktestEvent::Progress(progress)).map_err(BacktestError::Observer)?;
             at = at + self.every;
         }
         for epoch in pending {
-            self.learn(&epoch, &known, &mut learned, &mut replayed, &mut observe)?;
+            self.learn(&epoch, &values, &mut learned, &mut replayed, &mut observe)?;
         }
         Ok(replayed.report(&self.topic, &learned))
     }
@@ -317,33 +329,34 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
-    /// Learns from an epoch if `rows` contain its ground truth.
+    /// Learns from an epoch if its ground truth follows from `values`, the values of the topic's column.
     fn learn(
         &self,
         epoch: &Pending,
-        rows: &[FlatRow],
+        values: &[(Timestamp, f64)],
         learned: &mut Learned,
         replayed: &mut Replayed,
-        observe: &mut impl FnMut(BacktestEvent<'_>),
+        observe: &mut impl FnMut(BacktestEvent<'_>) -> Result<(), Cause>,
     ) -> Result<(), BacktestError> {
-        let Some(outcome) = outcome(&self.topic, rows, epoch.seen.1, epoch.before) else {
+        let Some(Ok(outcome)) = outcome(&self.topic, epoch.input, values) else {
             return Ok(());
         };
-        let truth = self.topic.truth.of_labels(epoch.bundle.labels(), epoch.before, outcome);
+        let truth = self.topic.truth.of_labels(epoch.bundle.labels(), epoch.input.value, outcome);
         let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
         if let Some((low, high)) = epoch.interval {
             replayed.n_intervals += 1;
             replayed.n_within += usize::from((low..=high).contains(&outcome));
         }
         let labels: Vec<&str> = epoch.bundle.labels().collect();
-        observe(BacktestEvent::Learned(LearnedEpoch {
-            seen: epoch.seen,
+        let learned_epoch = LearnedEpoch {
+            seen: (epoch.first_seen, epoch.input.at),
             n_seen: epoch.n_seen,
             bundle: &epoch.bundle,
             truth: with_labels(&labels, &truth),
             losses: &losses,
             names: &replayed.names,
-        }));
+        };
+        observe(BacktestEvent::Learned(learned_epoch)).map_err(BacktestError::Observer)?;
         replayed.history.push(HistoryEpoch {
             nonce: epoch.bundle.nonce,
             truth: with_labels(&labels, &truth),
@@ -403,23 +416,9 @@ impl Replayed {
     }
 }
 
-/// Returns the result of an epoch that opened when the latest row was at `at` and had the value
-/// `before`. Returns `None` if the result is undefined, or if `rows` do not reach the horizon.
-fn outcome(topic: &Topic, rows: &[FlatRow], at: Timestamp, before: f64) -> Option<f64> {
-    let due = at + topic.source.horizon;
-    let value = |row: &FlatRow| row.values.get(&topic.source.column).copied();
-    let place = rows.partition_point(|row| row.timestamp < due);
-    // As in a running network, the ground truth is the first row that is due, unless this row is late
-    // by more than a horizon.
-    let last = rows.get(place).filter(|row| row.timestamp <= due + topic.source.horizon)?;
-    let values = if topic.truth.has_path() {
-        let first = rows.partition_point(|row| row.timestamp <= at);
-        let end = place + usize::from(last.timestamp == due);
-        rows.get(first..end)?.iter().filter_map(value).collect()
-    } else {
-        vec![value(last)?]
-    };
-    topic.truth.outcome(before, &values)
+/// Returns the values of `column` in `rows` with their timestamps.
+fn values_of(column: &str, rows: &[FlatRow]) -> Vec<(Timestamp, f64)> {
+    rows.iter().filter_map(|row| Some((row.timestamp, *row.values.get(column)?))).collect()
 }
 
 /// Returns the labels of an epoch. If the topic has several, these are the labels in the submissions,
@@ -489,17 +488,14 @@ impl Model for Simple {
     }
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
-        let series: Vec<(&FlatRow, f64)> = rows
-            .iter()
-            .filter_map(|row| Some((row, *row.values.get(&self.topic.source.column)?)))
-            .collect();
+        let series = values_of(&self.topic.source.column, rows);
         let single = |value: f64| {
             let label = self.topic.labels.first().cloned().unwrap_or_default();
             vec![(label, decimal(value))]
         };
         let values = match self.topic.truth {
             Truth::Value => self.value(&series).map(single),
-            Truth::LogReturn | Truth::Volatility => self.past_outcome(rows, &series).map(single),
+            Truth::LogReturn | Truth::Volatility => self.past_outcome(&series).map(single),
             Truth::Direction { .. } => self.directions(&series),
         };
         let worker = addresses::of_model(self.name);
@@ -509,14 +505,14 @@ impl Model for Simple {
 }
 
 impl Simple {
-    fn value(&self, series: &[(&FlatRow, f64)]) -> Option<f64> {
+    fn value(&self, series: &[(Timestamp, f64)]) -> Option<f64> {
         let (newest, last) = series.last()?;
         Some(match self.kind {
             BaselineKind::Last => *last,
             BaselineKind::Mean => series.iter().map(|(_, v)| v).sum::<f64>() / count(series.len()),
             BaselineKind::Drift => {
-                let since = newest.timestamp - self.topic.source.horizon;
-                let (_, before) = series.iter().find(|(row, _)| row.timestamp >= since)?;
+                let since = *newest - self.topic.source.horizon;
+                let (_, before) = series.iter().find(|(at, _)| *at >= since)?;
                 last + (last - before)
             }
             BaselineKind::Zero => 0.0,
@@ -526,10 +522,9 @@ impl Simple {
     /// Returns the baseline's prediction for a log return or volatility: 0, the result of the latest
     /// past epoch, or the mean of the results of all past epochs. Each row in `series` is treated as the
     /// opening of a past epoch.
-    fn past_outcome(&self, rows: &[FlatRow], series: &[(&FlatRow, f64)]) -> Option<f64> {
-        let newest_first = series.iter().rev();
-        let mut outcomes = newest_first
-            .filter_map(|(row, before)| outcome(&self.topic, rows, row.timestamp, *before));
+    fn past_outcome(&self, series: &[(Timestamp, f64)]) -> Option<f64> {
+        let inputs = series.iter().rev().map(|&(at, value)| Input { at, value });
+        let mut outcomes = inputs.filter_map(|input| outcome(&self.topic, input, series)?.ok());
         match self.kind {
             BaselineKind::Zero => Some(0.0),
             BaselineKind::Last => outcomes.next(),
@@ -542,15 +537,13 @@ impl Simple {
 
     /// Returns the probability of each direction by its frequency in the past. [`BaselineKind::Last`]
     /// counts only the latest direction.
-    fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
+    fn directions(&self, series: &[(Timestamp, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];
         // Starts with a count of 1 for each direction, so that no probability is 0.
         let mut beliefs = [1.0; 3];
-        let horizon = self.topic.source.horizon;
-        let moves = series.iter().filter_map(|(row, before)| {
-            let due = row.timestamp + horizon;
-            let after = series.iter().find(|(row, _)| row.timestamp >= due)?.1;
-            Some(self.topic.truth.of_labels(labels, *before, after))
+        let moves = series.iter().filter_map(|&(at, value)| {
+            let after = outcome(&self.topic, Input { at, value }, series)?.ok()?;
+            Some(self.topic.truth.of_labels(labels, value, after))
         });
         let moves: Vec<Vec<f64>> = moves.collect();
         let counted = if self.kind == BaselineKind::Last {

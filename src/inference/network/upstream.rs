@@ -110,10 +110,33 @@ pub enum OutcomeError {
     TooManyRows,
 }
 
-/// Returns the result of an epoch of `topic` with this `input`, once there is a row at least a horizon
-/// later. Returns `None` if there is no such row yet, or if the first such row is more than two horizons
-/// later. A volatility follows from the rows within the horizon, every other result from the first row
-/// after it.
+/// Returns the result of an epoch of `topic` with this `input`, which follows from `values`: the values
+/// of the topic's column, oldest first. Returns `None` if no value is at least a horizon later, or if
+/// the first such value is more than two horizons later. A volatility follows from the values within the
+/// horizon, every other result from the first value after it.
+pub(crate) fn outcome(
+    topic: &Topic,
+    input: Input,
+    values: &[(Timestamp, f64)],
+) -> Option<Result<f64, OutcomeError>> {
+    let (due, horizon) = (input.at + topic.source.horizon, topic.source.horizon);
+    let last = values.get(values.partition_point(|(at, _)| *at < due));
+    let (_, last) = last.filter(|(at, _)| *at <= due + horizon)?;
+    let outcome = if topic.truth.has_path() {
+        let first = values.partition_point(|(at, _)| *at <= input.at);
+        let end = values.partition_point(|(at, _)| *at <= due);
+        let path = values.get(first..end)?.iter().map(|(_, value)| *value);
+        topic.truth.outcome(input.value, &path.collect::<Vec<_>>())
+    } else {
+        topic.truth.outcome(input.value, &[*last])
+    };
+    Some(outcome.ok_or_else(|| OutcomeError::Undefined {
+        target: topic.truth.target().unwrap_or("value"),
+        column: topic.source.column.clone(),
+    }))
+}
+
+/// Reads the rows from which the result of an epoch of `topic` follows, and returns it as [`outcome`].
 ///
 /// # Errors
 /// [`OutcomeError`] if the result is not defined. Otherwise as [`Rows::rows_between`].
@@ -124,32 +147,21 @@ pub async fn outcome_after(
     input: Input,
 ) -> Result<Option<f64>, Cause> {
     let (column, horizon) = (&topic.source.column, topic.source.horizon);
-    let known = |rows: Vec<FlatRow>| {
-        let values = rows.into_iter();
-        let values = values.filter_map(|row| Some((row.timestamp, *row.values.get(column)?)));
-        let mut values: Vec<(Timestamp, f64)> = values.collect();
-        values.sort_by_key(|(at, _)| *at);
-        values
-    };
     let due = input.at + horizon;
     // Reads several rows, since the first might lack the column.
-    let late = known(rows.rows_between(dataset, due, due + horizon, 10).await?);
-    let Some((_, last)) = late.into_iter().find(|(at, _)| *at >= due) else { return Ok(None) };
-    let mut values = vec![last];
+    let mut read = rows.rows_between(dataset, due, due + horizon, 10).await?;
     if topic.truth.has_path() {
         let path = rows.rows_between(dataset, input.at, due, PATH_ROWS_MAX).await?;
         if u32::try_from(path.len()).is_ok_and(|n_rows| n_rows >= PATH_ROWS_MAX) {
             return Err(OutcomeError::TooManyRows.into());
         }
-        let path = known(path).into_iter();
-        values = path.filter(|(at, _)| *at > input.at).map(|(_, value)| value).collect();
+        read.extend(path);
     }
-    let outcome = topic.truth.outcome(input.value, &values);
-    let undefined = || OutcomeError::Undefined {
-        target: topic.truth.target().unwrap_or("value"),
-        column: column.clone(),
-    };
-    Ok(Some(outcome.ok_or_else(undefined)?))
+    read.sort_by_key(|row| row.timestamp);
+    // Both requests return the row that is due.
+    read.dedup_by_key(|row| row.timestamp);
+    let values = read.iter().filter_map(|row| Some((row.timestamp, *row.values.get(column)?)));
+    Ok(outcome(topic, input, &values.collect::<Vec<_>>()).transpose()?)
 }
 
 /// Formats `rows` as the standard input of a predictor: one flat JSON object per line, oldest row

@@ -111,3 +111,32 @@ async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_lo
     let unwritable = home.run_err(&[&ARGUMENTS[..], &["--save", "topic.json"]].concat());
     assert!(unwritable.contains("cannot create topic.json"), "{unwritable}");
 }
+
+#[tokio::test]
+async fn models_of_a_backtest_get_their_number_of_rows_for_every_interval_of_epochs() {
+    let service = Service::start();
+    let home = service.home();
+    growing(&service, &home).await;
+    // Epochs are closer to each other than rows.
+    backtest(&home, &["--every", "20", "--rows", "25", "--save", "epochs"]);
+    let mut files: Vec<_> = fs::read_dir(home.path("epochs")).unwrap().collect();
+    files.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+    let first = fs::read(files[0].as_ref().unwrap().path()).unwrap();
+    let epoch: Value = serde_json::from_slice(&first).unwrap();
+    let rows =
+        json!({"first": "2026-07-01T00:06:00Z", "last": "2026-07-01T00:30:00Z", "count": 25});
+    assert_eq!(epoch["rows"], rows);
+}
+
+#[tokio::test]
+async fn backtest_stops_if_an_epoch_cannot_be_saved() {
+    let service = Service::start();
+    let home = service.home();
+    growing(&service, &home).await;
+    let model = "removes=rm -r epochs; echo >> runs; echo '{\"value\":\"1\"}'";
+    let output = home.run(&[&ARGUMENTS[..], &["--model", model, "--save", "epochs"]].concat());
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("backtest failed: cannot write epochs/"), "{output:?}");
+    let runs = fs::read_to_string(home.path("runs")).unwrap();
+    assert!(runs.lines().count() < 10, "{output:?}");
+}

@@ -105,7 +105,7 @@ fn replay(topic: &Topic, model: DemoModel, seed: i64, n_epochs: u32) -> Report {
         n_rows: usize::try_from(n_first).unwrap(),
     };
     let from = Timestamp::from_seconds(start + i64::from(n_first) - 1);
-    block_on(backtest.run(&rows, from, |_| ())).unwrap()
+    block_on(backtest.run(&rows, from, |_| Ok(()))).unwrap()
 }
 
 /// Replays both topics over the rows of each seed. Checks that the combined value beats the other values

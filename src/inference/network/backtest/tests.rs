@@ -34,6 +34,7 @@ async fn drift_model_is_ranked_first_on_linear_data() {
             if let BacktestEvent::Progress(step) = event {
                 steps.lock().push(step);
             }
+            Ok(())
         })
         .await
         .unwrap();
@@ -78,7 +79,7 @@ async fn actor_with_few_epochs_is_not_ranked() {
     let mut trial = backtest(load());
     trial.models.push(Arc::new(Lucky { n_epochs: Mutex::new(3) }));
     let rows = rows("load_percent", 60, |minute| 10.0 + minute);
-    let report = trial.run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let report = trial.run(&rows, Timestamp::from_seconds(600), |_| Ok(())).await.unwrap();
     let ranks: Vec<_> = report
         .actors
         .iter()
@@ -101,7 +102,8 @@ async fn backtest_of_log_returns_has_baselines_of_zero_and_of_past_returns() {
     topic.judging.loss.floor = 1e-12;
     // Constant growth, which the latest return predicts exactly.
     let rows = rows("load_percent", 100, |minute| 10.0 * (minute / 100.0).exp());
-    let report = backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let report =
+        backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| Ok(())).await.unwrap();
     let mut inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
     let names: BTreeSet<&str> = inferers.clone().map(|actor| actor.name.as_str()).collect();
     assert_eq!(names, ["baseline: last", "baseline: mean", "baseline: zero"].into());
@@ -118,7 +120,8 @@ async fn backtest_of_volatility_has_baselines_of_past_volatilities() {
     topic.judging.loss.floor = 1e-12;
     // The return alternates between 0.01 and −0.01. Over four minutes: √(4 / 3) · 0.01 · √4.
     let rows = rows("load_percent", 100, |minute| 10.0 * (0.01 * (minute % 2.0)).exp());
-    let report = backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let report =
+        backtest(topic).run(&rows, Timestamp::from_seconds(600), |_| Ok(())).await.unwrap();
     let inferers = report.actors.iter().filter(|actor| actor.role == Role::Inferer);
     let names: Vec<&str> = inferers.clone().map(|actor| actor.name.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
@@ -132,10 +135,33 @@ async fn backtest_of_volatility_has_baselines_of_past_volatilities() {
 async fn backtest_evaluates_topics_of_directions() {
     let market = test_topics().remove(1);
     let rows = rows("close", 300, |minute| 1000.0 + minute);
-    let report = backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| ()).await.unwrap();
+    let report =
+        backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| Ok(())).await.unwrap();
     assert!(report.n_learned > 200, "{report:?}");
     assert_eq!(report.coverage, None);
     assert!(report.actors.iter().any(|actor| actor.name == "baseline: mean"));
+}
+
+#[tokio::test]
+async fn network_learns_from_an_epoch_only_after_its_ground_truth_is_visible() {
+    let mut topic = load();
+    topic.source.horizon = Duration::from_mins(10);
+    // The first row after the gap is the ground truth of several epochs.
+    let mut rows = rows("load_percent", 60, |minute| minute);
+    rows.retain(|row| !(21..28).contains(&(row.timestamp.seconds() / 60)));
+    let (mut minute, mut learned) = (0, Vec::new());
+    let observe = |event: BacktestEvent<'_>| {
+        match event {
+            BacktestEvent::Progress(step) => minute = step.n_done,
+            BacktestEvent::Learned(epoch) => learned.push((minute, epoch.truth[0].value)),
+        }
+        Ok(())
+    };
+    backtest(topic).run(&rows, Timestamp::default(), observe).await.unwrap();
+    assert!(learned.len() > 40);
+    let is_early = |(at, truth): &&(u64, f64)| *truth > f64::from(u32::try_from(*at).unwrap());
+    let early: Vec<_> = learned.iter().filter(is_early).collect();
+    assert!(early.is_empty(), "minute of the epoch, and minute of the ground truth: {early:?}");
 }
 
 /// Model that fails in every other epoch.
@@ -159,7 +185,7 @@ async fn backtest_counts_failures_of_models_and_skips_empty_epochs() {
     let models: Vec<Arc<dyn Model>> = vec![Arc::new(Moody(Mutex::new(false)))];
     let rows = rows("load_percent", 10, |_| 1.0);
     let alone = Backtest { models, ..backtest(load()) };
-    let report = alone.run(&rows, Timestamp::default(), |_| ()).await.unwrap();
+    let report = alone.run(&rows, Timestamp::default(), |_| Ok(())).await.unwrap();
     assert_eq!((report.n_closed, report.n_empty), (0, 10));
     assert_eq!(report.failures["moody"], (5, "not today".to_owned()));
 }
@@ -167,10 +193,10 @@ async fn backtest_counts_failures_of_models_and_skips_empty_epochs() {
 #[tokio::test]
 async fn backtest_without_rows_is_rejected() {
     let rows = rows("another", 10, |_| 1.0);
-    let error = backtest(load()).run(&rows, Timestamp::default(), |_| ()).await.unwrap_err();
+    let error = backtest(load()).run(&rows, Timestamp::default(), |_| Ok(())).await.unwrap_err();
     assert!(matches!(error, BacktestError::NoRows { .. }));
     let still = Backtest { every: Duration::ZERO, ..backtest(load()) };
     let rows = self::rows("load_percent", 10, |_| 1.0);
-    let error = still.run(&rows, Timestamp::default(), |_| ()).await.unwrap_err();
+    let error = still.run(&rows, Timestamp::default(), |_| Ok(())).await.unwrap_err();
     assert!(matches!(error, BacktestError::Standstill));
 }
