@@ -57,8 +57,8 @@ const CONNECTION_ADVICE: [(&str, &str); 4] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
 pub(crate) struct HeadFlags {
-    /// Head of the cluster, such as `http://127.0.0.1:8080` [default: that of `TRIPTYCH_HEAD`, else
-    /// the profile's, else that of the running local stack]
+    /// Head of the cluster, such as `http://127.0.0.1:8080` [default: `TRIPTYCH_HEAD`, or the head in
+    /// the profile. Without either, the head of the running local stack]
     #[arg(long, value_name = "URL")]
     head: Option<String>,
     /// Profile in the configuration file that supplies the head [default: `TRIPTYCH_PROFILE`]
