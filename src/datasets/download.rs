@@ -253,17 +253,17 @@ fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
     columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
 }
 
-/// Returns the file name of a download, made of the dataset, the resolution and the days of the bounds.
+/// Returns the file name of a download, made of the dataset, the resolution, the time zone and the days
+/// of the bounds.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
     };
-    let mut name: String = dataset.chars().map(plain).collect();
+    let mut parts = vec![dataset.to_owned(), query.resolution.to_string()];
+    parts.extend(query.extras.time_zone.map(|zone| zone.to_string()));
     let days = [query.bounds.start, query.bounds.end].into_iter().flatten();
-    let days = days.map(|day| day.to_string().split('T').next().unwrap_or_default().to_owned());
-    for part in std::iter::once(query.resolution.to_string()).chain(days) {
-        name = format!("{name}_{part}");
-    }
+    parts.extend(days.filter_map(|day| Some(day.to_string().split('T').next()?.to_owned())));
+    let name: String = parts.join("_").chars().map(plain).collect();
     format!("{name}.{}", query.output.extension())
 }
 

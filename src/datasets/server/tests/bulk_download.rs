@@ -204,6 +204,10 @@ async fn download_has_a_file_name_and_can_be_parquet_or_arrow() {
         let name = format!("attachment; filename=\"btc_raw_2026-07-29_2026-07-29.{extension}\"");
         assert_eq!(headers["content-disposition"], name);
     }
+    let path = format!("{PATH}&resolution=1d&time_zone=America/New_York&output=csv");
+    let (_, headers) = download_as(&service, &path, "gzip").await;
+    let name = "attachment; filename=\"btc_1d_America_New_York.csv\"";
+    assert_eq!(headers["content-disposition"], name, "days in another zone are another file");
 }
 
 /// Tools that scan files over HTTP first request the length, then parts of the file.
