@@ -270,7 +270,9 @@ impl Reader {
         if self.resume_from.newest.is_some_and(is_deleted) {
             self.resume_from.newest = start.map(|start| start - Duration::from_micros(1));
         }
-        self.resume_from.last_event_id = Some(event.id);
+        if !event.id.is_empty() {
+            self.resume_from.last_event_id = Some(event.id);
+        }
         let last_event_id = self.resume_from.last_event_id.clone();
         let kind = BatchKind::Deletion { start, end };
         Ok(events.send(StreamEvent::Item(RowBatch { rows: vec![], last_event_id, kind })).await?)

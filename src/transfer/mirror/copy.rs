@@ -15,7 +15,7 @@ use client::datasets::insert::{InsertBody, InsertMode};
 use client::datasets::{Datasets, NamedRow, RowsQuery};
 use client::error::ClientError;
 use client::stream::StreamEvent;
-use client::stream::resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent};
+use client::stream::resume::{self, BatchKind, Repeats, ResumeFrom, RowBatch, RowEvent};
 use formats::read::column_mapping::ColumnMapping;
 use model::dataset::{Dataset, DatasetId, Dtype};
 use model::escape::escape_line;
@@ -72,6 +72,8 @@ pub(super) struct Copy {
     target: DatasetId,
     columns: Vec<(String, Dtype)>,
     checkpoint: CopyCheckpoint,
+    /// True to follow deletions, unless the source is an older service that refuses this.
+    has_changes: bool,
 }
 
 /// Progress of a copy, stored in its own file.
@@ -130,7 +132,7 @@ impl Copy {
             checkpoint.start = start;
             checkpoint.through = None;
         }
-        let copy = Self { mirror, dataset, target, columns, checkpoint };
+        let copy = Self { mirror, dataset, target, columns, checkpoint, has_changes: true };
         copy.add_columns().await?;
         Ok(copy)
     }
@@ -330,14 +332,22 @@ impl Copy {
 
     /// Returns the id of an event on the source's stream that precedes all future rows. Returns `None`
     /// if the events have no ids or the dataset has no rows.
-    async fn find_position(&self, group: &Group, has_rows: bool) -> anyhow::Result<Option<String>> {
-        let (group, mut events) = self.follow(group, ResumeFrom::default());
+    async fn find_position(
+        &mut self,
+        parent: &Group,
+        has_rows: bool,
+    ) -> anyhow::Result<Option<String>> {
+        let (mut group, mut events) = self.follow(parent, ResumeFrom::default());
         let deadline = Instant::now() + BEGINS_WITHIN;
         let position = loop {
             match timeout_at(deadline, events.recv()).await {
                 Ok(Some(StreamEvent::Connected)) if !has_rows => break Ok(None),
                 Ok(Some(StreamEvent::Item(batch))) => break Ok(batch.last_event_id),
                 Ok(Some(StreamEvent::Lost { why, .. })) if is_final(&why) => break Err(why.into()),
+                Ok(Some(StreamEvent::Lost { why, .. })) if self.gives_up_changes(&why) => {
+                    group.shutdown().await;
+                    (group, events) = self.follow(parent, ResumeFrom::default());
+                }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     break Err(anyhow!("received no rows within {} s", BEGINS_WITHIN.as_secs()));
@@ -348,11 +358,26 @@ impl Copy {
         position
     }
 
+    /// Returns true if the source refused the stream because of the parameter for deletions. Then the
+    /// stream is to be opened without it.
+    fn gives_up_changes(&mut self, why: &ClientError) -> bool {
+        if !self.has_changes || why.status() != Some(400) {
+            return false;
+        }
+        self.has_changes = false;
+        self.note(&format!(
+            "the source does not send the deletions of {}: deleted rows remain in the copy",
+            self.name()
+        ));
+        true
+    }
+
     /// Opens the stream of the source in a task of the returned group.
     fn follow(&self, group: &Group, from: ResumeFrom) -> (Group, mpsc::Receiver<RowEvent>) {
         let (sender, events) = mpsc::channel(EVENTS_CAPACITY);
         let group = group.child();
         let source = self.mirror.source.clone();
+        let from = ResumeFrom { changes: self.has_changes, ..from };
         group.spawn("follow a dataset", resume::follow(source, self.dataset.id, from, sender));
         (group, events)
     }
@@ -365,17 +390,24 @@ impl Copy {
         }
     }
 
-    async fn store_stream(&mut self, group: &Group) -> anyhow::Result<()> {
+    async fn store_stream(&mut self, parent: &Group) -> anyhow::Result<()> {
         let newest = newest_timestamp(&self.mirror.target, self.target).await?;
         // If no event id is known, the stream first delivers all rows after this timestamp.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
         let last_event_id = self.checkpoint.last_event_id.clone();
         let (newest, repeats) = (Some(newest), Repeats::Deliver);
         let from = ResumeFrom { newest, last_event_id, repeats, ..ResumeFrom::default() };
-        let (group, mut events) = self.follow(group, from);
+        let (mut group, mut events) = self.follow(parent, from.clone());
         let mut is_lost = false;
         let mut stored = Ok(());
         while let Some(event) = events.recv().await {
+            if let StreamEvent::Lost { why, .. } = &event
+                && self.gives_up_changes(why)
+            {
+                group.shutdown().await;
+                (group, events) = self.follow(parent, from.clone());
+                continue;
+            }
             stored = self.store_event(event, &mut is_lost).await;
             if stored.is_err() {
                 break;
@@ -412,10 +444,20 @@ impl Copy {
         Ok(())
     }
 
-    /// Stores rows of the stream and records the progress.
+    /// Stores rows of the stream, or deletes them, and records the progress.
     async fn store_batch(&mut self, batch: RowBatch) -> anyhow::Result<()> {
-        let RowBatch { mut rows, last_event_id, .. } = batch;
+        let RowBatch { mut rows, last_event_id, kind } = batch;
         let start = self.mirror.options.start;
+        // Without a start, the source deleted rows that it no longer keeps. The copy has the same
+        // retention in its metadata, and would lose the buckets of the rows if it deleted them here.
+        if let BatchKind::Deletion { start: Some(first), end } = kind {
+            let first = start.map_or(first, |start| start.max(first));
+            if first <= end {
+                let target = &self.mirror.target;
+                let deleted = retry_transient(|| target.delete_rows(self.target, first, end)).await;
+                deleted.context("cannot delete rows of the copy")?;
+            }
+        }
         rows.retain(|row| Some(row.timestamp) >= start);
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {

@@ -254,6 +254,37 @@ async fn every_row_is_mirrored_once_despite_repeated_kills() {
     assert_eq!(pair.target.n_rows("bars").await, (next + 200) as usize);
 }
 
+#[tokio::test]
+async fn rows_deleted_at_the_source_are_deleted_in_the_copy() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let dataset = create(&http, "bars").await;
+    let rows: Vec<_> = (0..240).map(minute_row).collect();
+    insert(&http, dataset, &rows).await;
+    let delete = async |first: u32, last: u32| {
+        let range = format!("start={}&end={}", timestamp(first), timestamp(last));
+        let (status, body) = http.delete(&format!("/api/rows/?dataset={dataset}&{range}")).await;
+        assert!(status.is_success(), "{body}");
+    };
+    let url = pair.source.address();
+    let arguments = Pair::arguments(&url, &["bars"]);
+    let running = pair.home.start(&arguments);
+    pair.caught_up("bars", "bars").await;
+    delete(10, 19).await;
+    let mut corrected = minute_row(15);
+    corrected["values"]["close"] = json!(1234.5);
+    insert(&http, dataset, &[corrected]).await;
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(pair.target.n_rows("bars").await, 231);
+    assert_eq!(running.interrupt(), Some(0));
+    // Deletions while the mirror does not run are copied when it continues.
+    delete(100, 239).await;
+    insert(&http, dataset, &[minute_row(300)]).await;
+    let running = pair.home.start(&arguments);
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 /// The rows are stored after the mirror has read the range of the dataset, and before its stream begins.
 #[tokio::test]
 async fn rows_stored_while_a_mirror_opens_its_stream_are_copied() {
@@ -278,7 +309,8 @@ async fn rows_stored_while_a_mirror_opens_its_stream_are_copied() {
     assert_eq!(running.interrupt(), Some(0));
 }
 
-/// The source sends events without ids, limits time ranges and rates, and closes connections early.
+/// The source sends events without ids and without deletions, limits time ranges and rates, and closes
+/// connections early.
 #[tokio::test]
 async fn mirror_copies_from_a_service_with_strict_limits() {
     let pair = Pair::start();
@@ -291,6 +323,7 @@ async fn mirror_copies_from_a_service_with_strict_limits() {
         format!("{}/api", server::forward_strictly(pair.source.address().trim_end_matches("/api")));
     let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
     pair.caught_up("bars", "bars").await;
+    running.wait_stderr("the source does not send the deletions of bars");
     running.wait_stderr("bars is copied: 1200 rows received");
     insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
     pair.caught_up("bars", "bars").await;

@@ -115,6 +115,11 @@ impl Http {
         read_json(path, self.request(Method::PATCH, path).json(body)).await
     }
 
+    /// Sends `DELETE` and returns status and JSON.
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        read_json(path, self.request(Method::DELETE, path)).await
+    }
+
     /// Sends `POST` and returns the status of the response, or an error if there is no response.
     pub(crate) async fn try_post(&self, path: &str, body: &Value) -> reqwest::Result<StatusCode> {
         Ok(self.request(Method::POST, path).json(body).send().await?.status())

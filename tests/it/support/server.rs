@@ -164,6 +164,10 @@ pub(crate) fn forward_strictly(base: &str) -> String {
                 return request.respond(status, "application/json", b"{}");
             }
         }
+        if request.target().contains("changes=") {
+            let body = br#"{"details":null,"error":"unknown parameter changes: bad request"}"#;
+            return request.respond("400 Bad Request", "application/json", body);
+        }
         let server = request.forward(&host)?;
         copy_without_ids(BufReader::new(server), request.stream, n_left)
     })
