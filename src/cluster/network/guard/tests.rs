@@ -62,6 +62,30 @@ async fn excess_gossip_of_other_authors_is_dropped_without_banning_the_relaying_
 }
 
 #[tokio::test(start_paused = true)]
+async fn relay_that_forwards_more_than_a_receiver_accepts_is_not_banned() {
+    let [relay, receiver] = [(); 2].map(|()| Guard::new(None, [], ALLOWANCES));
+    let (relay_id, neighbor) = (PeerId::random(), PeerId::random());
+    let authors: Vec<PeerId> = (0..20).map(|_| PeerId::random()).collect();
+    let [mut n_forwarded, mut n_accepted] = [0; 2];
+    for _ in 0..60 {
+        for (author, from) in
+            authors.iter().flat_map(|author| [(author, author), (author, &neighbor)])
+        {
+            for _ in 0..50 {
+                if relay.judge_gossip(*author, *from) == GossipVerdict::Forward {
+                    n_forwarded += 1;
+                    let verdict = receiver.judge_gossip(*author, relay_id);
+                    n_accepted += usize::from(verdict == GossipVerdict::Forward);
+                }
+            }
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert!(n_forwarded > n_accepted + 60 * 100, "{n_forwarded} {n_accepted}");
+    assert_eq!((receiver.is_banned(relay_id), receiver.take_changes()), (false, (vec![], vec![])));
+}
+
+#[tokio::test(start_paused = true)]
 async fn published_and_relayed_gossip_of_all_authors_is_limited() {
     let guard = guard(None);
     let mut entered = [0; 3];
