@@ -354,6 +354,18 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
+def time_before(client: Client, name: Name, time: dt.datetime, n_rows: int) -> dt.datetime:
+    """Returns the time of the row that is `n_rows` rows before `time`, or of the first row."""
+    while n_rows > 0:
+        query = {**_dataset(name), "ordering": "-timestamp", "columns": "timestamp"}
+        query.update({"after": _time.text(time), "limit": min(n_rows, ROWS_MAX)})
+        page = client.datasets.get_json("/rows/", query)["results"]
+        if not page:
+            break
+        time, n_rows = _time.parse(page[-1]["timestamp"]), n_rows - len(page)
+    return time
+
+
 def _columns(client: Client, dataset: int) -> dict[str, str]:
     page = client.datasets.get_json("/columns/", {"dataset": dataset})
     return {column["name"]: column["dtype"] for column in page["results"]}

@@ -13,7 +13,7 @@ from typing import Any
 from . import _frames, _time
 from ._answers import Answer, read_answer
 from ._client import Client
-from ._datasets import rows
+from ._datasets import rows, time_before
 from ._errors import TriptychError
 from ._frames import Frame
 from ._time import Time
@@ -190,7 +190,9 @@ def backtest(
     start, end = _time.parse(start), _time.parse(end)
     if every <= 0:
         raise TriptychError(f"every is {every}: epochs have to be some seconds apart")
-    earlier = start - dt.timedelta(seconds=max(n_rows * every, train or 0))
+    # Read by their number, since a time range has fewer rows if the dataset has gaps.
+    earlier = time_before(client, settings.dataset, start, n_rows)
+    earlier = min(earlier, start - dt.timedelta(seconds=train or 0))
     past = rows(settings.dataset, earlier, end, frame=library, client=client)
     walk = _Walk(settings, past, library, n_rows)
     models = model if isinstance(model, dict) else {getattr(model, "__name__", "model"): model}
