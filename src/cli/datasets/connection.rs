@@ -3,7 +3,9 @@
 use anyhow::bail;
 use clap::Args;
 use client::datasets::Datasets;
+use formats::read::time_text::{NO_ZONES, has_zones};
 use model::dataset::Dataset;
+use model::parse::ParseError;
 use model::resolution::{Resolution, Zone};
 use model::row::{BucketExtras, Fill};
 use model::timestamp::Timestamp;
@@ -65,8 +67,13 @@ pub(super) struct ExtrasFlags {
     #[arg(long)]
     complete: bool,
     /// Time zone such as Europe/Berlin, in which buckets of whole days begin at midnight [default: UTC]
-    #[arg(long, value_name = "ZONE", conflicts_with = "fill")]
+    #[arg(long, value_name = "ZONE", conflicts_with = "fill", value_parser = parse_zone)]
     time_zone: Option<Zone>,
+}
+
+fn parse_zone(text: &str) -> Result<Zone, String> {
+    let wrong = |error: ParseError| if has_zones() { error.to_string() } else { NO_ZONES.into() };
+    text.parse().map_err(wrong)
 }
 
 impl From<ExtrasFlags> for BucketExtras {

@@ -1,5 +1,6 @@
 //! Parses the parameters of requests into queries.
 
+use formats::read::time_text::{NO_ZONES, has_zones};
 use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
 use model::resolution::{Resolution, Zone};
@@ -207,7 +208,13 @@ impl Params {
 
     fn time_zone(&self) -> Result<Option<Zone>, Invalid> {
         let Some(name) = self.get("time_zone") else { return Ok(None) };
-        let wrong = |_| format!("unknown time_zone {name}; use a name such as Europe/Berlin");
+        let wrong = |_| {
+            if has_zones() {
+                format!("unknown time_zone {name}; use a name such as Europe/Berlin")
+            } else {
+                NO_ZONES.to_owned()
+            }
+        };
         Ok(Some(name.parse().map_err(wrong)?))
     }
 

@@ -7,7 +7,7 @@ use jiff::Zoned;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::strtime;
 use jiff::fmt::temporal::DateTimeParser;
-use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::tz::{self, AmbiguousOffset, TimeZone};
 use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};
@@ -94,6 +94,24 @@ pub enum TimeTextError {
              America/New_York (of this system's time zone database)"
     )]
     Zone(String),
+    /// This system has no time zone database.
+    #[error("{NO_ZONES}")]
+    NoZones,
+}
+
+/// Error text if this system has no time zone database, so that no name of a zone is known.
+pub const NO_ZONES: &str = "no time zone database on this machine: install the package tzdata, or set \
+                            TZDIR to the directory of a database";
+
+/// Returns true if this system has a time zone database.
+#[must_use]
+pub fn has_zones() -> bool {
+    !tz::db().is_definitively_empty()
+}
+
+/// Returns the error for an unknown time zone.
+fn unknown_zone(text: &str, has_zones: bool) -> TimeTextError {
+    if has_zones { TimeTextError::Zone(text.to_owned()) } else { TimeTextError::NoZones }
 }
 
 impl Default for Zone {
@@ -123,7 +141,7 @@ impl FromStr for Zone {
         if let Some(offset) = offset(text) {
             return Ok(Self(offset));
         }
-        TimeZone::get(text).map(Self).map_err(|_| TimeTextError::Zone(text.to_owned()))
+        TimeZone::get(text).map(Self).map_err(|_| unknown_zone(text, has_zones()))
     }
 }
 
@@ -494,6 +512,9 @@ mod tests {
         let skipped = "`2026-03-29 02:30`: the clock skips it in this time zone";
         check("2026-03-29 02:30", "Europe/Zurich", None, skipped);
         assert!("Mars/Base".parse::<Zone>().unwrap_err().to_string().contains("unknown time zone"));
+        assert!(
+            unknown_zone("Europe/Berlin", false).to_string().contains("install the package tzdata")
+        );
     }
 
     #[test]
