@@ -28,6 +28,7 @@ use client::functions::Functions;
 use client::inference::Inference;
 use client::transport::Transport;
 use model::address::redact_address;
+use model::count::parse_bytes;
 use model::topic::TopicId;
 use stack::data_dir::DataDir;
 use stack::start::KEY_VARIABLE;
@@ -47,7 +48,6 @@ use self::work::WorkCommand;
 use crate::cli::config::{self, AddressFlags};
 use crate::cli::copy_tables::{self, CopyFlags};
 use crate::cli::gate::{GateFlags, StoreFlags};
-use crate::cli::parse::parse_bytes;
 use crate::cli::services::{KeyFlag, Services, read_key_file};
 use crate::cli::{output, secret, stop};
 

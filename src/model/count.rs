@@ -1,4 +1,4 @@
-//! Human-readable counts: `1 row`, `12.5 k`.
+//! Human-readable counts and sizes: `1 row`, `12.5 k`, `2GB`.
 
 /// Returns a count with its noun: `1 row`, `4812 rows`.
 #[must_use]
@@ -29,6 +29,25 @@ pub fn format_count(number: u64) -> String {
     }
 }
 
+/// Parses a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
+///
+/// # Errors
+/// If the text is invalid.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        _ => return Err("unknown unit, expected kB, MB, GB or TB".to_owned()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "expected a number of bytes such as 2GB".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +57,20 @@ mod tests {
         assert_eq!([9_999, 10_000, 2_500_000].map(format_count), ["9999", "10.0 k", "2.50 M"]);
         assert_eq!([0, 1, 2].map(|n| counted(n, "row")), ["0 rows", "1 row", "2 rows"]);
         assert_eq!([1, 12_500].map(|n| counted_short(n, "row")), ["1 row", "12.5 k rows"]);
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: Option<u64>) {
+        assert_eq!(parse_bytes(text).ok(), want, "{text}");
+    }
+
+    #[test]
+    fn number_of_bytes_can_have_a_unit() {
+        check("2GB", Some(2_000_000_000));
+        check("500 mb", Some(500_000_000));
+        check("999", Some(999));
+        check("2 apples", None);
+        check("GB", None);
+        check("99999999 TB", None);
     }
 }

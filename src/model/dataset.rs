@@ -34,6 +34,19 @@ pub enum Dtype {
     Boolean,
 }
 
+/// Parses the name of a column and its type, such as `trades:integer`. Without a type, it is `float`.
+///
+/// # Errors
+/// If the name is empty or the type is unknown.
+pub fn parse_column(text: &str) -> Result<(String, Dtype), String> {
+    let (name, dtype) = text.rsplit_once(':').unwrap_or((text, "float"));
+    let dtype = dtype.parse().map_err(|error: ParseError| error.to_string())?;
+    if name.is_empty() {
+        return Err("the name of the column is empty".to_owned());
+    }
+    Ok((name.to_owned(), dtype))
+}
+
 /// Description of a dataset, as a service lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::{Acquired, NamedRow};
-use model::count::{counted, format_count};
-use model::dataset::{Column, Dataset, Dtype};
+use model::count::{counted, format_count, parse_bytes};
+use model::dataset::{self, Column, Dataset};
 use model::escape::escape_line;
 use model::page::Limit;
 use model::timestamp::Timestamp;
@@ -20,7 +20,7 @@ use wire::datasets::{
 use super::connection::{DatasetFlags, DatasetServiceFlags};
 use super::export::Format;
 use crate::cli::output::{self, print, print_body, print_list, table_of, tell};
-use crate::cli::parse::{parse_bytes, parse_pair, parse_timestamp};
+use crate::cli::parse::{parse_pair, parse_timestamp};
 
 /// Maximum length of a description in a list, in characters.
 const DESCRIPTION_CHARS: usize = 60;
@@ -272,13 +272,8 @@ pub(super) async fn create(command: CreateCommand) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If the name is empty or the type is unknown.
-pub(super) fn parse_column(text: &str) -> Result<CreateColumn, String> {
-    let (name, dtype) = text.rsplit_once(':').unwrap_or((text, "float"));
-    let dtype: Dtype = dtype.parse().map_err(|error| format!("{error}"))?;
-    if name.is_empty() {
-        return Err("the name of the column is empty".to_owned());
-    }
-    Ok(CreateColumn::new(name, dtype))
+fn parse_column(text: &str) -> Result<CreateColumn, String> {
+    dataset::parse_column(text).map(|(name, dtype)| CreateColumn::new(name, dtype))
 }
 
 /// The flags of `datasets delete`.
