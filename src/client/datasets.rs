@@ -18,7 +18,7 @@ use model::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use wire::datasets::{
     BucketBody, COMMA_IN_NAME, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow,
-    MessageBody, RawRowBody, TagName, ValueBody,
+    HealthBody, MessageBody, RawRowBody, TagName, ValueBody,
 };
 use wire::paths;
 
@@ -292,6 +292,20 @@ impl Datasets {
     /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.transport.get(paths::HEALTH).done().await
+    }
+
+    /// Returns true if the service rejects all writes. Does not need a key. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::health`].
+    pub async fn is_read_only(&self) -> Result<bool, ClientError> {
+        let health = self.transport.get(paths::HEALTH).json::<HealthBody>("the health").await;
+        match health {
+            Ok(health) => Ok(health.database == "read-only"),
+            // Other services of the documented API do not tell.
+            Err(ClientError::Shape { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use reqwest::Method;
 use wire::inference::cases::Decimal;
 use wire::inference::network::{
     Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
-    RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicBatch, TopicHealth, TopicSettings,
+    RelearnedBody, ServiceHealth, SignerBody, SubmissionBody, TopicActive, TopicBatch, TopicHealth,
+    TopicSettings,
 };
 use wire::inference::{
     Bundle, LatestBundle, TopicBatchResponse, TopicBody, TopicHistory, TopicList, TopicResponse,
@@ -280,6 +281,15 @@ impl Inference {
     /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.transport.get(paths::HEALTH).done().await
+    }
+
+    /// Returns true if the service rejects all writes. Does not need a key. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::health`].
+    pub async fn is_read_only(&self) -> Result<bool, ClientError> {
+        let health: ServiceHealth = self.transport.get(paths::HEALTH).json("the health").await?;
+        Ok(health.is_read_only)
     }
 
     /// Prepares a GET request. The path is `pattern` with the id of `topic` inserted.

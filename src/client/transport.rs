@@ -10,12 +10,13 @@ use model::dataset::DatasetId;
 use model::escape::escape_line;
 use model::idempotency::IdempotencyKey;
 use model::key::ApiKey;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
+use wire::accounts::Secret;
 use wire::datasets::RowRefusal;
 use wire::error::DatasetsError;
 use wire::paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER};
@@ -240,6 +241,13 @@ impl<'a> Request<'a> {
     /// Sets `body` with the media type `media_type`.
     pub(crate) fn bytes_body(self, media_type: &'static str, body: Vec<u8>) -> Self {
         Self { builder: self.builder.header(CONTENT_TYPE, media_type).body(body), ..self }
+    }
+
+    /// Sends the cookie of a session.
+    pub(crate) fn session(self, cookie: &Secret) -> Self {
+        let Ok(mut value) = HeaderValue::from_str(&cookie.0) else { return self };
+        value.set_sensitive(true);
+        Self { builder: self.builder.header(COOKIE, value), ..self }
     }
 
     /// Adds an idempotency key, by which the service recognizes a repeated request.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::timestamp::Timestamp;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use wire::datasets::{
     AccessBody, AccessCheck, ColumnBody, CoverageBody, DatasetBody, Envelope, MessageBody,
-    RowsDeleted, TagBody, TagName,
+    RowsDeleted, TagBody, TagName, UpdateDataset,
 };
 use wire::paths;
 
@@ -155,9 +155,22 @@ impl Datasets {
         dataset: DatasetId,
         fields: &BTreeMap<&str, Option<String>>,
     ) -> Result<Dataset, ClientError> {
+        let metadata = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let changes = UpdateDataset { metadata: metadata.collect(), ..UpdateDataset::default() };
+        self.update(dataset, &changes).await
+    }
+
+    /// Changes the name, the description and metadata fields of a dataset. Returns the updated dataset.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the key does not own the dataset or a value is invalid.
+    pub async fn update(
+        &self,
+        dataset: DatasetId,
+        changes: &UpdateDataset,
+    ) -> Result<Dataset, ClientError> {
         let path = path_of(paths::DATASET, dataset);
-        let body = json!({ "metadata": fields });
-        self.transport.patch(&path).body(&body).json_as::<DatasetBody, _>("a dataset").await
+        self.transport.patch(&path).body(changes).json_as::<DatasetBody, _>("a dataset").await
     }
 
     /// Copies the description and the metadata fields of the dataset `like` to `dataset`.
@@ -165,9 +178,13 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own `dataset`.
     pub async fn describe(&self, like: &Dataset, dataset: DatasetId) -> Result<(), ClientError> {
-        let path = path_of(paths::DATASET, dataset);
-        let body = json!({"description": like.description, "metadata": like.metadata});
-        self.transport.patch(&path).body(&body).json::<Json>("a dataset").await.map(drop)
+        let metadata = like.metadata.clone().into_iter();
+        let changes = UpdateDataset {
+            description: Some(like.description.clone()),
+            metadata: metadata.map(|(name, value)| (name, Some(value))).collect(),
+            ..UpdateDataset::default()
+        };
+        self.update(dataset, &changes).await.map(drop)
     }
 
     /// Permanently deletes a dataset with all its rows.
