@@ -69,9 +69,35 @@ pub struct ImportOptions {
     pub checkpoints: Option<PathBuf>,
 }
 
+impl ImportOptions {
+    /// Returns options that import the file at `path` and decide everything from its data.
+    /// `checkpoints` is the directory of checkpoints.
+    #[must_use]
+    pub fn of_file(path: PathBuf, checkpoints: Option<PathBuf>) -> Self {
+        Self {
+            paths: vec![path],
+            dataset: None,
+            split_by: None,
+            format: None,
+            delimiter: None,
+            has_header: None,
+            skip_lines: 0,
+            columns: ColumnOptions::default(),
+            mode: InsertMode::Replace,
+            skips_bad: false,
+            batch_rows: 5_000,
+            n_in_flight: 2,
+            is_dry_run: false,
+            is_again: false,
+            template: CreateDataset::default(),
+            checkpoints,
+        }
+    }
+}
+
 /// Options that determine the columns of a file and the interpretation of their values. Without an
 /// option, the import decides from the data.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ColumnOptions {
     /// Name of the field with the timestamp. `None` detects the field.
     pub time: Option<String>,
