@@ -85,9 +85,9 @@ impl Places {
         }
         let at = if area.width < 148 { 40 } else { 58 };
         let [left, chart] = frame.split(Divider::Columns, area, at);
-        // A short list leaves rows for the tape.
+        // A short list leaves rows for the tape, but not those of the facts below the list.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
-        let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
+        let list_height = n_datasets.max(4).saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
         let at = left.height.saturating_sub(tape_height);
         let [list, tape] = frame.split(Divider::LeftRows, left, at);
