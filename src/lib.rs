@@ -46,7 +46,7 @@
 //! | [`transfer`] | import, mirror, history for backtests | `client`, `formats` |
 //! | [`alerts`] | rules on values, epochs, executions and services; notifications | `client` |
 //! | [`stack`] | the local stack: processes, supervision, data directories | `client` |
-//! | [`tui`] | the screen | `client`, `stack` |
+//! | [`tui`] | the screen | `client`, `stack`, `transfer` |
 //! | [`cli`] | the command line, which connects the crates | all |
 //!
 //! # Invariants
@@ -55,7 +55,7 @@
 //!   its types, so they cannot disagree.
 //! - [`cluster`], [`datasets`] and [`inference`] do not know one another. If one needs another, it
 //!   calls a trait that [`cli`] implements with the [`client`].
-//! - [`tui`] knows only the [`client`], no service. It starts local processes through
+//! - [`tui`] knows only clients of the services. It starts local processes through
 //!   [`LocalStack`](stack::local::LocalStack).
 //! - libp2p is only used in `cluster/network` and `cluster/identity.rs`, wasmtime in [`runtime`], SQLite
 //!   and PostgreSQL below the stores, ratatui in [`tui`].

@@ -12,8 +12,8 @@ use ratatui::prelude::*;
 use crate::event::{DataEvent, Effect, Event, InferenceEvent, Target, Timer};
 use crate::keymap::{Action, Chord, Layer, Resolved};
 use crate::local::{Addresses, Level, LocalEvent};
-use crate::overlay::view::{draw_confirm, draw_prompt};
-use crate::overlay::{self, alerts, choices, copy_as, help, palette, profiles};
+use crate::overlay::view::draw_confirm;
+use crate::overlay::{self, alerts, choices, copy_as, form, help, keys, palette, profiles};
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::cluster::update::{on_local, on_nodes};
 use crate::screens::cluster::{self, operator};
@@ -110,6 +110,9 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),
+        Event::Prepared(preparation, result) => form::on_prepared(state, preparation, result),
+        Event::Importing(progress) => form::on_progress(state, progress),
+        Event::Changed(change, result) => form::on_changed(state, &change, result),
         Event::Alerts(event) => alerts::on(state, event),
         Event::Data(event) => update::on_data(state, event),
         Event::Inference(event) => update::on_inference(state, event),
@@ -159,6 +162,8 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Background(_)
         | Event::Focused(true)
         | Event::Profile(_)
+        | Event::Prepared(..)
+        | Event::Changed(..)
         | Event::Paged(_)
         | Event::Copied { .. }
         | Event::Executed(..) => Dirty::Input,
@@ -410,15 +415,14 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette),
         Overlay::Themes(themes) => choices::draw_themes(area, buf, frame, *themes),
-        Overlay::AddNode => cluster::node_form::draw(area, buf, frame),
-        Overlay::ConfirmStop => cluster::node_form::draw_confirm(area, buf, frame),
+        Overlay::ConfirmStop => cluster::processes::draw_confirm(area, buf, frame),
         Overlay::ConfirmNode(question) => operator::draw(area, buf, frame, question),
         Overlay::Presets(row) => execute::view::draw_presets(area, buf, frame, *row),
-        Overlay::Prompt(prompt) => draw_prompt(area, buf, frame, prompt),
+        Overlay::Form(form) => form::draw(area, buf, frame, form),
+        Overlay::Keys(row) => keys::draw(area, buf, frame, *row),
         Overlay::CopyAs(copy_as) => copy_as::draw(area, buf, frame, copy_as),
         Overlay::Columns(row) => choices::draw_columns(area, buf, frame, *row),
         Overlay::Profiles(row) => profiles::draw(area, buf, frame, *row),
-        Overlay::Key(form) => profiles::draw_key(area, buf, frame, form),
         Overlay::Alerts(rule) => alerts::draw(area, buf, frame, rule.as_deref()),
         Overlay::Notices(row) => choices::draw_notices(area, buf, frame, *row),
     }

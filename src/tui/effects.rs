@@ -1,6 +1,7 @@
 //! Performs effects: calls the services through the client and sends events back.
 
 mod alerts;
+mod changes;
 mod machine;
 mod services;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::accounts::Accounts;
 use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
 use client::error::ClientError;
 use client::executions::CODE_IN_PROGRESS;
@@ -44,6 +46,7 @@ struct Clients {
     heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
+    accounts: Option<Accounts>,
 }
 
 impl Clients {
@@ -111,6 +114,7 @@ impl Runner {
         let effect = self.call_inference(effect)?;
         let effect = self.use_machine(effect)?;
         let effect = self.use_rules(effect)?;
+        let effect = self.use_forms(effect)?;
         match effect {
             Effect::SetTimer(timer, wait) => {
                 self.timers.insert(timer, Instant::now() + wait);
@@ -151,6 +155,8 @@ impl Runner {
             heads: heads.iter().map(head).collect(),
             datasets: with_key(datasets).map(Datasets::new),
             inference: with_key(inference).map(Inference::new),
+            // The dataset service has the accounts. They are protected by a session and not by the key.
+            accounts: datasets.as_ref().and_then(|it| open(it, None)).map(Accounts::new),
         };
         self.watch_rules(None);
     }

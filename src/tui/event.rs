@@ -34,10 +34,11 @@ use wire::inference::network::{LatestBody, Leaderboard, TopicSettings};
 use wire::inference::{Bundle, TopicHistory, TopicList};
 use wire::nodes::NodeDetail;
 
-use crate::keymap::Chord;
+use crate::keymap::{Action, Chord};
 use crate::local::{Addresses, LocalEvent, NodeOptions, Usage};
 use crate::profiles::{KeyPlace, Opened};
 use crate::screens::execute::state::presets::Preset;
+use crate::state::change::{Change, Changed};
 use crate::state::layout::Divider;
 use crate::state::nodes::{GroupChange, NodeChange};
 use crate::state::resource::{Failure, Outcome};
@@ -119,6 +120,12 @@ pub(crate) enum Event {
     Paged(Outcome<()>),
     /// An event of the alerts.
     Alerts(AlertEvent),
+    /// Result of [`Effect::Prepare`].
+    Prepared(Preparation, Outcome<Option<Box<TopicSettings>>>),
+    /// Progress of the import in the form that is open, as text.
+    Importing(String),
+    /// Result of [`Effect::Change`].
+    Changed(Change, Outcome<Changed>),
     /// An event of the Data screen.
     Data(DataEvent),
     /// An event of the Inference screen.
@@ -151,6 +158,17 @@ pub(crate) enum AlertEvent {
     Added,
     /// The rules are invalid, or an alert was not sent.
     Failed(Failure),
+}
+
+/// A check that precedes a form for datasets or topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Preparation {
+    /// Action that opens the form.
+    pub(crate) action: Action,
+    /// Dataset that the form changes.
+    pub(crate) dataset: Option<DatasetId>,
+    /// Topic that the form changes.
+    pub(crate) topic: Option<TopicId>,
 }
 
 /// Events of profiles and their keys.
@@ -390,6 +408,12 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
+    /// Checks that the form of an action can be submitted, and loads the settings of its topic.
+    Prepare(Preparation),
+    /// Requests a change from a service.
+    Change(Change),
+    /// Cancels a change.
+    DropChange(Change),
     /// Reads the rules and watches them. The rules with these names already fire.
     WatchRules(Vec<String>),
     /// Appends a section to the file of rules.
@@ -399,7 +423,7 @@ pub(crate) enum Effect {
     /// Rings the bell and asks the terminal to show a desktop notification.
     NotifyTerminal(String),
     /// Performs an action after the current update.
-    Perform(crate::keymap::Action),
+    Perform(Action),
     /// Sends [`Event::TimerDue`] after a duration.
     SetTimer(Timer, Duration),
     /// Clears a pending timer.
@@ -453,7 +477,7 @@ pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
     /// A key hint. A click performs the action of the key.
-    Action(crate::keymap::Action),
+    Action(Action),
     /// A pane of the current screen, by number.
     Pane(usize),
     /// A row of the list in a pane, counted from the start of the list.

@@ -93,8 +93,12 @@ pub(crate) enum Layer {
     Presets,
     /// The list of rules for alerts.
     Alerts,
-    /// A prompt for a name, a path or a key.
+    /// A form in an overlay, such as a prompt for a name.
     Prompt,
+    /// The list of API keys.
+    Keys,
+    /// A report, such as that of an import.
+    Report,
     /// Labels on all places that can be clicked.
     Jump,
     /// A frame of the past.
@@ -116,7 +120,7 @@ impl Layer {
     /// first.
     pub(crate) fn chain(self) -> Vec<Self> {
         let shared: &[Self] = match self {
-            Self::Profiles | Self::Choice | Self::Presets | Self::Alerts => {
+            Self::Profiles | Self::Choice | Self::Presets | Self::Alerts | Self::Keys => {
                 &[Self::List, Self::Always]
             }
             _ if self.screen().is_some() && self != Self::Form => {
@@ -129,7 +133,8 @@ impl Layer {
 
     /// Returns true if a letter is typed as text while this layer is active.
     pub(crate) fn is_typed(self) -> bool {
-        let is_shared = matches!(self, Self::Global | Self::List | Self::Confirm | Self::Past);
+        let is_shared =
+            matches!(self, Self::Global | Self::List | Self::Confirm | Self::Past | Self::Report);
         !is_shared && !self.chain().contains(&Self::List)
     }
 

@@ -6,7 +6,9 @@
 pub(crate) mod alerts;
 pub(crate) mod choices;
 pub(crate) mod copy_as;
+pub(crate) mod form;
 pub(crate) mod help;
+pub(crate) mod keys;
 pub(crate) mod palette;
 pub(crate) mod profiles;
 pub(crate) mod save;

@@ -3,7 +3,6 @@
 
 pub(crate) mod cluster {
     //! The Cluster screen: nodes, runs, result groups and local processes.
-    pub(crate) mod node_form;
     pub(crate) mod nodes;
     pub(crate) mod operator;
     pub(crate) mod processes;

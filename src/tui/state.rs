@@ -3,7 +3,9 @@
 //! `app` and the `update` modules change it, the `view` modules draw it. It does no I/O and reads no
 //! clock.
 
+pub(crate) mod change;
 pub(crate) mod field;
+pub(crate) mod form;
 pub(crate) mod frames;
 pub(crate) mod latency;
 pub(crate) mod layout;
@@ -25,7 +27,9 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
+use self::change::Account;
 use self::field::Field;
+use self::form::Form;
 use self::frames::Frames;
 use self::layout::Layout;
 use self::nodes::Nodes;
@@ -42,7 +46,7 @@ use crate::screens::cluster::state::ClusterContext;
 use crate::screens::execute::state::Pane;
 use crate::screens::{self, Screen};
 use crate::state::layout::HiddenColumns;
-use crate::state::overlay::{KeyStep, Overlay};
+use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
 use crate::theme;
 use crate::widget::symbols::Symbols;
@@ -100,6 +104,8 @@ pub(crate) struct State {
     /// Selection in the session file that is restored as soon as it is listed.
     pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
+    /// Account that is logged in, if any.
+    pub(crate) account: Option<Account>,
     /// Background color of the terminal. `None` until the terminal reports it.
     pub(crate) background: Option<[u8; 3]>,
     /// True if the mouse is captured.
@@ -171,10 +177,8 @@ impl State {
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
-        match self.overlays.last_mut() {
-            Some(Overlay::AddNode) => return self.cluster.node_form.field(),
-            Some(overlay) => return overlay.field(),
-            None => {}
+        if let Some(overlay) = self.overlays.last_mut() {
+            return overlay.field();
         }
         if is_output_searched {
             return Some(&mut self.output_search);
@@ -212,6 +216,11 @@ impl State {
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.pending.clear();
         self.overlays.push(overlay);
+    }
+
+    /// Opens `form` above all other overlays.
+    pub(crate) fn open_form(&mut self, form: Form) {
+        self.open(Overlay::Form(Box::new(form)));
     }
 
     /// Closes the topmost overlay and ends its preview of a theme. Returns false if no overlay is
@@ -311,7 +320,7 @@ impl State {
     pub(crate) fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
-            || matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
+            || matches!(self.overlays.last(), Some(Overlay::Form(form)) if form.is_sent())
             || self.data.is_animated()
             || self.inference.is_animated()
             || (self.screen == Screen::Cluster && self.nodes.best_list().is_loading())

@@ -15,7 +15,7 @@ mod hits;
 pub(crate) mod output;
 pub(crate) mod past;
 pub(crate) mod results;
-mod table;
+pub(crate) mod table;
 mod wrap;
 
 pub(crate) use self::field::{LabelledField, draw_field, draw_search};

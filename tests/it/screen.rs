@@ -2,6 +2,7 @@
 
 mod data;
 mod ends;
+mod forms;
 mod heads;
 mod health;
 mod kept;

@@ -14,7 +14,7 @@ use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, data, overview};
 use crate::state::State;
-use crate::state::overlay::{CopyMenu, Overlay, Prompt, Purpose};
+use crate::state::overlay::{CopyMenu, Overlay};
 use crate::widget::format;
 
 pub(crate) fn perform(state: &mut State, action: Action) {
@@ -121,8 +121,8 @@ fn scrub(state: &mut State, action: Action) -> bool {
 
 /// Handles an action in the overlay, the focused field, or the current screen.
 fn in_view(state: &mut State, action: Action) {
-    if let Some(Overlay::AddNode) = state.overlays.last() {
-        return processes::in_form(state, action);
+    if overlay::form::begin(state, action) || overlay::keys::act(state, action) {
+        return;
     }
     if overlay::update::act(state, action) {
         return;
@@ -198,7 +198,7 @@ fn compare(state: &mut State) {
 
 /// Undoes one step: closes an overlay, clears notices, ends a zoom or clears a filter.
 fn back(state: &mut State) {
-    if state.close() {
+    if overlay::form::cancel(state) || state.close() {
         return;
     }
     // In a text field, Escape ends the edit and leaves the notices alone.
@@ -236,7 +236,7 @@ fn export(state: &mut State) {
         (_, Some(topic)) => format!("topic-{topic}.csv"),
         (_, None) => return state.notify_refused("nothing to export yet", String::new()),
     };
-    state.open(Overlay::Prompt(Prompt::new(Purpose::Save(None), &name)));
+    overlay::form::open_save(state, None, &name);
 }
 
 fn quit(state: &mut State) {
@@ -309,6 +309,10 @@ fn open_form(state: &mut State) {
 }
 
 fn copy(state: &mut State) {
+    if let Some(Overlay::Form(form)) = state.overlays.last() {
+        let text = form.report_text();
+        return send_copy(state, text);
+    }
     let known = state.cluster_context();
     let text = match state.screen {
         Screen::Cluster => state.cluster.selection(known),

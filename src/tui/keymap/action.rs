@@ -76,6 +76,14 @@ actions! {
     EnterKey => "API key",
     /// Removes the API key of a profile.
     ForgetKey => "remove the API key",
+    /// Opens the list of the API keys of an account.
+    Keys => "keys list / create / revoke",
+    /// Opens the form for a new API key.
+    CreateKey => "keys create",
+    /// Asks for confirmation to revoke the selected API key.
+    RevokeKey => "keys revoke",
+    /// Ends the session of the account.
+    LogOut => "log out",
     /// Moves the focus to the pane on the left.
     PaneLeft => "pane on the left",
     /// Moves the focus to the pane below.
@@ -236,7 +244,22 @@ actions! {
     /// Writes the current view to a file.
     Export => "export to a file",
 
+    /// Opens the form for a new dataset.
+    CreateDataset => "datasets create",
+    /// Opens the form that changes the selected dataset.
+    EditDataset => "datasets tags / columns / retention",
+    /// Opens the form that deletes the selected dataset.
+    DeleteDataset => "datasets delete",
+    /// Opens the form that imports a file.
+    Import => "datasets import",
+
     // Inference.
+    /// Opens the form for a new topic.
+    CreateTopic => "inference topics create",
+    /// Opens the form that changes, pauses or resumes the selected topic.
+    EditTopic => "inference topics update / pause / resume",
+    /// Opens the form that deletes the selected topic.
+    DeleteTopic => "inference topics delete",
     /// Shows the next topic.
     NextTopic => "next topic",
     /// Shows the previous label.
@@ -278,6 +301,11 @@ impl Action {
             Self::Show(screen) => format!("show-{}", screen.title()),
             action => <&str>::from(action).to_owned(),
         }
+    }
+
+    /// Returns true if the action opens a form for topics.
+    pub(crate) const fn is_on_topics(self) -> bool {
+        matches!(self, Self::CreateTopic | Self::EditTopic | Self::DeleteTopic)
     }
 
     /// Returns true if the palette does not list the action. Such an action makes sense only at

@@ -48,6 +48,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Global, &["@"], Action::Alerts, ""),
     (Layer::Global, &["W"], Action::AddAlert, ""),
     (Layer::Global, &["P"], Action::Profiles, ""),
+    (Layer::Global, &["U"], Action::Keys, ""),
     (Layer::Global, &["M"], Action::ToggleMouse, ""),
     (Layer::Global, &["?"], Action::Help, ""),
     (Layer::Global, &["esc"], Action::Back, ""),
@@ -141,6 +142,10 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Data, &["d"], Action::Compare, "compare"),
     (Layer::Data, &["x"], Action::Export, "export"),
     (Layer::Data, &["t"], Action::AcquireTag, "tag"),
+    (Layer::Data, &["a"], Action::CreateDataset, "create"),
+    (Layer::Data, &["E"], Action::EditDataset, "edit"),
+    (Layer::Data, &["D"], Action::DeleteDataset, ""),
+    (Layer::Data, &["I"], Action::Import, "import"),
     //
     (Layer::Inference, &["t"], Action::NextTopic, "topic"),
     (Layer::Inference, &[","], Action::PreviousLabel, "label"),
@@ -153,6 +158,9 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Inference, &["S"], Action::Reverse, ""),
     (Layer::Inference, &["x"], Action::Export, "export"),
     (Layer::Inference, &["space"], Action::Pause, "pause"),
+    (Layer::Inference, &["a"], Action::CreateTopic, "create"),
+    (Layer::Inference, &["E"], Action::EditTopic, "edit"),
+    (Layer::Inference, &["D"], Action::DeleteTopic, ""),
     //
     (Layer::Logs, &["/"], Action::Filter, "search"),
     (Layer::Logs, &["&"], Action::OnlyMatches, ""),
@@ -215,8 +223,21 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Alerts, &["esc", "q", "@"], Action::Back, "close"),
     //
     (Layer::Prompt, &["enter"], Action::Open, "confirm"),
+    (Layer::Prompt, &["tab"], Action::NextField, "next"),
+    (Layer::Prompt, &["shift-tab"], Action::PreviousField, ""),
+    (Layer::Prompt, &["down"], Action::NextChoice, ""),
+    (Layer::Prompt, &["up"], Action::PreviousChoice, ""),
     (Layer::Prompt, &["ctrl-z"], Action::Undo, ""),
     (Layer::Prompt, &["esc"], Action::Back, "close"),
+    //
+    (Layer::Keys, &["a"], Action::CreateKey, "create"),
+    (Layer::Keys, &["D"], Action::RevokeKey, "revoke"),
+    (Layer::Keys, &["o"], Action::LogOut, "log out"),
+    (Layer::Keys, &["esc", "q"], Action::Back, "close"),
+    //
+    (Layer::Report, &["y"], Action::Copy, "copy"),
+    (Layer::Report, &["enter"], Action::Open, "close"),
+    (Layer::Report, &["esc", "q"], Action::Back, ""),
     //
     (Layer::Jump, &["esc"], Action::Back, "close"),
     //

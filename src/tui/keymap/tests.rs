@@ -4,7 +4,8 @@ use std::time::Duration;
 use super::*;
 use crate::harness::{Harness, entries};
 use crate::screens::Screen;
-use crate::state::overlay::{Overlay, Prompt, Purpose};
+use crate::state::form::{Form, Purpose, node};
+use crate::state::overlay::Overlay;
 use crate::user_file::Setting;
 
 /// Returns, for each screen and each overlay, the layers that are active in it.
@@ -41,12 +42,14 @@ fn chains() -> Vec<Vec<Layer>> {
     screen.press("esc");
     for overlay in [
         Overlay::ConfirmQuit,
-        Overlay::AddNode,
+        Overlay::Form(Box::new(node::form(&[]))),
         Overlay::ConfirmStop,
         Overlay::ConfirmNode(crate::state::nodes::NodeChange::default()),
         Overlay::Presets(0),
         Overlay::Jump(String::new()),
-        Overlay::Prompt(Prompt::new(Purpose::Preset, "")),
+        Overlay::Form(Box::new(Form::new(Purpose::Preset, "", "", Vec::new()))),
+        Overlay::Keys(0),
+        Overlay::Form(Box::new(Form::report("", String::new(), None))),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());

@@ -7,12 +7,13 @@ use ratatui::prelude::*;
 use crate::event::{AlertEvent, Effect};
 use crate::keymap::{Action, Layer};
 use crate::local::Level;
+use crate::overlay::form;
 use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::screens::data::state::rows::RecentValues;
 use crate::state::State;
 use crate::state::notices::WatchedRule;
-use crate::state::overlay::{Overlay, Prompt, Purpose};
+use crate::state::overlay::Overlay;
 use crate::theme::Theme;
 use crate::view::{Frame, centered, split_rows, text_cut};
 use crate::widget::pane::Pane;
@@ -63,20 +64,9 @@ pub(crate) fn act(state: &mut State, action: Action) {
         }
         (Action::AddAlert, _) => {
             let keys = suggested_rule(state);
-            state.open(Overlay::Prompt(Prompt::new(Purpose::Alert, &keys)));
+            form::open_alert(state, &keys);
         }
         _ => {}
-    }
-}
-
-/// Adds the rule that was typed into the prompt.
-pub(crate) fn add(state: &mut State, keys: &str) {
-    match alerts::rules::section_of(keys) {
-        Ok(section) => {
-            state.close();
-            state.effects.push(Effect::AddRule(section));
-        }
-        Err(error) => state.notify_refused("the rule is invalid", error.to_string()),
     }
 }
 
@@ -223,7 +213,7 @@ mod tests {
     fn suggested(screen: &mut Harness, keys: &str) -> String {
         screen.press(keys);
         match screen.state.overlays.last() {
-            Some(Overlay::Prompt(prompt)) => prompt.field.value().to_owned(),
+            Some(Overlay::Form(form)) => form.value("rule").to_owned(),
             _ => panic!("no prompt:\n{}", screen.text()),
         }
     }

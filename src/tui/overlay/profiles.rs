@@ -1,5 +1,6 @@
 //! Profiles and their keys: choosing and opening a profile, checking and storing a key.
 
+use model::key::ApiKey;
 use ratatui::prelude::*;
 
 use crate::event::{Effect, ProfileEvent};
@@ -8,11 +9,12 @@ use crate::local::Addresses;
 use crate::overlay::view::{List, raise};
 use crate::profiles::{Choice, NO_PROFILE};
 use crate::screens::update::{connect, enter};
-use crate::state::overlay::{KeyForm, KeyStep, Overlay};
+use crate::state::form::{Form, FormField, Purpose, Step};
+use crate::state::overlay::Overlay;
 use crate::state::resource::Outcome;
 use crate::state::services::{Health, Service};
 use crate::state::{State, stack};
-use crate::view::{Frame, centered, spinner, split_rows, strip, wrapped};
+use crate::view::{Frame, centered, split_rows};
 use crate::widget::pane::Pane;
 use crate::widget::{format, paint};
 
@@ -24,13 +26,13 @@ pub(crate) fn current_row(state: &State) -> usize {
 }
 
 /// Returns the form for the key in use, if a service refuses this key.
-pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
+pub(crate) fn refused_form(state: &State) -> Option<Form> {
     let is_refused = |service| matches!(state.services.health(service), Health::Refused { .. });
     if !is_refused(Service::Data) && !is_refused(Service::Inference) {
         return None;
     }
     let choices = state.profiles.choices();
-    Some(KeyForm::new(choices.get(current_row(state))?.name()?))
+    Some(key_form(choices.get(current_row(state))?.name()?))
 }
 
 /// Opens the form for the key of the profile at `row`. The form receives the key that is typed or
@@ -55,7 +57,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     if action == Action::ForgetKey {
         state.effects.push(Effect::ForgetKey(name));
     } else {
-        state.open(Overlay::Key(KeyForm::new(&name)));
+        state.open_form(key_form(&name));
     }
 }
 
@@ -90,13 +92,22 @@ fn take_local(state: &mut State) {
     }
 }
 
-/// Checks the typed key. Stores it if it is valid.
-pub(crate) fn try_key(state: &mut State) {
-    let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return };
-    if form.step == KeyStep::Tried {
-        return;
-    }
-    let profile = form.profile.clone();
+/// Returns an empty form for the key of `profile`.
+fn key_form(profile: &str) -> Form {
+    let key = FormField::new("key", "UP-… It is never shown. ^U clears it", "").required().secret();
+    let key = key.checked(|text| {
+        let problem = "a key must be UP- followed by 24 hexadecimal digits";
+        text.parse::<ApiKey>().err().map(|_| problem.to_owned())
+    });
+    let (purpose, title) = (Purpose::Key(profile.to_owned()), format!("API key of {profile}"));
+    Form::new(purpose, title, "Check and store", vec![key]).explained(
+        "It is checked with the service, then stored in the system's keyring, or in a file only you \
+         can read if there is no keyring.",
+    )
+}
+
+/// Requests that the key in the form is checked and stored. Returns false if the profile is gone.
+pub(crate) fn try_key(state: &mut State, profile: String, key: &str) -> bool {
     let profiles = &state.profiles;
     let listed = profiles.list.iter().find(|listed| listed.name == profile);
     let addresses = match (&profiles.given, listed) {
@@ -105,10 +116,11 @@ pub(crate) fn try_key(state: &mut State) {
         // addresses in use.
         _ if profiles.key_name() == profile => state.services.addresses.clone(),
         (_, Some(listed)) => listed.addresses.clone(),
-        (_, None) => return,
+        (_, None) => return false,
     };
-    let Some(key) = form.key() else { return };
+    let Ok(key) = key.parse() else { return false };
     state.effects.push(Effect::KeepKey { profile, addresses, key });
+    true
 }
 
 /// Handles an event of a profile or its key.
@@ -116,9 +128,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     match event {
         ProfileEvent::Opened { name, result } => opened(state, name, result),
         ProfileEvent::Kept { profile, result: Ok((place, key)) } => {
-            if let Some(Overlay::Key(form)) = state.overlays.last()
-                && form.profile == profile
-            {
+            if form_of(state, &profile).is_some() {
                 state.close();
             }
             state.notify(format!("the key of {profile} is valid"), format!("stored {place}"));
@@ -138,11 +148,9 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
             addresses.api_key = Some(key);
             connect(state, &addresses);
         }
-        ProfileEvent::Kept { profile, result: Err(failure) } => match state.overlays.last_mut() {
-            Some(Overlay::Key(form)) if form.profile == profile => {
-                form.step = KeyStep::Refused(failure);
-            }
-            _ => state.notify_failure(&failure),
+        ProfileEvent::Kept { profile, result: Err(failure) } => match form_of(state, &profile) {
+            Some(form) => form.step = Step::Failed(failure),
+            None => state.notify_failure(&failure),
         },
         ProfileEvent::Forgotten { profile, result } => match result {
             Ok(true) => {
@@ -151,6 +159,14 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
             Ok(false) => state.notify(format!("no key of {profile} was stored"), String::new()),
             Err(failure) => state.notify_failure(&failure),
         },
+    }
+}
+
+/// Returns the form for the key of `profile`, if it is open.
+fn form_of<'a>(state: &'a mut State, profile: &str) -> Option<&'a mut Form> {
+    match state.overlays.last_mut() {
+        Some(Overlay::Form(form)) if form.purpose == Purpose::Key(profile.to_owned()) => Some(form),
+        _ => None,
     }
 }
 
@@ -182,9 +198,6 @@ fn opened(state: &mut State, name: String, result: Outcome<crate::profiles::Open
 
 /// Maximum width of the list.
 const WIDTH_MAX: u16 = 100;
-
-/// Width of the form.
-const FORM_WIDTH: u16 = 64;
 
 /// Width of a profile's name.
 const NAME_WIDTH: u16 = 18;
@@ -239,49 +252,6 @@ fn words(choice: Choice<'_>) -> (String, String) {
         }
         Choice::Profile(profile) => (profile.name.clone(), known(&profile.addresses)),
     }
-}
-
-pub(crate) fn draw_key(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &KeyForm) {
-    let theme = frame.theme;
-    let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
-    let of = Pane::new(format!("API key of {}", form.profile))
-        .info(format!("{} closes", frame.key(Layer::Prompt, Action::Back)));
-    let inside = raise(place, buf, frame, of);
-    // The key is hidden: one mark for each letter.
-    let n_letters = form.input.value().chars().count();
-    let row = strip(inside, (0, 1), inside.width);
-    paint::row_style(buf, row, 0, theme.sel);
-    let room = usize::from(row.width.saturating_sub(3));
-    let x = paint::text(buf, row, (1, 0), &"•".repeat(n_letters.min(room)), theme.text);
-    paint::put(buf, row, (x, 0), '▏', theme.focus);
-    if n_letters == 0 {
-        paint::text(buf, row, (2, 0), "UP-…", theme.muted);
-    }
-    let (lines, style) = match &form.step {
-        KeyStep::Typed => {
-            let words = "It is checked with the service, then stored in the system's keyring, or \
-                         in a file only you can read if there is no keyring. It is never shown.";
-            (wrapped(words, inside.width), theme.muted)
-        }
-        KeyStep::Tried => {
-            let words = format!("{} checking with the service", spinner(frame.state.now));
-            (vec![words], theme.info)
-        }
-        KeyStep::Refused(failure) => {
-            let words = format!("✗ failed to {}: {}. {}", failure.what, failure.why, failure.next);
-            (wrapped(&words, inside.width), theme.down)
-        }
-    };
-    for (y, line) in (3..inside.height.saturating_sub(1)).zip(&lines) {
-        paint::text(buf, inside, (0, y), line, style);
-    }
-    let keys = Line::from(vec![
-        Span::styled(frame.key(Layer::Prompt, Action::Open), theme.key),
-        Span::styled(" check and store   ", theme.muted),
-        Span::styled("^U", theme.key),
-        Span::styled(" clear", theme.muted),
-    ]);
-    paint::line(buf, inside, (0, inside.height.saturating_sub(1)), &keys);
 }
 
 #[cfg(test)]

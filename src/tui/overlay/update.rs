@@ -4,15 +4,14 @@ use std::mem::discriminant;
 
 use crate::event::{Effect, Target};
 use crate::keymap::{Action, Chord};
-use crate::overlay::save::ExportTable;
-use crate::overlay::{alerts, choices, palette, profiles};
+use crate::overlay::{choices, form, palette, profiles};
 use crate::screens::update::{send_copy, show};
 use crate::screens::{Screen, cluster, execute, inference};
 use crate::state::State;
 use crate::state::field::Field;
-use crate::state::overlay::{Help, KeyStep, Overlay, Prompt, Purpose, Themes, moved};
+use crate::state::form::Step;
+use crate::state::overlay::{Help, Overlay, Themes, moved};
 use crate::state::palette::{Goal, Palette};
-use crate::widget::format::counted;
 
 /// Opens the overlay of `action`. If it is the topmost overlay, closes it instead.
 pub(crate) fn toggle(state: &mut State, action: Action) {
@@ -43,7 +42,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         state.open(overlay);
         let form = profiles::refused_form(state).filter(|_| action == Action::Profiles);
         if let Some(form) = form {
-            state.open(Overlay::Key(form));
+            state.open_form(form);
         }
     }
 }
@@ -55,6 +54,9 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     }
     if action == Action::Open {
         take(state);
+        return true;
+    }
+    if form::act(state, action) {
         return true;
     }
     let n_rows = n_rows(state);
@@ -81,6 +83,7 @@ fn n_rows(state: &State) -> usize {
         }
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
+        Some(Overlay::Keys(_)) => state.account.as_ref().map_or(0, |account| account.keys.len()),
         // The number of lines is known only to the view, which limits the scroll position.
         Some(Overlay::Help(_)) => usize::MAX,
         _ => 0,
@@ -93,6 +96,7 @@ fn select(state: &mut State, row: usize) {
         Some(Overlay::Alerts(rule)) => {
             *rule = state.alerts.rules().get(row).map(|rule| rule.name.clone());
         }
+        Some(Overlay::Form(form)) => form.focus = row,
         Some(Overlay::Themes(themes)) => {
             themes.row = row;
             state.theme = themes.selected(&state.custom_themes);
@@ -132,7 +136,7 @@ pub(crate) fn edited(state: &mut State) -> bool {
     match state.overlays.last_mut() {
         Some(Overlay::Palette(palette)) => palette.find(),
         Some(Overlay::Help(help)) => help.scroll = 0,
-        Some(Overlay::Key(form)) => form.step = KeyStep::Typed,
+        Some(Overlay::Form(form)) => form.step = Step::Typed,
         Some(_) => {}
         None => return false,
     }
@@ -192,33 +196,9 @@ fn take(state: &mut State) {
             state.close();
             send_copy(state, text);
         }
-        Some(Overlay::Key(_)) => profiles::try_key(state),
-        Some(Overlay::Prompt(prompt)) => {
-            let is_json = prompt.is_json();
-            let Prompt { purpose, field } = prompt.clone();
-            let text = field.value().trim();
-            match purpose {
-                Purpose::Alert => alerts::add(state, text),
-                Purpose::Preset => execute::update::keep_preset(state, text),
-                Purpose::Save(_) if text.is_empty() => {}
-                Purpose::Save(shown) => save(state, text, shown, is_json),
-            }
-        }
+        Some(Overlay::Form(_)) => form::submit(state),
         _ => {}
     }
-}
-
-/// Writes `shown` to the file at `path`, or the table of the current screen if `shown` is `None`.
-fn save(state: &mut State, path: &str, shown: Option<String>, is_json: bool) {
-    state.close();
-    let (text, what) = if let Some(text) = shown {
-        let n_lines = counted(text.lines().count(), "line");
-        (text, n_lines)
-    } else {
-        let table = ExportTable::for_screen(state);
-        (table.text(is_json), counted(table.rows.len(), "row"))
-    };
-    state.effects.push(Effect::Save { path: path.into(), text, what });
 }
 
 /// Opens the target of a palette entry.

@@ -1,13 +1,12 @@
-//! Parts of overlays: a raised box, a list, a question, a prompt.
+//! Parts of overlays: a raised box, a list, a question.
 
 use ratatui::prelude::*;
 
 use crate::event::Target;
 use crate::keymap::{Action, Layer};
-use crate::state::overlay::{Prompt, Purpose};
-use crate::view::{Frame, centered, draw_field, split_columns, split_rows, text_cut};
+use crate::view::{Frame, centered};
 use crate::widget::paint;
-use crate::widget::pane::{self, Pane};
+use crate::widget::pane::Pane;
 
 /// Draws an empty raised box at `place` and returns the area within its border.
 pub(crate) fn raise(place: Rect, buf: &mut Buffer, frame: Frame<'_>, of: Pane<'_>) -> Rect {
@@ -71,38 +70,6 @@ impl Question<'_> {
         }
         paint::line(buf, inside, (0, n_rows.saturating_add(1)), &self.keys);
     }
-}
-
-/// Draws a prompt in the middle of `area`.
-pub(crate) fn draw_prompt(area: Rect, buf: &mut Buffer, frame: Frame<'_>, prompt: &Prompt) {
-    /// Width of the box.
-    const WIDTH: u16 = 64;
-    let theme = frame.theme;
-    let (title, label, note) = match &prompt.purpose {
-        Purpose::Alert => ("Add an alert", "rule", "adds it; conditions: triptych watch --help"),
-        Purpose::Preset => (
-            "Save preset",
-            "name",
-            "saves it; values of variables named KEY, TOKEN etc. are left out",
-        ),
-        Purpose::Save(text) => {
-            let note = match text {
-                Some(_) => "writes it as it is shown",
-                None if prompt.is_json() => "writes it as JSON",
-                None => "writes it as CSV, or JSON for .json",
-            };
-            ("Save the current view", "file", note)
-        }
-    };
-    let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
-    let inside = raise(place, buf, frame, Pane::new(title));
-    let x = paint::text(buf, inside, (0, 1), label, theme.muted) + 2;
-    let [_, row] = split_rows(inside, 1);
-    let [_, room] = split_columns(split_rows(row, 1)[0], x);
-    buf.set_style(room, theme.sel);
-    draw_field(pane::padded(room), buf, theme, &prompt.field, true);
-    let note = format!("{} {note}", frame.key(Layer::Prompt, Action::Open));
-    text_cut(buf, inside, (0, 3), &note, theme.muted);
 }
 
 /// Draws the question that precedes an exit while a run is pending or an added node would stop.

@@ -12,6 +12,7 @@ use crate::local::{Addresses, Level};
 use crate::screens::Screen;
 use crate::screens::data::state::forecast::Target;
 use crate::screens::overview::state::load_bundles;
+use crate::state::overlay::Overlay;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
 use crate::state::{Dirty, State};
@@ -71,7 +72,10 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let before = state.services.addresses.datasets.take();
     if before.is_some() && before != addresses.datasets {
         state.data.pins.clear();
+        state.account = None;
     }
+    // The responses to forms of the earlier services do not arrive.
+    state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if form.is_sent()));
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
     // Pending calls to the earlier services are cancelled, so their runs fail.

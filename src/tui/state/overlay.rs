@@ -1,15 +1,11 @@
 //! The modal overlays and their state.
 
-use std::fmt;
-
-use model::key::ApiKey;
-
 use crate::keymap::{Action, Bound, Layer};
 use crate::state::field::Field;
+use crate::state::form::Form;
 use crate::state::navigation;
 use crate::state::nodes::NodeChange;
 use crate::state::palette::Palette;
-use crate::state::resource::Failure;
 use crate::theme::Name;
 use crate::theme::custom::CustomTheme;
 
@@ -33,18 +29,16 @@ pub(crate) enum Overlay {
     Alerts(Option<String>),
     /// The list of profiles, with the index of the selected profile.
     Profiles(usize),
-    /// The form for the API key of a profile.
-    Key(KeyForm),
-    /// The form that starts a node on this machine.
-    AddNode,
     /// Asks for confirmation before the selected local process is stopped.
     ConfirmStop,
     /// Asks for confirmation before nodes are changed.
     ConfirmNode(NodeChange),
     /// The list of presets, with the index of the selected preset.
     Presets(usize),
-    /// A prompt for a line of text.
-    Prompt(Prompt),
+    /// A form with fields.
+    Form(Box<Form>),
+    /// The API keys of the account, with the index of the selected key.
+    Keys(usize),
     /// The formats in which the selection can be copied.
     CopyAs(CopyMenu),
 }
@@ -52,16 +46,16 @@ pub(crate) enum Overlay {
 impl Overlay {
     /// Returns the layer of key bindings that has the highest precedence while the overlay is on
     /// top.
-    pub(crate) const fn layer(&self) -> Layer {
+    pub(crate) fn layer(&self) -> Layer {
         match self {
             Self::Help(_) => Layer::Help,
             Self::Jump(_) => Layer::Jump,
             Self::ConfirmQuit | Self::ConfirmStop | Self::ConfirmNode(_) => Layer::Confirm,
             Self::Palette(_) => Layer::Palette,
             Self::Profiles(_) => Layer::Profiles,
-            Self::Key(_) | Self::Prompt(_) => Layer::Prompt,
+            Self::Form(form) => form.layer(),
+            Self::Keys(_) => Layer::Keys,
             Self::Alerts(_) => Layer::Alerts,
-            Self::AddNode => Layer::NodeForm,
             Self::Presets(_) => Layer::Presets,
             Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
                 Layer::Choice
@@ -70,12 +64,11 @@ impl Overlay {
     }
 
     /// Returns the text field of the overlay, if it has one.
-    pub(crate) const fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
-            Self::Key(form) => Some(&mut form.input),
-            Self::Prompt(prompt) => Some(&mut prompt.field),
+            Self::Form(form) => form.field(),
             _ => None,
         }
     }
@@ -88,9 +81,11 @@ impl Overlay {
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),
-            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) | Self::Columns(row) => {
-                Some(row)
-            }
+            Self::Notices(row)
+            | Self::Profiles(row)
+            | Self::Presets(row)
+            | Self::Columns(row)
+            | Self::Keys(row) => Some(row),
             _ => None,
         }
     }
@@ -110,37 +105,6 @@ pub(crate) struct CopyMenu {
     pub(crate) row: usize,
     /// Name of each format and text that it copies.
     pub(crate) forms: Vec<(&'static str, String)>,
-}
-
-/// A prompt for a line of text.
-#[derive(Debug, Clone)]
-pub(crate) struct Prompt {
-    pub(crate) purpose: Purpose,
-    pub(crate) field: Field,
-}
-
-/// Use of the text that is typed into a prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// The keys of a new rule for alerts.
-    Alert,
-    /// The name of a new preset.
-    Preset,
-    /// The path of a file. The file gets this text, or the visible table if it is `None`.
-    Save(Option<String>),
-}
-
-impl Prompt {
-    /// Returns a prompt that suggests `text`.
-    pub(crate) fn new(purpose: Purpose, text: &str) -> Self {
-        Self { purpose, field: Field::edited(text) }
-    }
-
-    /// Returns true if the typed path has the extension `.json`. Otherwise, a table is written as
-    /// CSV.
-    pub(crate) fn is_json(&self) -> bool {
-        self.field.value().trim().to_lowercase().ends_with(".json")
-    }
 }
 
 /// The state of the help overlay.
@@ -189,56 +153,5 @@ impl Themes {
     /// Returns the selected theme.
     pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
-    }
-}
-
-/// The form for an API key. The typed text is never displayed.
-#[derive(Clone)]
-pub(crate) struct KeyForm {
-    /// Profile to which the key belongs.
-    pub(crate) profile: String,
-    pub(crate) input: Field,
-    pub(crate) step: KeyStep,
-}
-
-/// State of entering a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeyStep {
-    Typed,
-    /// The key is being checked with a service.
-    Tried,
-    /// The key is invalid or refused, or the service cannot be reached.
-    Refused(Failure),
-}
-
-impl KeyForm {
-    /// Returns an empty form for the key of `profile`.
-    pub(crate) fn new(profile: &str) -> Self {
-        let input = Field::edited("");
-        Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
-    }
-
-    /// Returns the typed key. If its format is invalid, returns `None` and records an error that
-    /// describes the format.
-    pub(crate) fn key(&mut self) -> Option<ApiKey> {
-        let key = self.input.value().parse().ok();
-        self.step = match key {
-            Some(_) => KeyStep::Tried,
-            None => KeyStep::Refused(Failure::new(
-                "read the key",
-                "a key must be UP- followed by 24 hexadecimal digits",
-                "",
-            )),
-        };
-        key
-    }
-}
-
-impl fmt::Debug for KeyForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyForm")
-            .field("profile", &self.profile)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
     }
 }

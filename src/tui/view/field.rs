@@ -54,7 +54,7 @@ pub(crate) struct LabelledField<'a> {
     /// Background of the field while it does not have the focus.
     pub(crate) ground: Style,
     /// Selected value, if the field is a choice and not a text.
-    pub(crate) choice: Option<&'static str>,
+    pub(crate) choice: Option<&'a str>,
     pub(crate) text: &'a Field,
 }
 

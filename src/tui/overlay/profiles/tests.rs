@@ -141,12 +141,13 @@ fn api_key_typed_into_the_list_of_profiles_does_not_perform_commands() {
     screen.shows(&["https://far/api  (flags, environment)"]);
     screen.type_text(KEY);
     assert_eq!(screen.take_effects(), []);
-    let Some(Overlay::Key(form)) = screen.state.overlays.last() else { panic!("a key form") };
-    assert_eq!((form.input.value(), form.profile.as_str()), (KEY, NO_PROFILE));
+    let Some(Overlay::Form(form)) = screen.state.overlays.last() else { panic!("a key form") };
+    assert_eq!(form.value("key"), KEY);
+    assert_eq!(form.purpose, Purpose::Key(NO_PROFILE.to_owned()));
     screen.press("esc");
     screen.take(Event::Paste(KEY.to_owned()));
-    let Some(Overlay::Key(form)) = screen.state.overlays.last() else { panic!("a key form") };
-    assert_eq!(form.input.value(), KEY);
+    let Some(Overlay::Form(form)) = screen.state.overlays.last() else { panic!("a key form") };
+    assert_eq!(form.value("key"), KEY);
 }
 
 #[test]

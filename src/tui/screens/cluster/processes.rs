@@ -7,11 +7,13 @@ use ratatui::prelude::*;
 use crate::event::{Effect, Target};
 use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalNode};
+use crate::overlay::form;
+use crate::overlay::view::Question;
 use crate::screens::cluster::state::Pane;
-use crate::screens::cluster::state::node_form::NodeForm;
 use crate::screens::update::{PROCESS_SCREENS, connect, load_nodes};
 use crate::screens::{Screen, logs};
 use crate::state::State;
+use crate::state::form::{Form, node};
 use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
 use crate::state::overlay::Overlay;
@@ -27,16 +29,9 @@ pub(crate) fn act(state: &mut State, action: Action) {
     match action {
         Action::AddNode => {
             let nodes = state.nodes.all(&state.stack);
-            state.cluster.node_form = NodeForm::new(&nodes);
-            state.open(Overlay::AddNode);
+            state.open_form(node::form(&nodes));
         }
-        Action::StartNode => {
-            if let Some(options) = state.cluster.node_form.options() {
-                state.close();
-                state.logs.log(Level::Info, state.now, format!("starting a {}", options.role));
-                state.effects.push(Effect::AddNode(options));
-            }
-        }
+        Action::StartNode => form::submit(state),
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
                 let detail = "only processes of this screen can be stopped".to_owned();
@@ -62,16 +57,12 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
 }
 
-/// Performs an action while the form for a node is open.
-pub(crate) fn in_form(state: &mut State, action: Action) {
-    let form = &mut state.cluster.node_form;
-    match action {
-        Action::NextField => form.move_focus(1),
-        Action::PreviousField => form.move_focus(-1),
-        Action::NextChoice => form.choose(1),
-        Action::PreviousChoice => form.choose(-1),
-        _ => {}
-    }
+/// Starts the node of `form`.
+pub(crate) fn start(state: &mut State, form: &Form) {
+    state.close();
+    let options = node::options(form);
+    state.logs.log(Level::Info, state.now, format!("starting a {}", options.role));
+    state.effects.push(Effect::AddNode(options));
 }
 
 /// Restarts the selected process.
@@ -129,6 +120,32 @@ pub(crate) fn ended(
         state.notify_failure(&Failure::new(format!("keep {name} running"), why, next));
     }
     load_nodes(state);
+}
+
+/// Draws the question that precedes stopping the selected process.
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let process = state.cluster.selected_process(&state.stack);
+    let (what, note) = match &process {
+        None => ("It has already stopped.".to_owned(), ""),
+        Some(process) => {
+            let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");
+            let note = match (is_head, &process.node) {
+                (true, _) => "Its executions are lost.",
+                (false, Some(_)) => "Its executions fail, or spares run them.",
+                (false, None) => "Its service is unavailable until it restarts.",
+            };
+            (format!("Stop {}, pid {}?", process.name, process.pid), note)
+        }
+    };
+    let hints = [(Action::Confirm, "stop it "), (Action::Back, "leave it")];
+    Question {
+        title: "Stop?",
+        width: 52,
+        lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
+        keys: frame.hints(Layer::Confirm, &hints),
+    }
+    .draw(area, buf, frame);
 }
 
 /// Columns of the table, left to right.

@@ -1,14 +1,11 @@
 //! The state of the Cluster screen: panes, selection and order of its tables.
 
-pub(crate) mod node_form;
-
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use strum::VariantArray;
 
-use crate::screens::cluster::state::node_form::NodeForm;
 use crate::state::field::Field;
 use crate::state::navigation::ColumnOrder;
 use crate::state::nodes::{Node, Nodes};
@@ -58,8 +55,6 @@ pub(crate) struct State {
     pub(crate) start_row: usize,
     /// Name of the selected local process. If it no longer exists, the first process is selected.
     pub(crate) process: Option<String>,
-    /// Form for a new node.
-    pub(crate) node_form: NodeForm,
 }
 
 /// Parts of the whole state that the screen reads.

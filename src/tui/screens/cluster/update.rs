@@ -14,6 +14,7 @@ use crate::screens::cluster::state::{
 use crate::screens::update::{PROCESS_SCREENS, connect, note};
 use crate::screens::{Screen, execute};
 use crate::state::State as Whole;
+use crate::state::form::node;
 use crate::state::navigation::{Steps as _, moved};
 use crate::state::overlay::Overlay;
 use crate::state::resource::Outcome;
@@ -172,9 +173,8 @@ pub(crate) fn on_nodes(
     note(state, service, &result, Some(latency));
     let is_listed = result.is_ok();
     state.nodes.settle(head, result, state.now);
-    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
-        let nodes = state.nodes.all(&state.stack);
-        state.cluster.node_form.learn(&nodes);
+    if let Some(Overlay::Form(form)) = state.overlays.last_mut() {
+        node::learn(form, &state.nodes.all(&state.stack));
     }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };

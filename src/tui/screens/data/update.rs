@@ -7,7 +7,7 @@ mod stream;
 
 use std::time::Duration;
 
-use model::dataset::PUBLIC_TAG;
+use model::dataset::{DatasetId, PUBLIC_TAG};
 use model::timestamp::Timestamp;
 
 use crate::event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer};
@@ -383,6 +383,13 @@ impl State {
             Some(Pane::Tape) => self.scroll_tape(by),
             None => {}
         }
+    }
+
+    /// Selects a dataset that was created or changed, and loads it again.
+    pub(crate) fn changed(&mut self, dataset: DatasetId, now: Timestamp) {
+        self.find_dataset(dataset, now);
+        self.act(Action::Refresh, now);
+        self.effects.extend(self.selected.map(|dataset| Effect::LoadTags { dataset }));
     }
 
     fn scroll_tape(&mut self, by: isize) {

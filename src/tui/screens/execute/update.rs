@@ -7,11 +7,12 @@ use crate::event::{Effect, HeadEvent, RunOrder, StreamEvent};
 use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalLog};
 use crate::overlay::copy_as::curl_of;
+use crate::overlay::form;
 use crate::screens::execute::state::Pane;
 use crate::screens::execute::state::presets::{self, Preset};
 use crate::screens::update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy};
 use crate::screens::{Screen, cluster};
-use crate::state::overlay::{Overlay, Prompt, Purpose};
+use crate::state::overlay::Overlay;
 use crate::state::pattern::Pattern;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::results::{self, Position, RunView};
@@ -257,7 +258,7 @@ pub(crate) fn presets(state: &mut State, action: Action) {
             let name = request.method.trim_end_matches(".wasm").to_owned();
             let workers = workers_text(&request).map(|text| format!(" {text}")).unwrap_or_default();
             let name = format!("{name} x{}{workers}", request.config.number_of_nodes);
-            state.open(Overlay::Prompt(Prompt::new(Purpose::Preset, &name)));
+            form::open_preset(state, &name);
         }
         Action::Remove => {
             let Some(Overlay::Presets(row)) = state.overlays.last_mut() else { return };
@@ -279,7 +280,7 @@ pub(crate) fn keep_preset(state: &mut State, name: &str) {
     let kept = presets::keep_preset(&mut state.execute.presets, name, preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
-        Err(why) => return state.notify_refused(why, ""),
+        Err(why) => return form::fail(state, Failure::new("save the preset", why, "")),
     };
     state.close();
     let detail = match left_out.as_slice() {
@@ -367,7 +368,7 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
         Action::OutputRight => shift_output(state, 1),
         Action::Export => match state.output() {
             Some((name, text)) => {
-                state.open(Overlay::Prompt(Prompt::new(Purpose::Save(Some(text)), &name)));
+                form::open_save(state, Some(text), &name);
             }
             None => state.notify_refused("nothing to save yet", String::new()),
         },

@@ -255,6 +255,12 @@ impl State {
         }
     }
 
+    /// Selects a topic that was created or changed, and lists the topics again.
+    pub(crate) fn changed(&mut self, topic: TopicId, now: Timestamp) {
+        self.select_topic(Some(topic));
+        self.reload_list(now);
+    }
+
     fn on_topics(&mut self, result: Outcome<TopicList>, now: Timestamp) {
         if let Err(why) = &result {
             self.note_limit(why, now);

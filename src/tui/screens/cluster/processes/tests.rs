@@ -4,7 +4,6 @@ use super::*;
 use crate::event::{Event, Timer};
 use crate::harness::Harness;
 use crate::local::{LocalEvent, NodeOptions, Usage};
-use crate::screens::cluster::state::node_form::NodeField;
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     LocalNode {
@@ -62,7 +61,8 @@ fn address_of_the_head_is_filled_in_once_it_is_known() {
     assert!(screen.text().contains(led), "{}", screen.text());
     screen.press("ctrl-u");
     screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::ZERO));
-    assert!(screen.state.cluster.node_form.text(NodeField::BootNodes).value().is_empty());
+    let Some(Overlay::Form(form)) = screen.state.overlays.last() else { panic!("a form") };
+    assert!(form.value(node::BOOT_NODE).is_empty());
 }
 
 #[test]

@@ -1,0 +1,413 @@
+//! Forms: opens, submits and draws them, and handles the responses of the services.
+
+use ratatui::prelude::*;
+use wire::inference::network::TopicSettings;
+
+use crate::event::{Effect, Preparation, Target};
+use crate::keymap::{Action, Layer};
+use crate::local::Level;
+use crate::overlay::save::ExportTable;
+use crate::overlay::view::raise;
+use crate::overlay::{keys, profiles};
+use crate::screens::{Screen, cluster, execute};
+use crate::state::State;
+use crate::state::change::{Change, Changed};
+use crate::state::field::Field;
+use crate::state::form::{FieldKind, Form, FormField, Purpose, Step, datasets, topics};
+use crate::state::overlay::Overlay;
+use crate::state::resource::{Failure, Outcome};
+use crate::view::table::first_row;
+use crate::view::{Frame, LabelledField, centered, spinner, split_rows, strip, text_cut, wrapped};
+use crate::widget::format::counted;
+use crate::widget::paint;
+use crate::widget::pane::Pane;
+
+/// Opens the form for a new rule for alerts that suggests `rule`.
+pub(crate) fn open_alert(state: &mut State, rule: &str) {
+    let field = FormField::new("rule", "conditions: triptych watch --help", rule).required();
+    let field = field.checked(|text| {
+        let error = alerts::rules::section_of(text).err()?;
+        Some(format!("the rule is invalid: {error}"))
+    });
+    state.open_form(Form::new(Purpose::Alert, "Add an alert", "Add", vec![field]));
+}
+
+/// Opens the form for a new preset that suggests `name`.
+pub(crate) fn open_preset(state: &mut State, name: &str) {
+    let hint = "values of variables named KEY, TOKEN etc. are left out";
+    let field = FormField::new("name", hint, name).required();
+    state.open_form(Form::new(Purpose::Preset, "Save preset", "Save", vec![field]));
+}
+
+/// Opens the form for the path of the file that gets `shown`, or the visible table if it is `None`.
+pub(crate) fn open_save(state: &mut State, shown: Option<String>, path: &str) {
+    let hint = match shown {
+        Some(_) => "writes it as it is shown",
+        None => "writes it as CSV, or JSON for .json",
+    };
+    let field = FormField::new("file", hint, path).required();
+    state.open_form(Form::new(Purpose::Save(shown), "Save the current view", "Save", vec![field]));
+}
+
+/// Begins an action that opens a form for datasets or topics. Reports why the action is impossible, if
+/// that is known. Returns false for other actions.
+pub(crate) fn begin(state: &mut State, action: Action) -> bool {
+    let (dataset, topic, is_on_selection) = match action {
+        Action::CreateDataset | Action::Import | Action::CreateTopic => (None, None, false),
+        Action::EditDataset | Action::DeleteDataset => (state.data.selected, None, true),
+        Action::EditTopic | Action::DeleteTopic => (None, state.inference.selected, true),
+        _ => return false,
+    };
+    let title = action.title();
+    if state.services.addresses.api_key.is_none() {
+        let key = state.keys.key_text(Layer::Global, Action::Profiles);
+        let detail = format!("press {key} to enter a key");
+        state.notify_refused(format!("{title}: no API key is in use"), detail);
+    } else if is_on_selection && dataset.is_none() && topic.is_none() {
+        state.notify_refused(format!("{title}: nothing is selected"), "");
+    } else {
+        state.effects.push(Effect::Prepare(Preparation { action, dataset, topic }));
+    }
+    true
+}
+
+/// Opens the form of an action that is possible, unless the user has turned to something else.
+pub(crate) fn on_prepared(
+    state: &mut State,
+    Preparation { action, dataset, topic }: Preparation,
+    result: Outcome<Option<Box<TopicSettings>>>,
+) {
+    let settings = match result {
+        Ok(settings) => settings,
+        Err(failure) => return state.notify_failure(&failure),
+    };
+    let screen = if action.is_on_topics() { Screen::Inference } else { Screen::Data };
+    let is_selected = (dataset.is_none() || dataset == state.data.selected)
+        && (topic.is_none() || topic == state.inference.selected);
+    if state.screen != screen || !state.overlays.is_empty() || !is_selected {
+        return;
+    }
+    if let Some(form) = form_of(state, action, settings) {
+        state.open_form(form);
+    }
+}
+
+/// Returns the form of `action` for the selected dataset or topic.
+fn form_of(state: &State, action: Action, settings: Option<Box<TopicSettings>>) -> Option<Form> {
+    let (data, inference) = (&state.data, &state.inference);
+    let name = data.dataset().map_or("", |dataset| dataset.name.as_str());
+    Some(match action {
+        Action::CreateDataset => datasets::create_form(),
+        Action::EditDataset => {
+            let dataset = data.dataset()?.clone();
+            let tags = data.tags.value().cloned().unwrap_or_default();
+            let columns = data.columns.value().map_or(&[][..], Vec::as_slice);
+            datasets::edit_form(datasets::Edited { dataset, tags }, columns)
+        }
+        Action::DeleteDataset => datasets::delete_form(data.dataset()?),
+        Action::Import => datasets::import_form(name),
+        Action::CreateTopic => {
+            let shape = data.shape();
+            let column = shape.as_ref().and_then(|shape| shape.value_column());
+            topics::create_form(name, column.unwrap_or_default())
+        }
+        Action::EditTopic => topics::edit_form(topics::Edited {
+            topic: inference.selected?,
+            settings: *settings?,
+            is_paused: inference.topic()?.is_paused,
+        }),
+        Action::DeleteTopic => topics::delete_form(inference.selected?, &inference.topic()?.name),
+        _ => return None,
+    })
+}
+
+/// Handles an action in the form on top. Returns false if no form is on top.
+pub(crate) fn act(state: &mut State, action: Action) -> bool {
+    let Some(Overlay::Form(form)) = state.overlays.last_mut() else { return false };
+    match action {
+        Action::NextField => form.move_focus(1),
+        Action::PreviousField => form.move_focus(-1),
+        Action::NextChoice => form.choose(1),
+        Action::PreviousChoice => form.choose(-1),
+        _ => {}
+    }
+    true
+}
+
+/// Submits the form on top if its fields are valid.
+pub(crate) fn submit(state: &mut State) {
+    let Some(Overlay::Form(form)) = state.overlays.last_mut() else { return };
+    if form.is_sent() || !form.is_valid() {
+        return;
+    }
+    let form = form.clone();
+    match &form.purpose {
+        Purpose::Alert => {
+            if let Ok(section) = alerts::rules::section_of(form.value("rule")) {
+                state.close();
+                state.effects.push(Effect::AddRule(section));
+            }
+            return;
+        }
+        Purpose::Report(_) => {
+            state.close();
+            return;
+        }
+        Purpose::Preset => return execute::update::keep_preset(state, form.value("name")),
+        Purpose::Save(shown) => return save(state, form.value("file"), shown.clone()),
+        Purpose::AddNode { .. } => return cluster::processes::start(state, &form),
+        Purpose::Key(profile) => {
+            if !profiles::try_key(state, profile.clone(), form.value("key")) {
+                return;
+            }
+        }
+        _ => state.effects.extend(form.change().map(Effect::Change)),
+    }
+    set_step(state, Step::Sent(String::new()));
+}
+
+/// Writes `shown` to the file at `path`, or the table of the current screen if `shown` is `None`. The
+/// table is CSV unless the path has the extension `.json`.
+fn save(state: &mut State, path: &str, shown: Option<String>) {
+    state.close();
+    let is_json = path.to_lowercase().ends_with(".json");
+    let (text, what) = if let Some(text) = shown {
+        let n_lines = counted(text.lines().count(), "line");
+        (text, n_lines)
+    } else {
+        let table = ExportTable::for_screen(state);
+        (table.text(is_json), counted(table.rows.len(), "row"))
+    };
+    state.effects.push(Effect::Save { path: path.into(), text, what });
+}
+
+/// Shows `failure` in the form on top.
+pub(crate) fn fail(state: &mut State, failure: Failure) {
+    set_step(state, Step::Failed(failure));
+}
+
+fn set_step(state: &mut State, step: Step) {
+    if let Some(Overlay::Form(form)) = state.overlays.last_mut() {
+        form.step = step;
+    }
+}
+
+/// Cancels the import of the form on top, which stays open. Returns false if there is none.
+pub(crate) fn cancel(state: &mut State) -> bool {
+    let Some(Overlay::Form(form)) = state.overlays.last_mut() else { return false };
+    let change = form.change().filter(|_| form.is_sent() && form.purpose == Purpose::Import);
+    let Some(change) = change else { return false };
+    let next = "rows that were sent are stored; the same import continues after them";
+    form.step = Step::Failed(Failure::new(change.what(), "it was cancelled", next));
+    state.effects.push(Effect::DropChange(change));
+    true
+}
+
+/// Shows the progress of the import of the form on top.
+pub(crate) fn on_progress(state: &mut State, progress: String) {
+    if let Some(Overlay::Form(form)) = state.overlays.last_mut()
+        && let Step::Sent(text) = &mut form.step
+        && form.purpose == Purpose::Import
+    {
+        *text = progress;
+    }
+}
+
+/// Handles the outcome of a change. Closes its form after a success, and shows a failure in it.
+pub(crate) fn on_changed(state: &mut State, change: &Change, result: Outcome<Changed>) {
+    let is_open = match state.overlays.last() {
+        Some(Overlay::Form(form)) => form.is_sent() && form.change().as_ref() == Some(change),
+        _ => false,
+    };
+    let changed = match result {
+        Ok(changed) => changed,
+        Err(failure) => {
+            if is_open {
+                fail(state, failure.clone());
+            } else {
+                state.notify_failure(&failure);
+            }
+            return keys::on_failure(state, change, &failure);
+        }
+    };
+    if is_open {
+        state.close();
+    }
+    state.notify(change.done(), "");
+    let now = state.now;
+    match (changed, change) {
+        (Changed::Done, Change::DeleteDataset { .. }) => state.data.reload_list(),
+        (Changed::Done, Change::DeleteTopic { .. }) => state.inference.reload_list(now),
+        (Changed::Done, _) => {}
+        (Changed::Dataset(dataset), _) => state.data.changed(dataset, now),
+        (Changed::Topic(topic), _) => state.inference.changed(topic, now),
+        (Changed::Keys(account, created), _) => {
+            keys::on_keys(state, account, created);
+            if is_open && matches!(change, Change::LogIn { .. }) {
+                state.open(Overlay::Keys(0));
+            }
+        }
+        (Changed::Imported(dataset, text), _) => {
+            if let Some(dataset) = dataset {
+                state.data.changed(dataset, now);
+            }
+            for line in text.lines() {
+                state.logs.log(Level::Info, now, line.to_owned());
+            }
+            if is_open {
+                state.open_form(Form::report("Import", text, None));
+            }
+        }
+    }
+}
+
+/// Maximum width of a form. A multiaddress fits into it.
+const WIDTH_MAX: u16 = 104;
+
+/// Maximum number of lines of a failure.
+const FAILURE_LINES: usize = 6;
+
+/// Draws `form` in the middle of `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) {
+    let theme = frame.theme;
+    let width = WIDTH_MAX.min(area.width.saturating_sub(2));
+    let room = width.saturating_sub(4);
+    let mut intro: Vec<String> = form.intro.lines().flat_map(|line| wrapped(line, room)).collect();
+    if let Purpose::Report(Some(secret)) = &form.purpose {
+        intro.push(secret.0.clone());
+    }
+    if !intro.is_empty() && !form.fields.is_empty() {
+        intro.push(String::new());
+    }
+    let (message, style) = message(form, frame, room);
+    let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    let (n_fields, n_intro, n_message) =
+        (count(form.fields.len()), count(intro.len()), count(message.len()));
+    // The border, the button with an empty line above it, and an empty line before a message.
+    let fixed = 4 + n_intro + n_message + u16::from(n_message > 0);
+    // With enough space, the hint of each field is below the field. Otherwise, only the hint of the
+    // focused field is shown, below all fields.
+    let is_roomy = area.height >= fixed.saturating_add(n_fields * 2);
+    let pitch = 1 + u16::from(is_roomy);
+    let n_hints = u16::from(!is_roomy);
+    let shown = (area.height.saturating_sub(fixed + n_hints) / pitch).clamp(1, n_fields.max(1));
+    let shown = shown.min(n_fields);
+    let height = (fixed + n_hints + shown * pitch).min(area.height);
+    let inside = raise(centered(area, width, height), buf, frame, Pane::new(&*form.title));
+    let intro_style = if form.layer() == Layer::Report { theme.text } else { theme.muted };
+    for (y, line) in (0..inside.height.saturating_sub(2)).zip(&intro) {
+        paint::text(buf, inside, (0, y), line, intro_style);
+    }
+    let labels = form.fields.iter().map(|field| count(field.label.len()));
+    let label_width = labels.max().unwrap_or(0);
+    let first = first_row(form.focus, form.fields.len(), shown.into());
+    let mut y = n_intro;
+    let visible = form.fields.iter().enumerate().skip(first).take(shown.into());
+    for (idx, field) in visible {
+        let of = FieldPlace { idx, label_width, is_focused: idx == form.focus };
+        draw_form_field(split_rows(inside, y)[1], buf, frame, field, of);
+        if is_roomy {
+            draw_hint(inside, buf, frame, (label_width + 2, y + 1), (form, field));
+        }
+        y += pitch;
+    }
+    if let Some(field) = form.fields.get(form.focus).filter(|_| !is_roomy) {
+        draw_hint(inside, buf, frame, (label_width + 2, y), (form, field));
+        y += 1;
+    }
+    if n_message > 0 {
+        for (y, line) in (y + 1..).zip(&message) {
+            paint::text(buf, inside, (0, y), line, style);
+        }
+    }
+    draw_buttons(inside, buf, frame, form);
+}
+
+/// Returns the lines and the style of the message of a form: its failure or its progress.
+fn message(form: &Form, frame: Frame<'_>, width: u16) -> (Vec<String>, Style) {
+    let theme = frame.theme;
+    match &form.step {
+        Step::Typed => (Vec::new(), theme.muted),
+        Step::Sent(progress) => {
+            let progress =
+                if progress.is_empty() { "waiting for the service" } else { progress.as_str() };
+            (vec![format!("{} {progress}", spinner(frame.state.now))], theme.info)
+        }
+        Step::Failed(Failure { what, why, next, .. }) => {
+            let text = format!("✗ failed to {what}: {why}");
+            let mut lines = wrapped(&text, width);
+            lines.truncate(FAILURE_LINES);
+            lines.extend(Some(next).filter(|next| !next.is_empty()).cloned());
+            (lines, theme.down)
+        }
+    }
+}
+
+/// Place of a field in its form.
+#[derive(Clone, Copy)]
+struct FieldPlace {
+    idx: usize,
+    label_width: u16,
+    is_focused: bool,
+}
+
+fn draw_form_field(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    field: &FormField,
+    FieldPlace { idx, label_width, is_focused }: FieldPlace,
+) {
+    let n_letters = field.text.value().chars().count();
+    // A hidden text is shown as one mark for each letter.
+    let hidden = Field::edited(&"•".repeat(n_letters.min(usize::from(area.width) / 2)));
+    let of = LabelledField {
+        label: field.label,
+        label_width,
+        width: area.width,
+        is_focused,
+        has_caret: is_focused,
+        ground: frame.theme.bg,
+        choice: matches!(field.kind, FieldKind::Choice(_)).then(|| field.text.value()),
+        text: if field.kind == FieldKind::Secret { &hidden } else { &field.text },
+    };
+    of.draw(area, buf, frame.theme);
+    frame.hits.add(Rect { height: 1, ..area }, Target::Row { pane: 0, row: idx });
+}
+
+/// Draws the problem of a field after an attempt to submit the form, otherwise its hint.
+fn draw_hint(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    at: (u16, u16),
+    (form, field): (&Form, &FormField),
+) {
+    let (text, style) = match field.problem().filter(|_| form.is_tried) {
+        Some(problem) => (format!("└ {problem}"), frame.theme.down),
+        None => (field.hint.to_owned(), frame.theme.muted),
+    };
+    text_cut(buf, area, at, &text, style);
+}
+
+/// Draws the buttons into the last row of `area`.
+fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) {
+    let theme = frame.theme;
+    let y = area.height.saturating_sub(1);
+    let mut x = 0;
+    let (submit, other) = match form.layer() {
+        Layer::NodeForm => (Action::StartNode, (Action::Back, "Cancel")),
+        Layer::Report => (Action::Open, (Action::Copy, "Copy")),
+        _ => (Action::Open, (Action::Back, "Cancel")),
+    };
+    let verbs = [(submit, form.verb, theme.focus), (other.0, other.1, theme.muted)];
+    for (action, verb, style) in verbs.into_iter().skip(usize::from(form.is_sent())) {
+        let text = format!(" {} {verb} ", frame.key(form.layer(), action));
+        let end = paint::text(buf, area, (x, y), &text, theme.tag(style));
+        frame.hits.add(strip(area, (x, y), end.saturating_sub(x)), Target::Action(action));
+        x = end + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Forms that create, edit and delete a dataset, and import a file.
+
+use std::collections::BTreeMap;
+
+use model::count::parse_bytes;
+use model::dataset::{Column, Dataset, Dtype, parse_column};
+use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
+
+use super::{Form, FormField, Purpose, parts};
+use crate::state::change::{Change, DatasetEdit};
+
+/// Metadata fields with the retention of a dataset, each with its label in the forms.
+const RETENTION: [(&str, &str); 2] = [("keep_days", "keep days"), ("keep_bytes", "keep bytes")];
+
+/// Choices for a row that cannot be read.
+const BAD_ROWS: &[&str] = &["stop the import", "are skipped"];
+
+/// A dataset before it is edited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edited {
+    pub(crate) dataset: Dataset,
+    pub(crate) tags: Vec<String>,
+}
+
+/// Returns the form for a new dataset.
+pub(crate) fn create_form() -> Form {
+    let mut fields = about("", "", &[]);
+    let hint = "NAME or NAME:TYPE, comma-separated";
+    fields.insert(2, FormField::new("columns", hint, "").checked(columns_problem));
+    fields.extend(retention(&BTreeMap::new()));
+    Form::new(Purpose::CreateDataset, "New dataset", "Create", fields)
+}
+
+/// Returns the form that edits a dataset with these columns.
+pub(crate) fn edit_form(before: Edited, columns: &[Column]) -> Form {
+    let Edited { dataset, tags } = &before;
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let mut fields = about(&dataset.name, &dataset.description, tags);
+    fields.extend([
+        FormField::new("add", "columns: NAME or NAME:TYPE", "").checked(columns_problem),
+        FormField::new("rename", "columns: NAME=NEW_NAME", "")
+            .checked(renames_problem)
+            .among(names.clone()),
+        FormField::new("delete", "columns, with their values, for good", "").among(names),
+    ]);
+    fields.extend(retention(&dataset.metadata));
+    let title = format!("Dataset {}", dataset.name);
+    Form::new(Purpose::EditDataset(Box::new(before)), title, "Save", fields)
+}
+
+/// Returns the form that deletes a dataset.
+pub(crate) fn delete_form(dataset: &Dataset) -> Form {
+    let (id, name) = (dataset.id, &dataset.name);
+    let change = Change::DeleteDataset { dataset: id, name: name.clone() };
+    let intro = format!("Deletes dataset {id}, {name}, with all its rows, for good.");
+    Form::confirming(change, intro, "Delete", vec![FormField::exactly("name", name)])
+}
+
+/// Returns the form that imports a file, by default into the dataset with this name.
+pub(crate) fn import_form(dataset: &str) -> Form {
+    let fields = vec![
+        FormField::new("file", "CSV, JSON or Parquet, or a directory", "").required(),
+        FormField::new("dataset", "existing or new; empty: named by the file", dataset),
+        FormField::new("time", "field with the timestamp; empty to detect it", ""),
+        FormField::choice("bad rows", "↑↓ what to do with invalid rows", BAD_ROWS, BAD_ROWS[0]),
+    ];
+    Form::new(Purpose::Import, "Import a file", "Import", fields)
+}
+
+fn about(name: &str, description: &str, tags: &[String]) -> Vec<FormField> {
+    let hint = "comma-separated; public is for every key";
+    vec![
+        FormField::new("name", "unique among the datasets of this key", name).required(),
+        FormField::new("description", "a sentence for people", description),
+        FormField::new("tags", hint, &tags.join(", ")),
+    ]
+}
+
+fn retention(metadata: &BTreeMap<String, String>) -> [FormField; 2] {
+    let text = |field| metadata.get(field).map_or("", String::as_str);
+    let [(days, days_label), (bytes, bytes_label)] = RETENTION;
+    [
+        FormField::new(days_label, "older rows are deleted; empty: no limit", text(days)).checked(
+            |text| {
+                let is_valid = text.parse::<u32>().is_ok_and(|days| days > 0);
+                (!is_valid).then(|| "expected a number of days from 1".to_owned())
+            },
+        ),
+        FormField::new(bytes_label, "2GB: beyond it, old rows are deleted", text(bytes))
+            .checked(|text| parse_bytes(text).err()),
+    ]
+}
+
+fn columns_problem(text: &str) -> Option<String> {
+    parts(text).find_map(|part| parse_column(part).err())
+}
+
+fn renames_problem(text: &str) -> Option<String> {
+    let is_pair = |part: &str| part.split_once('=').is_some_and(|(_, to)| !to.trim().is_empty());
+    let invalid = parts(text).find(|part| !is_pair(part))?;
+    Some(format!("`{invalid}` is not NAME=NEW_NAME"))
+}
+
+fn columns(form: &Form, label: &str) -> Vec<(String, Dtype)> {
+    parts(form.value(label)).filter_map(|part| parse_column(part).ok()).collect()
+}
+
+/// Returns the metadata fields with the retention in `form`. `None` stands for no limit.
+fn limits(form: &Form) -> impl Iterator<Item = (String, Option<String>)> {
+    RETENTION.into_iter().map(|(field, label)| {
+        let text = form.value(label);
+        let bytes = parse_bytes(text).ok().map(|bytes| bytes.to_string());
+        (field.to_owned(), bytes.filter(|_| !text.is_empty()))
+    })
+}
+
+/// Returns the request for a new dataset.
+pub(super) fn created(form: &Form) -> Change {
+    let new = |(name, dtype)| CreateColumn::new(name, dtype);
+    Change::CreateDataset(CreateDataset {
+        name: form.value("name").to_owned(),
+        description: form.value("description").to_owned(),
+        metadata: limits(form).filter_map(|(field, limit)| Some((field, limit?))).collect(),
+        columns: columns(form, "columns").into_iter().map(new).collect(),
+        tags: form.values("tags"),
+    })
+}
+
+/// Returns the changes of a dataset that was `before`.
+pub(super) fn edited(form: &Form, before: &Edited) -> Change {
+    let Edited { dataset, tags } = before;
+    let other = |label, known: &str| {
+        let text = form.value(label);
+        (text != known).then(|| text.to_owned())
+    };
+    let wanted = form.values("tags");
+    let pair = |part: &str| {
+        let (name, new_name) = part.split_once('=')?;
+        Some((name.trim().to_owned(), new_name.trim().to_owned()))
+    };
+    Change::EditDataset(Box::new(DatasetEdit {
+        dataset: dataset.id,
+        name: dataset.name.clone(),
+        update: UpdateDataset {
+            name: other("name", &dataset.name),
+            description: other("description", &dataset.description),
+            metadata: limits(form)
+                .filter(|(field, limit)| dataset.metadata.get(field) != limit.as_ref())
+                .collect(),
+        },
+        added_columns: columns(form, "add"),
+        renamed_columns: parts(form.value("rename")).filter_map(pair).collect(),
+        deleted_columns: form.values("delete"),
+        added_tags: wanted.iter().filter(|tag| !tags.contains(tag)).cloned().collect(),
+        removed_tags: tags.iter().filter(|tag| !wanted.contains(tag)).cloned().collect(),
+    }))
+}
+
+/// Returns the import of the file in `form`.
+pub(super) fn imported(form: &Form) -> Change {
+    let text = |label| Some(form.value(label).to_owned()).filter(|text| !text.is_empty());
+    Change::Import {
+        path: form.value("file").into(),
+        dataset: text("dataset"),
+        time: text("time"),
+        skips_bad: form.value("bad rows") == BAD_ROWS[1],
+    }
+}
