@@ -12,6 +12,7 @@ pub mod csv;
 mod csv_file;
 pub mod json;
 mod json_array;
+pub mod loaded;
 mod ndjson;
 pub mod number_text;
 pub mod parquet;
@@ -24,6 +25,7 @@ pub mod timestamps;
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::{fmt, io};
 
@@ -34,6 +36,7 @@ use self::cell::Cell;
 use self::column_mapping::{Built, ColumnMapping, Target};
 use self::csv_file::CsvRecords;
 use self::json_array::JsonArrayRecords;
+use self::loaded::LoadedReader;
 use self::ndjson::{JsonText, NdjsonRecords};
 use self::parquet::{ParquetRecords, ParquetSource};
 use self::repeated_hour::{ReadRow, RepeatedHour};
@@ -178,6 +181,8 @@ enum Records {
     Ndjson(NdjsonRecords),
     JsonArray(JsonArrayRecords),
     Parquet(Box<ParquetRecords>),
+    /// Records that were read earlier.
+    Loaded(LoadedReader),
 }
 
 impl Records {
@@ -228,6 +233,7 @@ impl Records {
             Self::Ndjson(records) => records.next(take),
             Self::JsonArray(records) => records.next(take),
             Self::Parquet(records) => Ok(records.next_record(take)?),
+            Self::Loaded(records) => Ok(records.next(take)),
         }
     }
 }
@@ -265,8 +271,11 @@ impl Rows {
     ) -> Result<Self, FileError> {
         let input = Input::open(path)?;
         let (read_bytes, size_bytes) = (input.counter(), input.size_bytes());
-        let wanted = |field: &str| mapping.target(field) != Target::LeftOut;
-        let records = Records::open(input, options, from, &wanted)?;
+        let wanted = |field: &str| mapping.is_read(field);
+        let records = match mapping.loaded() {
+            Some(loaded) => Records::Loaded(LoadedReader::new(Arc::clone(loaded), from)),
+            None => Records::open(input, options, from, &wanted)?,
+        };
         Ok(Self {
             records,
             mapping,
@@ -286,13 +295,20 @@ impl Rows {
         &self.mapping
     }
 
-    /// Returns the number of bytes read, and the size of the file if it is known.
+    /// Returns the number of bytes read, and the size of the file if it is known. Records that were
+    /// loaded count instead of bytes.
     #[must_use]
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
-        if let Records::Parquet(records) = &self.records {
-            return (records.progress(self.size_bytes.unwrap_or(0)), self.size_bytes);
+        match &self.records {
+            Records::Parquet(records) => {
+                (records.progress(self.size_bytes.unwrap_or(0)), self.size_bytes)
+            }
+            Records::Loaded(records) => {
+                let (n_read, n_all) = records.progress();
+                (n_read, Some(n_all))
+            }
+            _ => (self.read_bytes.load(Ordering::Relaxed), self.size_bytes),
         }
-        (self.read_bytes.load(Ordering::Relaxed), self.size_bytes)
     }
 
     /// Returns the first timestamp, as written in the file and as parsed, or `None` before the first

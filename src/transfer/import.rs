@@ -7,18 +7,21 @@ mod report;
 mod send;
 mod stored;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::iter::once;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
 use client::datasets::insert::InsertMode;
+use formats::read::column_mapping::ColumnMapping;
+use formats::read::loaded::{LoadedRecords, load_selections};
 use formats::read::number_text::Decimal;
 use formats::read::selection::find_selections;
 use formats::read::time_text::TimeTexts;
 use formats::read::timestamps::TimeUnit;
-use formats::read::{FileError, Format};
+use formats::read::{FileError, Format, ReadOptions};
 use model::count::counted_short;
 use model::dataset::{DatasetId, Dtype};
 use tokio::task::spawn_blocking;
@@ -31,6 +34,9 @@ use self::report::Repeats;
 use self::send::{ImportTarget, SendState, bad_row_error, send};
 use self::stored::StoredRows;
 use crate::event::Reporter;
+
+/// Maximum size of the records that are read in one pass for several parts of a file.
+const LOADED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Options of an import.
 #[derive(Debug)]
@@ -142,6 +148,8 @@ pub struct Import<'a> {
     reporter: &'a dyn Reporter,
     files: VecDeque<ImportFile>,
     n_files: usize,
+    /// Records of parts of the file that is being split, by their values.
+    loaded: HashMap<String, Arc<LoadedRecords>>,
     checkpoint: ImportCheckpoint,
     repeats: Repeats,
     n_imported: usize,
@@ -178,6 +186,7 @@ impl<'a> Import<'a> {
             reporter,
             n_files: files.len(),
             files: files.into(),
+            loaded: HashMap::new(),
             checkpoint,
             repeats: Repeats::default(),
             n_imported: 0,
@@ -246,6 +255,7 @@ impl<'a> Import<'a> {
     /// front of the queue.
     async fn split(&mut self, file: &ImportFile) -> anyhow::Result<()> {
         let Self { options, reporter, .. } = *self;
+        self.loaded.clear();
         let field = options.split_by.clone().unwrap_or_default();
         if file.is_stdin() {
             bail!("standard input cannot be split, since a split reads the file twice");
@@ -276,14 +286,41 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Returns the records of `file`, which is a part of a file. Returns `None` to read them from the
+    /// file. If records of other parts are between them, reads the following parts in the same pass, as
+    /// many as fit into memory.
+    async fn load(
+        &mut self,
+        file: &ImportFile,
+        reading: ReadOptions,
+        mapping: &ColumnMapping,
+    ) -> anyhow::Result<Option<Arc<LoadedRecords>>> {
+        let Some((selection, _)) = &file.split else { return Ok(None) };
+        if let Some(loaded) = self.loaded.remove(&selection.value) {
+            return Ok(Some(loaded));
+        }
+        let following = self.files.iter().take_while(|other| other.path == file.path);
+        let following = following.map_while(|other| Some(other.split.as_ref()?.0.clone()));
+        let selections: Vec<_> = once(selection.clone()).chain(following).collect();
+        if selections.get(1).is_none_or(|next| next.begin.line >= selection.last_line) {
+            return Ok(None);
+        }
+        let (path, mapping) = (file.path.clone(), mapping.clone());
+        let loading = move || {
+            let wanted = |field: &str| mapping.is_read(field);
+            load_selections(&path, reading, &wanted, &selections, LOADED_BYTES_MAX)
+        };
+        self.loaded = spawn_blocking(loading).await??;
+        Ok(self.loaded.remove(&selection.value))
+    }
+
     /// Imports a file, or only reads it in a dry run. Returns `None` if all of its rows are already
     /// stored.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
-        let checkpoint = &mut self.checkpoint;
         let name = file.title();
         let reading = file.read_options(options);
-        let plan = columns::plan_import(service, &options.columns, file, reading).await?;
+        let mut plan = columns::plan_import(service, &options.columns, file, reading).await?;
         reporter.note(&plan.preview(file));
         if options.is_dry_run && file.is_stdin() {
             return Ok(None);
@@ -291,6 +328,7 @@ impl<'a> Import<'a> {
         let mut resume = ResumePoint { place: file.begin(), ..ResumePoint::default() };
         let mut dataset = plan.dataset();
         if !options.is_dry_run {
+            let checkpoint = &mut self.checkpoint;
             let prepared = plan.prepare_dataset(service, &options.template, file).await?;
             // The new dataset can have the id of a deleted dataset, to which the checkpoint belongs.
             if dataset.is_none() {
@@ -306,6 +344,10 @@ impl<'a> Import<'a> {
             }
             dataset = Some(prepared);
         }
+        if let Some(loaded) = self.load(file, reading, &plan.plan).await? {
+            plan.plan.load(loaded);
+        }
+        let checkpoint = &mut self.checkpoint;
         let stored = match plan.dataset() {
             Some(dataset) => StoredRows::open(service, dataset).await,
             None => None,

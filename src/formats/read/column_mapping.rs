@@ -1,12 +1,14 @@
 //! Mapping of the fields of a file to the timestamp and columns.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::dataset::Dtype;
 use model::row::{Row, Value};
 use model::timestamp::Timestamp;
 
 use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
+use super::loaded::LoadedRecords;
 use super::number_text::Decimal;
 use super::selection::Selection;
 use super::sniff::time_column::{TimeFields, TimePart};
@@ -51,7 +53,7 @@ impl MappedColumn {
 }
 
 /// Mapping of the fields of a file to their targets.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ColumnMapping {
     by_field: HashMap<String, Target>,
     columns: Vec<MappedColumn>,
@@ -66,6 +68,8 @@ pub struct ColumnMapping {
     nulls: Vec<String>,
     /// Rows that are read, or `None` for all.
     selection: Option<Selection>,
+    /// Records of the selection that were read earlier. `None` to read them from the file.
+    loaded: Option<Arc<LoadedRecords>>,
 }
 
 /// A row being assembled.
@@ -152,6 +156,15 @@ impl ColumnMapping {
         self.selection = Some(selection);
     }
 
+    /// Reads the selected rows from `loaded` instead of the file.
+    pub fn load(&mut self, loaded: Arc<LoadedRecords>) {
+        self.loaded = Some(loaded);
+    }
+
+    pub(super) const fn loaded(&self) -> Option<&Arc<LoadedRecords>> {
+        self.loaded.as_ref()
+    }
+
     pub(super) const fn selection(&self) -> Option<&Selection> {
         self.selection.as_ref()
     }
@@ -178,6 +191,12 @@ impl ColumnMapping {
             building.take(self, self.target(name), name, cell);
         })?;
         building.finish(self).map(|built| built.row)
+    }
+
+    /// Returns true if the values of `field` are needed.
+    #[must_use]
+    pub fn is_read(&self, field: &str) -> bool {
+        self.target(field) != Target::LeftOut
     }
 
     pub(super) fn target(&self, field: &str) -> Target {

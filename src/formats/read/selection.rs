@@ -7,8 +7,7 @@ use super::cell::Cell;
 use super::source::Input;
 use super::{BadRow, FileError, Place, ReadOptions, Records, Stop};
 
-/// Maximum number of different values, enough for the symbols of a large index. Each becomes a dataset,
-/// and the file may be read once for each.
+/// Maximum number of different values, enough for the symbols of a large index. Each becomes a dataset.
 const VALUES_MAX: usize = 1_000;
 
 /// Maximum length of a value, the same as of the name of a dataset.
@@ -107,7 +106,7 @@ impl Selection {
 }
 
 /// Returns the value of a field as a text, or `None` if there is no value.
-fn value_text(cell: Cell<'_>) -> Option<String> {
+pub(super) fn value_text(cell: Cell<'_>) -> Option<String> {
     match cell {
         _ if cell.is_absent() => None,
         Cell::Float(number) => Some(number.to_string()),

@@ -1,17 +1,27 @@
 //! Tests of selections of the rows with a value.
 
 use super::*;
+use crate::read::loaded::load_selections;
 use crate::read::selection::{Selection, find_selections};
 
-/// Returns the values of `field` with the rows of each, and the number of invalid rows.
+/// Returns the values of `field` with the rows of each, and the number of invalid rows. Compares the rows
+/// with those that are loaded in one pass.
 fn split(path: &Path, options: ReadOptions, field: &str) -> (Vec<(String, Vec<String>)>, u64) {
     let found = find_selections(path, options, field).unwrap();
+    let mut mapping = ColumnMapping::new("t", None);
+    mapping.column("x", MappedColumn::exact("x", Dtype::Float));
+    let loaded = load_selections(path, options, &|_| true, &found.selections, usize::MAX).unwrap();
     let rows = |selection: Selection| {
-        let mut mapping = ColumnMapping::new("t", None);
-        mapping.column("x", MappedColumn::exact("x", Dtype::Float));
+        let mut mapping = mapping.clone();
         let (value, begin) = (selection.value.clone(), selection.begin);
         mapping.select(selection);
-        (value, all(path, options, mapping, begin))
+        let rows = all(path, options, mapping.clone(), begin);
+        mapping.load(Arc::clone(&loaded[&value]));
+        assert_eq!(all(path, options, mapping.clone(), begin), rows, "{value}");
+        let first = rows[0].split_once(':').unwrap().0.parse().unwrap();
+        let resumed = Place { line: first, ..begin };
+        assert_eq!(all(path, options, mapping, resumed), rows[1..], "{value}");
+        (value, rows)
     };
     (found.selections.into_iter().map(rows).collect(), found.n_bad)
 }
@@ -60,10 +70,37 @@ fn parquet_rows_are_selected_by_texts_and_numbers() {
                 mapping.leave_out(field);
             }
             mapping.select(selection.clone());
-            all(&path, PARQUET, mapping, selection.begin).len() as u64
+            let selections = [selection.clone()];
+            let loaded = load_selections(
+                &path,
+                PARQUET,
+                &|field| mapping.is_read(field),
+                &selections,
+                usize::MAX,
+            );
+            let rows = all(&path, PARQUET, mapping.clone(), selection.begin);
+            mapping.load(Arc::clone(&loaded.unwrap()[&selection.value]));
+            assert_eq!(all(&path, PARQUET, mapping, selection.begin), rows);
+            rows.len() as u64
         };
         let n_all: u64 = found.selections.iter().map(n_rows).sum();
         assert_eq!(n_all + found.n_bad, 50, "{field}");
+    }
+}
+
+#[test]
+fn records_of_the_last_values_are_not_loaded_if_all_exceed_the_memory_limit() {
+    let line = |idx: usize| format!("1704153600,{},{}\n", idx % 4, "x".repeat(1_000));
+    let text = format!("t,s,x\n{}", (0..400).map(line).collect::<String>());
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let selections = find_selections(&path, options, "s").unwrap().selections;
+    for (bytes_max, want) in
+        [(usize::MAX, &["0", "1", "2", "3"][..]), (350_000, &["0", "1"]), (50_000, &[])]
+    {
+        let loaded = load_selections(&path, options, &|_| true, &selections, bytes_max).unwrap();
+        let mut values: Vec<_> = loaded.keys().map(String::as_str).collect();
+        values.sort_unstable();
+        assert_eq!(values, want, "{bytes_max}");
     }
 }
 
