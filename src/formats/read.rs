@@ -296,7 +296,7 @@ impl Rows {
     }
 
     /// Returns the number of bytes read, and the size of the file if it is known. Records that were
-    /// loaded count instead of bytes.
+    /// loaded are counted instead of their bytes.
     #[must_use]
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
         match &self.records {

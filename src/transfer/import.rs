@@ -287,8 +287,8 @@ impl<'a> Import<'a> {
     }
 
     /// Returns the records of `file`, which is a part of a file. Returns `None` to read them from the
-    /// file. If records of other parts are between them, reads the following parts in the same pass, as
-    /// many as fit into memory.
+    /// file. If the parts are interleaved in the file, also reads as many following parts as fit into
+    /// memory.
     async fn load(
         &mut self,
         file: &ImportFile,

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::{IntoResponse as _, Response};
-use model::dataset::{DatasetId, Dtype};
+use model::dataset::{BAR_COLUMNS, DatasetId, Dtype};
 use model::key::KeyId;
 use model::page::{Limit, ROWS_DEFAULT};
 use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset, VALUE_COLUMN};
@@ -24,9 +24,6 @@ use super::{Caller, PathParams, read_params, single_page};
 use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
-
-/// Columns of the prices of bars.
-const PRICES: [&str; 4] = ["open", "high", "low", "close"];
 
 /// Names of columns with the value of a row, in lower case, the most likely first.
 const VALUE_NAMES: [&str; 5] = ["close", "price", "value", "_value", "last"];
@@ -63,8 +60,9 @@ pub(super) async fn list(
 /// deleted, about a thousand at a time, and their buckets stay.
 ///
 /// Buckets are computed from the columns `open`, `high`, `low` and `close` if all of them exist, otherwise
-/// from the column that the metadata field `value_column` names, or else from the first float column. If
-/// the first float column is not the likely value, as in `volume,close`, the field is set on creation.
+/// from the column that the metadata field `value_column` names, or else from the first float column. On
+/// creation, the field is set to the likely value column, such as `close` in `volume,close`, unless this
+/// is the first float column.
 #[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
     request_body = CreateDatasets,
     responses((status = 201, description = "The new datasets", body = CreatedDatasets)))]
@@ -95,7 +93,7 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
 }
 
 /// Returns the column from which the buckets of a new dataset should be computed. Returns `None` if the
-/// store chooses well: columns of bars, or the first float column.
+/// store's default is right: the columns of bars, or the first float column.
 fn value_column(columns: &[(String, Dtype)]) -> Option<&str> {
     let named = |wanted: &str| {
         let is_it = |(name, dtype): &&(String, Dtype)| {
@@ -103,7 +101,8 @@ fn value_column(columns: &[(String, Dtype)]) -> Option<&str> {
         };
         columns.iter().find(is_it).map(|(name, _)| name.as_str())
     };
-    if PRICES.into_iter().all(|name| named(name) == Some(name)) {
+    let [prices @ .., _volume] = BAR_COLUMNS;
+    if prices.into_iter().all(|name| named(name) == Some(name)) {
         return None;
     }
     let mut floats = columns.iter().filter(|(_, dtype)| *dtype == Dtype::Float);
@@ -217,8 +216,12 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Json<DatasetBody>> {
     let which = which(&id)?;
-    app.datasets.find_owned(key, which.clone()).await?;
-    let ReplaceDataset { name, description, metadata } = web::extract::json(request).await?;
+    let before = app.datasets.find_owned(key, which.clone()).await?;
+    let ReplaceDataset { name, description, mut metadata } = web::extract::json(request).await?;
+    // The service can have set this field on creation, without the client's knowledge.
+    if let Some(value) = before.metadata.get(VALUE_COLUMN) {
+        metadata.entry(VALUE_COLUMN.to_owned()).or_insert_with(|| value.clone());
+    }
     let metadata = MetadataChange::Replace(metadata);
     let change = Change { name: Some(name), description: Some(description), metadata };
     Ok(Json(app.datasets.update(key, which, change).await?.into()))

@@ -8,7 +8,7 @@ use std::io::{self, BufRead};
 
 use super::source::Position;
 
-/// Fault of a record at the end of the file.
+/// Fault of a record whose quoted field reaches the end of the file.
 pub(super) const UNCLOSED: &str = "quoted field is not closed";
 
 /// Reads records one by one. Blank lines are skipped.

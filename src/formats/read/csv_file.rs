@@ -74,8 +74,7 @@ impl CsvRecords {
                 return Err(bad("line is not UTF-8".to_owned()));
             };
             if self.reader.fault() == Some(UNCLOSED) {
-                let reason = format!("{UNCLOSED}, so the rest of the file is one record");
-                return Err(bad(reason));
+                return Err(bad(UNCLOSED.to_owned()));
             }
             if self.reader.n_fields() == self.fields.len() {
                 for (field, (name, (text, is_quoted))) in self.fields.iter().zip(texts).enumerate()

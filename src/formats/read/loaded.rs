@@ -12,8 +12,9 @@ use super::{FileError, Place, ReadOptions, Records, Stop, Take};
 /// Approximate size of the allocations of a record, in addition to their contents.
 const OVERHEAD_BYTES: usize = 64;
 
-/// Records of a selection. They replace the file for [`Rows`](super::Rows) with this selection.
-#[derive(Debug, Clone, PartialEq)]
+/// Records of a selection. [`Rows`](super::Rows) with this selection reads them instead of the file.
+#[derive(derive_more::Debug, Clone, PartialEq)]
+#[debug("LoadedRecords")]
 pub struct LoadedRecords {
     /// Names of the fields by their index in the file.
     names: Arc<[String]>,
@@ -59,9 +60,9 @@ pub fn load_selections(
         values.map(|(idx, selection)| (selection.value.as_str(), idx)).collect();
     let mut names: Vec<String> = Vec::new();
     let mut parts: Vec<(usize, Vec<LoadedRecord>)> = vec![(0, Vec::new()); selections.len()];
-    let last_line = selections.iter().map(|selection| selection.last_line).max();
+    let last_line = |n: usize| selections.iter().take(n).map(|it| it.last_line).max();
     let (mut line, mut n_bytes) = (begin.line, 0);
-    while Some(line) < last_line {
+    while Some(line) < last_line(parts.len()) {
         let mut record = LoadedRecord::default();
         let mut selected = None;
         let read = records.next(&mut |idx, name, cell| {

@@ -17,7 +17,7 @@ use super::{BadRow, PlacedRow};
 /// Maximum number of rows of a repeated hour, which are held in memory. It allows 138 rows per second.
 const ROWS_MAX: usize = 500_000;
 
-/// Maximum gap at the point where the times restart, in units of the longest other gap.
+/// Maximum gap at the point where the times restart, in units of the usual gap.
 const GAP_MAX: i64 = 3;
 
 /// A row that was read.
@@ -127,8 +127,8 @@ fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>
     }
 }
 
-/// Returns true if the gap before the row `idx` is not much longer than the other gaps between `times`,
-/// or than those before and after them if there are no others.
+/// Returns true if the gap before the row `idx` is at most [`GAP_MAX`] times the usual gap: the longest
+/// other gap between `times`, or the shorter one of those before and after them if it is longer.
 fn is_continuous(
     times: &[Timestamp],
     idx: usize,
@@ -140,6 +140,6 @@ fn is_continuous(
     let at_turn = gaps.remove(idx - 1);
     let outer = [before.zip(times.first().copied()), times.last().copied().zip(after)];
     let outer = outer.into_iter().flatten().map(gap);
-    let usual = gaps.into_iter().max().or_else(|| outer.max());
+    let usual = gaps.into_iter().max().max(outer.min());
     usual.is_some_and(|usual| at_turn <= GAP_MAX * usual)
 }

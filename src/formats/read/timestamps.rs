@@ -8,12 +8,17 @@ use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
 use super::time_text::{ReadTime, TimeTexts, digits};
 
 /// Range in which the unit of a number is detected, in seconds since 1970: the years 1971 to 2100.
-/// Within these years, no number is valid in two units. Smaller numbers are almost never timestamps.
+/// Within these years, no number is valid in two units, except dates with an hour (see
+/// [`is_date_with_hour`]). Smaller numbers are almost never timestamps.
 const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
-/// Units of time since 1970 that are smaller than a second, with their number per second.
-const COUNTING_UNITS: [(TimeUnit, f64); 3] =
-    [(TimeUnit::Millis, 1e3), (TimeUnit::Micros, 1e6), (TimeUnit::Nanos, 1e9)];
+/// Units of time since 1970, with their number per second.
+const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
+    (TimeUnit::Seconds, 1.0),
+    (TimeUnit::Millis, 1e3),
+    (TimeUnit::Micros, 1e6),
+    (TimeUnit::Nanos, 1e9),
+];
 
 /// Days from 1899-12-30, which spreadsheets count as day 0, to 1970.
 const SPREADSHEET_DAYS: f64 = 25_569.0;
@@ -37,8 +42,7 @@ pub enum TimeUnit {
     /// Nanoseconds since 1970, stored as microseconds.
     #[strum(serialize = "ns")]
     Nanos,
-    /// The digits are a date, such as 20260101, possibly with an hour, such as 2026010115, a minute, or a
-    /// second, such as 20260101153000.
+    /// The digits are a date with an optional time: 20260101, 2026010115, 202601011530 or 20260101153000.
     Date,
     /// The digits are a month, such as 202601.
     Month,
@@ -62,14 +66,12 @@ const fn no_unit(_: &str) -> UnitError {
 
 impl TimeUnit {
     /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if its
-    /// digits are a date. Returns `None` if there is no such unit. A date with an hour counts as seconds,
-    /// since a single number does not show which of them it is (see [`is_date_with_hour`]).
+    /// digits are a date. Returns `None` if there is no such unit. A date with an hour, or with an hour
+    /// and a minute, counts as seconds or milliseconds, since one number alone is ambiguous.
     #[must_use]
     pub fn guess(number: f64) -> Option<Self> {
-        if PLAUSIBLE_SECONDS.contains(&number) {
-            return Some(Self::Seconds);
-        }
-        if exact_integer(number).and_then(digits).is_some() {
+        let whole = exact_integer(number).filter(|number| !is_date_with_hour(*number));
+        if whole.and_then(digits).is_some() {
             return Some(Self::Date);
         }
         let is_plausible =
@@ -110,11 +112,13 @@ impl TimeUnit {
     }
 }
 
-/// Returns true if the digits of `number` are a date and an hour, such as 2026010115. As seconds since
-/// 1970, such numbers are in the years 2030 to 2036. If all numbers of a field are of this form, they are
-/// dates.
+/// Returns true if the digits of `number` are a date and an hour, such as 2026010115, or also a minute. As
+/// seconds since 1970, the former are in the years 2030 to 2036, and as milliseconds the latter are in
+/// 1976. If all numbers of a field are of this form, they are dates.
 pub(super) fn is_date_with_hour(number: i64) -> bool {
-    (1_900_010_100..2_100_000_000).contains(&number) && digits(number).is_some()
+    let is_hour = (1_900_010_100..2_100_000_000).contains(&number);
+    let is_minute = (190_001_010_000..210_000_000_000).contains(&number);
+    (is_hour || is_minute) && digits(number).is_some()
 }
 
 /// Returns the timestamp of a number of days as counted by spreadsheets, rounded to a millisecond.
@@ -218,7 +222,8 @@ mod tests {
         check(Cell::Integer(100), Some(TimeUnit::Millis), "1970-01-01T00:00:00.1Z");
         check(Cell::Bare("20260101"), None, "2026-01-01T00:00:00Z");
         check(Cell::Float(20_260_101_153_000.0), None, "2026-01-01T15:30:00Z");
-        check(Cell::Integer(202_601_011_530), None, "2026-01-01T15:30:00Z");
+        check(Cell::Integer(202_601_011_530), None, "1976-06-02T22:03:31.53Z");
+        check(Cell::Integer(202_601_011_530), Some(TimeUnit::Date), "2026-01-01T15:30:00Z");
         check(Cell::Integer(2_026_010_115), None, "2034-03-15T04:35:15Z");
         check(Cell::Integer(2_026_010_115), Some(TimeUnit::Date), "2026-01-01T15:00:00Z");
         check(Cell::Bare("20260101"), Some(TimeUnit::Seconds), "1970-08-23T11:48:21Z");

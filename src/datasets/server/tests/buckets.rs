@@ -399,5 +399,9 @@ async fn buckets_of_a_new_dataset_are_computed_from_the_likely_value() {
         service.insert(vec![json!({"timestamp": "2026-07-29T00:00:00Z", "values": values})]).await;
         let (_, page) = service.get(&service.owner, &path("start=2026-07-29T00:00:00Z")).await;
         assert_eq!(page["results"][0]["close"], values[want], "{names:?}: {page}");
+        let body = json!({"name": "b", "description": "", "metadata": {"unit": "USD"}});
+        let sent = service.send(&service.owner, "PUT", "/api/datasets/1/", body.to_string().into());
+        let (status, replaced) = json_of(sent.await).await;
+        assert_eq!(status, 200, "{names:?}: {replaced}");
     }
 }

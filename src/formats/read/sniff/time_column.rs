@@ -199,7 +199,7 @@ struct Candidate<'a> {
     /// Index of the name among [`TIME_NAMES`].
     name_idx: usize,
     is_distinct: bool,
-    /// False if all timestamps are equal.
+    /// False if at least two timestamps are known and all are equal.
     has_several: bool,
     is_ordered: bool,
     /// Timestamps in the first records.
@@ -223,7 +223,7 @@ pub(super) fn is_hour_name(name: &str) -> bool {
 }
 
 fn usual_idx(name: &str) -> Option<usize> {
-    let name = name.trim_start_matches('_'); // InfluxDB
+    let name = name.trim_start_matches('_'); // InfluxDB names its column `_time`.
     TIME_NAMES.iter().position(|usual| name.eq_ignore_ascii_case(usual))
 }
 
