@@ -321,6 +321,9 @@ fn point(state: &mut State, target: Target) {
 }
 
 fn wheel(state: &mut State, target: Target, rows: i32) {
+    if state.frames.past().is_some() {
+        return state.frames.step(if rows < 0 { -1 } else { 1 });
+    }
     if state.overlays.is_empty()
         && let Target::Pane(pane) | Target::Row { pane, .. } = target
     {

@@ -436,8 +436,11 @@ impl Loop {
         let theme = Theme::new(self.state.theme_name(), self.depth);
         let state = &self.state;
         let hits = &mut self.hits;
-        let drawn = self.terminal.draw(|area, buf| *hits = app::draw(area, buf, state, &theme));
-        if let Some(frame) = drawn.map_err(RunError::Terminal)? {
+        let has_secret = state.shows_secret();
+        let view =
+            |area, buf: &mut ratatui::buffer::Buffer| *hits = app::draw(area, buf, state, &theme);
+        let drawn = self.terminal.draw(has_secret, view).map_err(RunError::Terminal)?;
+        if let Some(frame) = drawn.filter(|_| !has_secret) {
             self.state.frames.record(frame, self.state.now);
         }
         self.state.dirty = Dirty::Clean;

@@ -79,6 +79,8 @@ pub(crate) struct Tui {
     has_mouse: bool,
     /// Recording of all frames.
     recording: Option<Recording>,
+    /// True if the recording lacks the last frame, because the frame shows a secret.
+    is_recording_behind: bool,
     /// Reason why the recording has ended, until it is taken.
     pub(crate) recording_end: Option<io::Error>,
 }
@@ -93,6 +95,7 @@ impl Tui {
             must_clear: true,
             has_mouse,
             recording,
+            is_recording_behind: false,
             recording_end: None,
         };
         // If this fails, dropping `tui` switches off the modes that are already on.
@@ -111,12 +114,15 @@ impl Tui {
     }
 
     /// Draws a frame. All changed cells are written together. If no cell has changed, nothing is
-    /// written. Returns the frame if a cell has changed.
+    /// written. Returns the frame if a cell has changed. A frame with a secret is not recorded.
     pub(crate) fn draw(
         &mut self,
+        has_secret: bool,
         view: impl FnOnce(Rect, &mut Buffer),
     ) -> io::Result<Option<&Buffer>> {
-        if terminal_size() != self.size() {
+        // The recording gets a complete frame after frames that it lacks.
+        let is_recording_resumed = !has_secret && mem::take(&mut self.is_recording_behind);
+        if terminal_size() != self.size() || is_recording_resumed {
             self.redraw();
         }
         let mut bytes = Vec::new();
@@ -132,6 +138,10 @@ impl Tui {
         write_out(&bytes)?;
         if bytes.is_empty() {
             return Ok(None);
+        }
+        if has_secret {
+            self.is_recording_behind = self.recording.is_some();
+            return Ok(Some(&self.shown));
         }
         let size = self.size();
         self.recording_end = self.recording.as_mut().and_then(|it| it.add(size, &bytes).err());

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
 
 /// Minimum time between two stored frames.
 const EVERY: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ struct Frame {
 /// Consecutive frames of the same size.
 #[derive(Debug, Default)]
 struct Segment {
-    blank: Buffer,
+    area: Rect,
     /// Distinct cells of all frames.
     cells: Vec<Cell>,
     /// The frames. The first frame contains the changes from a blank frame.
@@ -124,7 +125,8 @@ impl Frames {
         if self.past.is_some() {
             return;
         }
-        let last = self.segments.back_mut().filter(|last| last.blank.area == content.area);
+        let last = self.segments.back_mut().filter(|last| last.area == content.area);
+        let mut at = now;
         match last {
             Some(last) if last.frames.last().is_some_and(|it| now.since(it.at) < EVERY) => {
                 // The frame replaces the last one, which was in view for less than a second.
@@ -137,13 +139,19 @@ impl Frames {
                 }
             }
             _ => {
+                // While the terminal is resized, frames of other sizes are replaced in the same way.
+                let is_brief =
+                    |it: &mut Segment| matches!(&*it.frames, [only] if now.since(only.at) < EVERY);
+                let replaced = self.segments.pop_back_if(is_brief);
+                if let Some(frame) = replaced.as_ref().and_then(|it| it.frames.first()) {
+                    at = frame.at;
+                }
                 self.before = Buffer::empty(content.area);
                 self.indices.clear();
-                let blank = self.before.clone();
-                self.segments.push_back(Segment { blank, ..Segment::default() });
+                self.segments.push_back(Segment { area: content.area, ..Segment::default() });
             }
         }
-        self.push(content, now);
+        self.push(content, at);
         let is_old = |it: &Segment| it.frames.last().is_none_or(|it| it.at + KEPT_FOR < now);
         while self.segments.len() > 1
             && (self.bytes() > BYTES_MAX || self.segments.front().is_some_and(is_old))
@@ -198,7 +206,7 @@ impl Frames {
                 rest = rest.checked_sub(segment.frames.len())?;
                 continue;
             };
-            let mut content = segment.blank.clone();
+            let mut content = Buffer::empty(segment.area);
             for frame in segment.frames.iter().take(rest + 1) {
                 segment.apply(frame, &mut content);
             }
@@ -210,7 +218,6 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::layout::Rect;
     use ratatui::style::Style;
 
     use super::*;
@@ -267,6 +274,15 @@ mod tests {
             assert_eq!(seen(&frames), Some(format!("second {}", 399 - back)));
         }
         assert_eq!(frames.past().unwrap().content.area.width, 20);
+    }
+
+    #[test]
+    fn resizing_stores_one_frame_per_second() {
+        let mut frames = Frames::default();
+        for step in 0..100_u16 {
+            frames.record(&frame(20 + step, "resized"), at(u32::from(step / 50)));
+        }
+        assert_eq!((frames.segments.len(), frames.len()), (2, 2));
     }
 
     #[test]
