@@ -40,11 +40,13 @@ fn up_command_prints_addresses_and_one_key_before_log_lines() {
 }
 
 #[test]
-fn up_command_with_a_higher_log_level_starts_and_prints_no_lower_lines() {
+fn up_command_with_log_level_error_starts_and_prints_no_info_lines() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    let up = Running::start(&["up", "--log-level", "error", "--data-dir", &data_dir]);
+    let mut up = Running::start(&["up", "--log-level", "error", "--data-dir", &data_dir]);
     up.wait_lines(4);
+    process::signal(up.pid(), Signal::Terminate);
+    assert_eq!(up.wait_exit(), Some(0));
     let lines = up.stdout();
     assert!(lines.iter().any(|line| line.starts_with("inference  http")), "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains("\"level\":\"info\"")), "{lines:?}");

@@ -1,5 +1,6 @@
 //! Spans of a request on a head and its worker, as a trace collector receives them.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use reqwest::StatusCode;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
 use crate::support::cluster::Node;
@@ -122,8 +123,10 @@ async fn spans_of_head_and_worker_form_one_trace() {
 
 #[tokio::test]
 async fn unreachable_collector_is_logged_and_does_not_delay_the_exit() {
-    // The listener is dropped, so nothing listens at this address.
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // The port is taken, so that no other process listens at it, but connections are refused.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let gone = socket.local_addr().unwrap();
     let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
     Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;
     head.signal(Signal::Terminate);
