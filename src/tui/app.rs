@@ -111,7 +111,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),
         Event::Prepared(preparation, result) => form::on_prepared(state, preparation, result),
-        Event::Importing(progress) => form::on_progress(state, progress),
+        Event::Importing(progress) => form::on_progress(state, &progress),
         Event::Changed(change, result) => form::on_changed(state, &change, result),
         Event::Alerts(event) => alerts::on(state, event),
         Event::Data(event) => update::on_data(state, event),

@@ -121,7 +121,7 @@ pub(crate) enum Event {
     /// An event of the alerts.
     Alerts(AlertEvent),
     /// Result of [`Effect::Prepare`].
-    Prepared(Preparation, Outcome<Option<Box<TopicSettings>>>),
+    Prepared(Preparation, Outcome<Prepared>),
     /// Progress of the import in the form that is open, as text.
     Importing(String),
     /// Result of [`Effect::Change`].
@@ -169,6 +169,17 @@ pub(crate) struct Preparation {
     pub(crate) dataset: Option<DatasetId>,
     /// Topic that the form changes.
     pub(crate) topic: Option<TopicId>,
+}
+
+/// Current settings of the dataset or topic that a form changes.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    /// Settings of the topic, if there is one.
+    pub(crate) settings: Option<Box<TopicSettings>>,
+    /// Tags of the dataset. Empty for other forms than the one that edits it.
+    pub(crate) tags: Vec<String>,
+    /// Columns of the dataset. Empty for other forms than the one that edits it.
+    pub(crate) columns: Vec<Column>,
 }
 
 /// Events of profiles and their keys.
@@ -408,7 +419,7 @@ pub(crate) enum Effect {
         /// Maximum number of epochs, latest first.
         limit: usize,
     },
-    /// Checks that the form of an action can be submitted, and loads the settings of its topic.
+    /// Checks that the form of an action can be submitted, and loads the current settings.
     Prepare(Preparation),
     /// Requests a change from a service.
     Change(Change),

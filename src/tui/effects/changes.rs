@@ -1,5 +1,6 @@
 //! Changes that forms request from the services: datasets, imports, topics and API keys.
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use client::datasets::Datasets;
 use client::error::ClientError;
 use client::inference::Inference;
 use model::count::counted_short;
+use model::dataset::Column;
 use parking_lot::Mutex;
 use stack::data_dir::project_dirs;
 use tokio::sync::mpsc;
@@ -15,11 +17,11 @@ use tokio::time::Instant;
 use transfer::event::{Reporter, Work};
 use transfer::import::{Import, ImportOptions, Imported};
 use wire::datasets::UpdateDataset;
-use wire::inference::network::TopicSettings;
 
 use crate::effects::services::ask;
 use crate::effects::{Clients, Runner};
-use crate::event::{Effect, Event, Preparation};
+use crate::event::{Effect, Event, Preparation, Prepared};
+use crate::keymap::Action;
 use crate::state::change::{Account, Change, Changed, DatasetEdit, Session};
 use crate::state::resource::{Failure, Outcome};
 use crate::widget::format;
@@ -49,12 +51,12 @@ impl Runner {
     }
 }
 
-/// Checks that the service accepts changes, and that the key owns the dataset. Returns the settings of
-/// the topic.
+/// Checks that the service accepts changes, and that the key owns the dataset. Returns the current
+/// settings.
 async fn prepare(
     clients: Clients,
     Preparation { action, dataset, topic }: Preparation,
-) -> Outcome<Option<Box<TopicSettings>>> {
+) -> Outcome<Prepared> {
     let what = action.title();
     let refused = |why: &str, next: &str| Err(Failure::new(what, why, next));
     let is_read_only = if action.is_on_topics() {
@@ -67,14 +69,26 @@ async fn prepare(
     }
     if let Some(dataset) = dataset {
         let access = async |it: Datasets| it.access(dataset, true).await;
-        if !ask(clients.datasets, what, access).await?.is_owner {
+        if !ask(clients.datasets.clone(), what, access).await?.is_owner {
             let next = "enter the key that created it";
             return refused("the API key does not own the dataset", next);
         }
     }
-    let Some(topic) = topic else { return Ok(None) };
-    let settings = async |it: Inference| it.topic_settings(topic).await;
-    ask(clients.inference, what, settings).await.map(|settings| Some(Box::new(settings)))
+    let mut prepared = Prepared::default();
+    if let (Action::EditDataset, Some(dataset)) = (action, dataset) {
+        let service = clients.datasets;
+        let tags = async |it: Datasets| it.dataset_tags(dataset).await;
+        let tags = ask(service.clone(), what, tags).await?;
+        prepared.tags = tags.into_iter().map(|tag| tag.name).collect();
+        let columns = async |it: Datasets| it.columns(dataset).await;
+        prepared.columns = ask(service, what, columns).await?;
+        prepared.columns.retain(|column| !column.name.is_empty());
+    }
+    if let Some(topic) = topic {
+        let settings = async |it: Inference| it.topic_settings(topic).await;
+        prepared.settings = Some(Box::new(ask(clients.inference, what, settings).await?));
+    }
+    Ok(prepared)
 }
 
 async fn perform(
@@ -123,22 +137,31 @@ async fn change_dataset(service: &Datasets, change: &Change) -> Result<Changed, 
     })
 }
 
-/// Applies `edit`. If an earlier attempt failed, skips the changes that it already made.
+/// Applies `edit`: deletes columns, then renames, then adds them. If an earlier attempt failed, skips the
+/// changes that it already made.
 async fn edit_dataset(service: &Datasets, edit: &DatasetEdit) -> Result<(), ClientError> {
     let id = edit.dataset;
     if edit.update != UpdateDataset::default() {
         service.update(id, &edit.update).await?;
     }
-    let columns = service.columns(id).await?;
-    let has = |name: &String| columns.iter().any(|column| column.name == *name);
-    for (name, new_name) in edit.renamed_columns.iter().filter(|(name, _)| has(name)) {
-        service.rename_column(id, name, new_name).await?;
+    let mut names = BTreeSet::new();
+    for Column { id: column, name, .. } in service.columns(id).await? {
+        if edit.deleted_columns.iter().any(|deleted| deleted.id == column) {
+            service.delete_column(id, &name).await?;
+        } else {
+            names.insert(name);
+        }
     }
-    for name in edit.deleted_columns.iter().filter(|name| has(name)) {
-        service.delete_column(id, name).await?;
+    for (name, new_name) in &edit.renamed_columns {
+        if names.remove(name) {
+            service.rename_column(id, name, new_name).await?;
+            names.insert(new_name.clone());
+        }
     }
-    for (name, dtype) in edit.added_columns.iter().filter(|(name, _)| !has(name)) {
-        service.add_column(id, name, *dtype).await?;
+    for (name, dtype) in &edit.added_columns {
+        if names.insert(name.clone()) {
+            service.add_column(id, name, *dtype).await?;
+        }
     }
     let tags = service.dataset_tags(id).await?;
     let has = |name: &String| tags.iter().any(|tag| tag.name == *name);

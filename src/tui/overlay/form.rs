@@ -1,9 +1,8 @@
 //! Forms: opens, submits and draws them, and handles the responses of the services.
 
 use ratatui::prelude::*;
-use wire::inference::network::TopicSettings;
 
-use crate::event::{Effect, Preparation, Target};
+use crate::event::{Effect, Preparation, Prepared, Target};
 use crate::keymap::{Action, Layer};
 use crate::local::Level;
 use crate::overlay::save::ExportTable;
@@ -39,7 +38,8 @@ pub(crate) fn open_preset(state: &mut State, name: &str) {
     state.open_form(Form::new(Purpose::Preset, "Save preset", "Save", vec![field]));
 }
 
-/// Opens the form for the path of the file that gets `shown`, or the visible table if it is `None`.
+/// Opens the form for the path of the file to which `shown` is written. If `shown` is `None`, the
+/// visible table is written.
 pub(crate) fn open_save(state: &mut State, shown: Option<String>, path: &str) {
     let hint = match shown {
         Some(_) => "writes it as it is shown",
@@ -75,10 +75,10 @@ pub(crate) fn begin(state: &mut State, action: Action) -> bool {
 pub(crate) fn on_prepared(
     state: &mut State,
     Preparation { action, dataset, topic }: Preparation,
-    result: Outcome<Option<Box<TopicSettings>>>,
+    result: Outcome<Prepared>,
 ) {
-    let settings = match result {
-        Ok(settings) => settings,
+    let prepared = match result {
+        Ok(prepared) => prepared,
         Err(failure) => return state.notify_failure(&failure),
     };
     let screen = if action.is_on_topics() { Screen::Inference } else { Screen::Data };
@@ -87,22 +87,21 @@ pub(crate) fn on_prepared(
     if state.screen != screen || !state.overlays.is_empty() || !is_selected {
         return;
     }
-    if let Some(form) = form_of(state, action, settings) {
+    if let Some(form) = form_of(state, action, prepared) {
         state.open_form(form);
     }
 }
 
 /// Returns the form of `action` for the selected dataset or topic.
-fn form_of(state: &State, action: Action, settings: Option<Box<TopicSettings>>) -> Option<Form> {
+fn form_of(state: &State, action: Action, prepared: Prepared) -> Option<Form> {
     let (data, inference) = (&state.data, &state.inference);
     let name = data.dataset().map_or("", |dataset| dataset.name.as_str());
     Some(match action {
         Action::CreateDataset => datasets::create_form(),
         Action::EditDataset => {
             let dataset = data.dataset()?.clone();
-            let tags = data.tags.value().cloned().unwrap_or_default();
-            let columns = data.columns.value().map_or(&[][..], Vec::as_slice);
-            datasets::edit_form(datasets::Edited { dataset, tags }, columns)
+            let Prepared { tags, columns, .. } = prepared;
+            datasets::edit_form(datasets::Edited { dataset, tags, columns })
         }
         Action::DeleteDataset => datasets::delete_form(data.dataset()?),
         Action::Import => datasets::import_form(name),
@@ -113,7 +112,7 @@ fn form_of(state: &State, action: Action, settings: Option<Box<TopicSettings>>) 
         }
         Action::EditTopic => topics::edit_form(topics::Edited {
             topic: inference.selected?,
-            settings: *settings?,
+            settings: *prepared.settings?,
             is_paused: inference.topic()?.is_paused,
         }),
         Action::DeleteTopic => topics::delete_form(inference.selected?, &inference.topic()?.name),
@@ -161,7 +160,16 @@ pub(crate) fn submit(state: &mut State) {
                 return;
             }
         }
-        _ => state.effects.extend(form.change().map(Effect::Change)),
+        _ => {
+            let Some(change) = form.change() else { return };
+            if let (Purpose::EditDataset(before), Change::EditDataset(edit)) =
+                (&form.purpose, &change)
+                && let Some(deletions) = datasets::deletions(before, edit)
+            {
+                return state.open_form(datasets::confirm_form(edit.clone(), &deletions));
+            }
+            state.effects.push(Effect::Change(change));
+        }
     }
     set_step(state, Step::Sent(String::new()));
 }
@@ -203,36 +211,39 @@ pub(crate) fn cancel(state: &mut State) -> bool {
     true
 }
 
-/// Shows the progress of the import of the form on top.
-pub(crate) fn on_progress(state: &mut State, progress: String) {
-    if let Some(Overlay::Form(form)) = state.overlays.last_mut()
-        && let Step::Sent(text) = &mut form.step
-        && form.purpose == Purpose::Import
-    {
-        *text = progress;
+/// Shows the progress of the import whose form is open.
+pub(crate) fn on_progress(state: &mut State, progress: &str) {
+    for overlay in &mut state.overlays {
+        if let Overlay::Form(form) = overlay
+            && let Step::Sent(text) = &mut form.step
+            && form.purpose == Purpose::Import
+        {
+            progress.clone_into(text);
+        }
     }
 }
 
-/// Handles the outcome of a change. Closes its form after a success, and shows a failure in it.
+/// Handles the outcome of a change. Closes its form after a success, and shows a failure in it. The
+/// form can be below other overlays.
 pub(crate) fn on_changed(state: &mut State, change: &Change, result: Outcome<Changed>) {
-    let is_open = match state.overlays.last() {
-        Some(Overlay::Form(form)) => form.is_sent() && form.change().as_ref() == Some(change),
-        _ => false,
-    };
+    let requests = |form: &Form| form.change().as_ref() == Some(change);
+    let sent = state.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+        Overlay::Form(form) if form.is_sent() && requests(form) => Some(form),
+        _ => None,
+    });
+    let is_open = sent.is_some();
     let changed = match result {
         Ok(changed) => changed,
         Err(failure) => {
-            if is_open {
-                fail(state, failure.clone());
-            } else {
-                state.notify_failure(&failure);
+            match sent {
+                Some(form) => form.step = Step::Failed(failure.clone()),
+                None => state.notify_failure(&failure),
             }
             return keys::on_failure(state, change, &failure);
         }
     };
-    if is_open {
-        state.close();
-    }
+    // A form that asks for confirmation is above the form with the same change.
+    state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if requests(form)));
     state.notify(change.done(), "");
     let now = state.now;
     match (changed, change) {
@@ -242,7 +253,7 @@ pub(crate) fn on_changed(state: &mut State, change: &Change, result: Outcome<Cha
         (Changed::Dataset(dataset), _) => state.data.changed(dataset, now),
         (Changed::Topic(topic), _) => state.inference.changed(topic, now),
         (Changed::Keys(account, created), _) => {
-            keys::on_keys(state, account, created);
+            keys::on_keys(state, change, account, created);
             if is_open && matches!(change, Change::LogIn { .. }) {
                 state.open(Overlay::Keys(0));
             }
@@ -329,8 +340,11 @@ fn message(form: &Form, frame: Frame<'_>, width: u16) -> (Vec<String>, Style) {
     match &form.step {
         Step::Typed => (Vec::new(), theme.muted),
         Step::Sent(progress) => {
-            let progress =
-                if progress.is_empty() { "waiting for the service" } else { progress.as_str() };
+            let progress = match progress.as_str() {
+                "" if form.purpose == Purpose::Import => "waiting for the service",
+                "" => "waiting for the service, also after this form is closed",
+                progress => progress,
+            };
             (vec![format!("{} {progress}", spinner(frame.state.now))], theme.info)
         }
         Step::Failed(Failure { what, why, next, .. }) => {
@@ -383,7 +397,7 @@ fn draw_hint(
     at: (u16, u16),
     (form, field): (&Form, &FormField),
 ) {
-    let (text, style) = match field.problem().filter(|_| form.is_tried) {
+    let (text, style) = match form.problem(field).filter(|_| form.is_tried) {
         Some(problem) => (format!("└ {problem}"), frame.theme.down),
         None => (field.hint.to_owned(), frame.theme.muted),
     };
@@ -398,6 +412,10 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) {
     let (submit, other) = match form.layer() {
         Layer::NodeForm => (Action::StartNode, (Action::Back, "Cancel")),
         Layer::Report => (Action::Open, (Action::Copy, "Copy")),
+        // Only an import can be cancelled after it was sent.
+        _ if form.is_sent() && form.purpose != Purpose::Import => {
+            (Action::Open, (Action::Back, "Close"))
+        }
         _ => (Action::Open, (Action::Back, "Cancel")),
     };
     let verbs = [(submit, form.verb, theme.focus), (other.0, other.1, theme.muted)];

@@ -53,12 +53,22 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Records the keys of an account, and shows the secret of a new key.
-pub(crate) fn on_keys(state: &mut State, account: Account, created: Option<Box<KeyWithSecret>>) {
-    if let Some(Overlay::Keys(row)) = state.overlays.last_mut() {
-        *row = (*row).min(account.keys.len().saturating_sub(1));
+/// Records the keys of an account unless `change` belongs to an earlier session, and shows the secret
+/// of a new key.
+pub(crate) fn on_keys(
+    state: &mut State,
+    change: &Change,
+    account: Account,
+    created: Option<Box<KeyWithSecret>>,
+) {
+    if matches!(change, Change::LogIn { .. }) || is_in_session(state, change) {
+        for overlay in &mut state.overlays {
+            if let Overlay::Keys(row) = overlay {
+                *row = (*row).min(account.keys.len().saturating_sub(1));
+            }
+        }
+        state.account = Some(account);
     }
-    state.account = Some(account);
     if let Some(created) = created {
         let KeyWithSecret { key, api_key } = *created;
         let text = format!(
@@ -72,11 +82,18 @@ pub(crate) fn on_keys(state: &mut State, account: Account, created: Option<Box<K
 
 /// Handles the failure of `change`: forgets a session that has ended.
 pub(crate) fn on_failure(state: &mut State, change: &Change, failure: &Failure) {
-    let is_in_session = matches!(change, Change::CreateKey { .. } | Change::RevokeKey { .. });
-    if is_in_session && failure.status == Some(401) {
+    if failure.status == Some(401) && is_in_session(state, change) {
         state.account = None;
         state.overlays.retain(|overlay| !matches!(overlay, Overlay::Keys(_)));
     }
+}
+
+/// Returns true if `change` is one of keys in the current session.
+fn is_in_session(state: &State, change: &Change) -> bool {
+    let (Change::CreateKey { session, .. } | Change::RevokeKey { session, .. }) = change else {
+        return false;
+    };
+    state.account.as_ref().is_some_and(|account| account.session == *session)
 }
 
 /// Draws the list of keys.

@@ -128,9 +128,8 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     match event {
         ProfileEvent::Opened { name, result } => opened(state, name, result),
         ProfileEvent::Kept { profile, result: Ok((place, key)) } => {
-            if form_of(state, &profile).is_some() {
-                state.close();
-            }
+            let is_of_key = |form: &Form| form.purpose == Purpose::Key(profile.clone());
+            state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if is_of_key(form)));
             state.notify(format!("the key of {profile} is valid"), format!("stored {place}"));
             let is_given = state
                 .profiles
@@ -164,10 +163,12 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
 
 /// Returns the form for the key of `profile`, if it is open.
 fn form_of<'a>(state: &'a mut State, profile: &str) -> Option<&'a mut Form> {
-    match state.overlays.last_mut() {
-        Some(Overlay::Form(form)) if form.purpose == Purpose::Key(profile.to_owned()) => Some(form),
+    state.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+        Overlay::Form(form) if form.purpose == Purpose::Key(profile.to_owned()) => {
+            Some(&mut **form)
+        }
         _ => None,
-    }
+    })
 }
 
 fn opened(state: &mut State, name: String, result: Outcome<crate::profiles::Opened>) {

@@ -74,8 +74,15 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
         state.data.pins.clear();
         state.account = None;
     }
-    // The responses to forms of the earlier services do not arrive.
-    state.overlays.retain(|it| !matches!(it, Overlay::Form(form) if form.is_sent()));
+    let is_other =
+        before != addresses.datasets || state.services.addresses.inference != addresses.inference;
+    state.overlays.retain(|it| match it {
+        // The responses to forms of the earlier services do not arrive. A form that was filled in for
+        // one service must not be submitted to another.
+        Overlay::Form(form) => !(form.is_sent() || is_other && form.change().is_some()),
+        Overlay::Keys(_) => !is_other,
+        _ => true,
+    });
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
     // Pending calls to the earlier services are cancelled, so their runs fail.

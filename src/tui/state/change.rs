@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::dataset::{DatasetId, Dtype};
+use model::dataset::{Column, DatasetId, Dtype};
 use model::topic::TopicId;
 use wire::accounts::{Credentials, KeyBody, KeyWithSecret, Secret};
 use wire::datasets::{CreateDataset, UpdateDataset};
@@ -119,7 +119,8 @@ pub(crate) struct DatasetEdit {
     pub(crate) added_columns: Vec<(String, Dtype)>,
     /// Name and new name of each renamed column.
     pub(crate) renamed_columns: Vec<(String, String)>,
-    pub(crate) deleted_columns: Vec<String>,
+    /// Columns with their ids, so that a repeated edit does not delete a new column with the same name.
+    pub(crate) deleted_columns: Vec<Column>,
     pub(crate) added_tags: Vec<String>,
     pub(crate) removed_tags: Vec<String>,
 }

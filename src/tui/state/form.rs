@@ -126,12 +126,12 @@ impl FormField {
         Self { is_required: true, ..self }
     }
 
-    /// Returns the field, of which only the length is displayed.
+    /// Hides the text of the field: only its length is displayed.
     pub(crate) fn secret(self) -> Self {
         Self { kind: FieldKind::Secret, ..self }
     }
 
-    /// Returns the field, of which texts must follow the rule `check`.
+    /// Sets the rule that the text of the field must follow.
     pub(crate) fn checked(self, check: fn(&str) -> Option<String>) -> Self {
         Self { check, ..self }
     }
@@ -150,7 +150,8 @@ impl FormField {
         let unknown = match &self.kind {
             FieldKind::Exactly(name) if text != name => return Some(format!("not {name}")),
             FieldKind::Among(names) => {
-                let mut wanted = parts(text).map(|part| part.split('=').next().unwrap_or(part));
+                let mut wanted =
+                    parts(text).map(|part| part.split('=').next().unwrap_or(part).trim());
                 wanted.find(|name| !names.iter().any(|known| known == name))
             }
             _ => None,
@@ -254,11 +255,19 @@ impl Form {
         matches!(self.step, Step::Sent(_))
     }
 
+    /// Returns the problem of `field`, alone or together with the other fields. `None` if it is valid.
+    pub(crate) fn problem(&self, field: &FormField) -> Option<String> {
+        field.problem().or_else(|| match &self.purpose {
+            Purpose::EditDataset(before) => datasets::edit_problem(self, field.label, before),
+            _ => None,
+        })
+    }
+
     /// Returns true if all fields are valid. Otherwise, moves the focus to the first invalid field and
     /// shows its problem.
     pub(crate) fn is_valid(&mut self) -> bool {
         self.is_tried = true;
-        let invalid = self.fields.iter().position(|field| field.problem().is_some());
+        let invalid = self.fields.iter().position(|field| self.problem(field).is_some());
         self.focus = invalid.unwrap_or(self.focus);
         invalid.is_none()
     }

@@ -5,10 +5,12 @@ use model::topic::TopicId;
 use ratatui::layout::Rect;
 use wire::accounts::{Credentials, KeyBody, KeyLimits, KeyWithSecret, Secret};
 use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
+use wire::inference::network::TopicSettings;
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event, InferenceEvent};
 use crate::harness::{Harness, topics as topic_list};
+use crate::screens::update::connect;
 use crate::state::change::{Account, DatasetEdit, Session};
 
 fn id(number: i64) -> DatasetId {
@@ -31,14 +33,7 @@ fn data_screen(size: (u16, u16)) -> Harness {
     let page = DatasetsPage { n_datasets: Some(1), datasets: vec![dataset], has_more: false };
     let event = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
     screen.take(Event::Data(event));
-    let column = |id, name: &str| Column {
-        id,
-        dataset_id: self::id(1),
-        name: name.to_owned(),
-        dtype: Dtype::Float,
-        created_at: screen.state.now,
-    };
-    let columns = vec![column(1, "open"), column(2, "close")];
+    let columns = vec![column(&screen, 1, "open"), column(&screen, 2, "close")];
     screen.take(Event::Data(DataEvent::Columns { dataset: id(1), result: Ok(columns) }));
     let tags = Ok(vec!["public".to_owned(), "team".to_owned()]);
     screen.take(Event::Data(DataEvent::Tags { dataset: id(1), result: tags }));
@@ -46,12 +41,25 @@ fn data_screen(size: (u16, u16)) -> Harness {
     screen
 }
 
+fn column(screen: &Harness, id: i64, name: &str) -> Column {
+    Column {
+        id,
+        dataset_id: self::id(1),
+        name: name.to_owned(),
+        dtype: Dtype::Float,
+        created_at: screen.state.now,
+    }
+}
+
 /// Presses `key`, which opens a form, and reports that the action is possible.
 #[track_caller]
 fn open_form(screen: &mut Harness, key: &str, settings: Option<Box<TopicSettings>>) {
     let effects = screen.effects_of(key);
     let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
-    screen.take(Event::Prepared(*preparation, Ok(settings)));
+    let tags = vec!["public".to_owned(), "team".to_owned()];
+    let columns = vec![column(screen, 1, "open"), column(screen, 2, "close")];
+    let prepared = Prepared { settings, tags, columns };
+    screen.take(Event::Prepared(*preparation, Ok(prepared)));
     assert!(matches!(screen.state.overlays.last(), Some(Overlay::Form(_))), "{}", screen.text());
 }
 
@@ -123,15 +131,24 @@ fn invalid_field_gets_the_focus_and_its_problem_is_shown() {
 fn edit_of_a_dataset_requests_only_what_differs() {
     let mut screen = data_screen((100, 40));
     open_form(&mut screen, "E", None);
-    let texts = ["prices", "daily", "public, new", "volume:integer", "open=first", "closed"];
+    let texts =
+        ["prices", "daily", "public, new", "open, volume:integer", "open = close", "closed"];
     fill(&mut screen, &texts);
     fill(&mut screen, &["", ""]);
     assert!(screen.effects_of("enter").is_empty());
-    screen.shows(&["no closed exists"]);
-    screen.press("backspace");
+    screen.shows(&["a column close exists", "no closed exists"]);
+    screen.press("tab backspace");
+    assert!(screen.effects_of("enter").is_empty());
+    screen.hides(&["exists"]);
+    screen.shows(&["deletes columns close with their values, for good"]);
+    screen.press("esc");
+    let Some(Overlay::Form(form)) = screen.state.overlays.last() else { panic!("a form") };
+    assert!(!form.is_sent(), "it was not confirmed");
+    screen.press("enter");
     let text = |text: &str| text.to_owned();
+    let change = submitted(&mut screen);
     assert_eq!(
-        submitted(&mut screen),
+        change,
         Change::EditDataset(Box::new(DatasetEdit {
             dataset: id(1),
             name: text("prices"),
@@ -140,13 +157,15 @@ fn edit_of_a_dataset_requests_only_what_differs() {
                 description: Some(text("daily")),
                 metadata: BTreeMap::from([(text("keep_days"), None)]),
             },
-            added_columns: vec![(text("volume"), Dtype::Integer)],
-            renamed_columns: vec![(text("open"), text("first"))],
-            deleted_columns: vec![text("close")],
+            added_columns: vec![(text("open"), Dtype::Float), (text("volume"), Dtype::Integer)],
+            renamed_columns: vec![(text("open"), text("close"))],
+            deleted_columns: vec![column(&screen, 2, "close")],
             added_tags: vec![text("new")],
             removed_tags: vec![text("team")],
         }))
     );
+    screen.take(Event::Changed(change, Ok(Changed::Dataset(id(1)))));
+    assert_eq!(screen.state.overlays.len(), 0, "both forms are closed");
 }
 
 #[test]
@@ -188,7 +207,7 @@ fn form_does_not_open_after_another_dataset_was_selected() {
     let effects = screen.effects_of("D");
     let [Effect::Prepare(preparation)] = effects.as_slice() else { panic!("{effects:?}") };
     screen.state.data.selected = Some(id(2));
-    screen.take(Event::Prepared(*preparation, Ok(None)));
+    screen.take(Event::Prepared(*preparation, Ok(Prepared::default())));
     assert_eq!(screen.state.overlays.len(), 0);
 }
 
@@ -353,4 +372,65 @@ fn new_key_is_shown_once_and_can_be_copied() {
     screen.take(Event::Changed(want, Err(failure)));
     screen.shows(&["log in first"]);
     assert!(screen.state.account.is_none(), "the session has ended");
+}
+
+#[test]
+fn form_for_one_service_is_dropped_when_the_address_of_a_service_changes() {
+    let mut screen = data_screen((80, 24));
+    open_form(&mut screen, "D", None);
+    let mut addresses = screen.state.services.addresses.clone();
+    connect(&mut screen.state, &addresses);
+    assert_eq!(screen.state.overlays.len(), 1, "the services are the same");
+    addresses.datasets = Some("http://127.0.0.1:9".to_owned());
+    connect(&mut screen.state, &addresses);
+    assert_eq!(screen.state.overlays.len(), 0);
+}
+
+#[test]
+fn shorter_retention_of_a_dataset_must_be_confirmed() {
+    let mut screen = data_screen((100, 40));
+    open_form(&mut screen, "E", None);
+    screen.press("shift-tab shift-tab");
+    fill(&mut screen, &["+90"]);
+    submitted(&mut screen);
+    screen.press("esc");
+    open_form(&mut screen, "E", None);
+    screen.press("shift-tab shift-tab");
+    fill(&mut screen, &["7", "2GB"]);
+    assert!(screen.effects_of("enter").is_empty());
+    screen.shows(&["the oldest rows beyond 1.9 GiB, and rows older than 7"]);
+}
+
+#[test]
+fn response_reaches_a_form_below_the_help() {
+    let mut screen = data_screen((80, 24));
+    open_form(&mut screen, "a", None);
+    fill(&mut screen, &["cpu"]);
+    let change = submitted(&mut screen);
+    screen.shows(&["also after this form is closed", "Close"]);
+    screen.press("f1");
+    assert_eq!(screen.state.overlays.len(), 2);
+    screen.take(Event::Changed(change.clone(), Err(Failure::new("create dataset cpu", "no", ""))));
+    screen.press("esc");
+    screen.shows(&["✗ failed to create dataset cpu: no"]);
+    assert_eq!(submitted(&mut screen), change);
+    screen.press("f1");
+    screen.take(Event::Changed(change, Ok(Changed::Dataset(id(7)))));
+    screen.press("esc");
+    assert_eq!(screen.state.overlays.len(), 0);
+}
+
+#[test]
+fn late_response_does_not_restore_a_session_after_log_out() {
+    let mut screen = Harness::quiet((80, 24));
+    let session =
+        |cookie: &str| Session { account: "ada".to_owned(), cookie: Secret(cookie.to_owned()) };
+    let account = |cookie| Account { session: session(cookie), keys: Vec::new() };
+    let change = Change::RevokeKey { session: session("old"), id: 1, name: "old".to_owned() };
+    screen.take(Event::Changed(change.clone(), Ok(Changed::Keys(account("old"), None))));
+    assert!(screen.state.account.is_none());
+    screen.state.account = Some(account("new"));
+    let failure = Failure { status: Some(401), ..Failure::new("revoke", "log in first", "") };
+    screen.take(Event::Changed(change, Err(failure)));
+    assert!(screen.state.account.is_some(), "another session has ended");
 }

@@ -1,13 +1,14 @@
 //! Forms that create, edit and delete a dataset, and import a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::count::parse_bytes;
+use model::count::{counted, parse_bytes};
 use model::dataset::{Column, Dataset, Dtype, parse_column};
 use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
 
 use super::{Form, FormField, Purpose, parts};
 use crate::state::change::{Change, DatasetEdit};
+use crate::widget::format;
 
 /// Metadata fields with the retention of a dataset, each with its label in the forms.
 const RETENTION: [(&str, &str); 2] = [("keep_days", "keep days"), ("keep_bytes", "keep bytes")];
@@ -20,6 +21,7 @@ const BAD_ROWS: &[&str] = &["stop the import", "are skipped"];
 pub(crate) struct Edited {
     pub(crate) dataset: Dataset,
     pub(crate) tags: Vec<String>,
+    pub(crate) columns: Vec<Column>,
 }
 
 /// Returns the form for a new dataset.
@@ -31,9 +33,9 @@ pub(crate) fn create_form() -> Form {
     Form::new(Purpose::CreateDataset, "New dataset", "Create", fields)
 }
 
-/// Returns the form that edits a dataset with these columns.
-pub(crate) fn edit_form(before: Edited, columns: &[Column]) -> Form {
-    let Edited { dataset, tags } = &before;
+/// Returns the form that edits a dataset.
+pub(crate) fn edit_form(before: Edited) -> Form {
+    let Edited { dataset, tags, columns } = &before;
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let mut fields = about(&dataset.name, &dataset.description, tags);
     fields.extend([
@@ -81,14 +83,21 @@ fn retention(metadata: &BTreeMap<String, String>) -> [FormField; 2] {
     let [(days, days_label), (bytes, bytes_label)] = RETENTION;
     [
         FormField::new(days_label, "older rows are deleted; empty: no limit", text(days)).checked(
-            |text| {
-                let is_valid = text.parse::<u32>().is_ok_and(|days| days > 0);
-                (!is_valid).then(|| "expected a number of days from 1".to_owned())
-            },
+            |text| days_of(text).is_none().then(|| "expected a number of days from 1".to_owned()),
         ),
         FormField::new(bytes_label, "2GB: beyond it, old rows are deleted", text(bytes))
             .checked(|text| parse_bytes(text).err()),
     ]
+}
+
+/// Parses a number of days from 1.
+fn days_of(text: &str) -> Option<u64> {
+    text.parse::<u32>().ok().filter(|days| *days > 0).map(u64::from)
+}
+
+/// Parses the limit of the metadata field `field`. Returns `None` if there is no limit.
+fn limit_of(field: &str, text: &str) -> Option<u64> {
+    if field == RETENTION[0].0 { days_of(text) } else { parse_bytes(text).ok() }
 }
 
 fn columns_problem(text: &str) -> Option<String> {
@@ -108,10 +117,66 @@ fn columns(form: &Form, label: &str) -> Vec<(String, Dtype)> {
 /// Returns the metadata fields with the retention in `form`. `None` stands for no limit.
 fn limits(form: &Form) -> impl Iterator<Item = (String, Option<String>)> {
     RETENTION.into_iter().map(|(field, label)| {
-        let text = form.value(label);
-        let bytes = parse_bytes(text).ok().map(|bytes| bytes.to_string());
-        (field.to_owned(), bytes.filter(|_| !text.is_empty()))
+        let limit = limit_of(field, form.value(label));
+        (field.to_owned(), limit.map(|limit| limit.to_string()))
     })
+}
+
+fn renames(form: &Form) -> Vec<(String, String)> {
+    let pair = |part: &str| {
+        let (name, new_name) = part.split_once('=')?;
+        Some((name.trim().to_owned(), new_name.trim().to_owned()))
+    };
+    parts(form.value("rename")).filter_map(pair).collect()
+}
+
+/// Returns the problem of the columns that the field `label` adds or renames. Columns are deleted, then
+/// renamed, then added.
+pub(super) fn edit_problem(form: &Form, label: &str, before: &Edited) -> Option<String> {
+    let deleted = form.values("delete");
+    let names = before.columns.iter().map(|column| column.name.clone());
+    let mut names: BTreeSet<String> = names.filter(|name| !deleted.contains(name)).collect();
+    for (name, new_name) in renames(form) {
+        let problem = if !names.remove(&name) {
+            format!("{name} is deleted or renamed already")
+        } else if names.contains(&new_name) {
+            format!("a column {new_name} exists")
+        } else {
+            names.insert(new_name);
+            continue;
+        };
+        return (label == "rename").then_some(problem);
+    }
+    let mut added = columns(form, "add").into_iter().map(|(name, _)| name);
+    let existing = added.find(|name| !names.insert(name.clone())).filter(|_| label == "add");
+    existing.map(|name| format!("a column {name} exists"))
+}
+
+/// Returns what `edit` deletes for good, or `None` if it deletes nothing.
+pub(crate) fn deletions(before: &Edited, edit: &DatasetEdit) -> Option<String> {
+    let columns: Vec<&str> = edit.deleted_columns.iter().map(|it| it.name.as_str()).collect();
+    let mut deletions = Vec::new();
+    if !columns.is_empty() {
+        deletions.push(format!("columns {} with their values", columns.join(", ")));
+    }
+    for (field, limit) in &edit.update.metadata {
+        let Some(limit) = limit.as_deref().and_then(|text| limit_of(field, text)) else { continue };
+        let known = before.dataset.metadata.get(field).and_then(|text| limit_of(field, text));
+        if known.is_some_and(|known| known <= limit) {
+            continue;
+        }
+        deletions.push(match field.as_str() {
+            "keep_days" => format!("rows older than {}", counted(limit, "day")),
+            _ => format!("the oldest rows beyond {}", format::bytes(limit)),
+        });
+    }
+    (!deletions.is_empty()).then(|| deletions.join(", and "))
+}
+
+/// Returns the form that asks for confirmation of `edit`, which deletes `deletions`.
+pub(crate) fn confirm_form(edit: Box<DatasetEdit>, deletions: &str) -> Form {
+    let intro = format!("Changes dataset {}, and deletes {deletions}, for good.", edit.name);
+    Form::confirming(Change::EditDataset(edit), intro, "Save", Vec::new())
 }
 
 /// Returns the request for a new dataset.
@@ -128,16 +193,13 @@ pub(super) fn created(form: &Form) -> Change {
 
 /// Returns the changes of a dataset that was `before`.
 pub(super) fn edited(form: &Form, before: &Edited) -> Change {
-    let Edited { dataset, tags } = before;
+    let Edited { dataset, tags, columns: known } = before;
     let other = |label, known: &str| {
         let text = form.value(label);
         (text != known).then(|| text.to_owned())
     };
     let wanted = form.values("tags");
-    let pair = |part: &str| {
-        let (name, new_name) = part.split_once('=')?;
-        Some((name.trim().to_owned(), new_name.trim().to_owned()))
-    };
+    let deleted = form.values("delete");
     Change::EditDataset(Box::new(DatasetEdit {
         dataset: dataset.id,
         name: dataset.name.clone(),
@@ -149,8 +211,8 @@ pub(super) fn edited(form: &Form, before: &Edited) -> Change {
                 .collect(),
         },
         added_columns: columns(form, "add"),
-        renamed_columns: parts(form.value("rename")).filter_map(pair).collect(),
-        deleted_columns: form.values("delete"),
+        renamed_columns: renames(form),
+        deleted_columns: known.iter().filter(|it| deleted.contains(&it.name)).cloned().collect(),
         added_tags: wanted.iter().filter(|tag| !tags.contains(tag)).cloned().collect(),
         removed_tags: tags.iter().filter(|tag| !wanted.contains(tag)).cloned().collect(),
     }))
