@@ -214,7 +214,11 @@ fn settle(state: &mut State) -> Vec<Effect> {
 fn press(state: &mut State, chord: Chord) {
     let layers = state.layers();
     let pending = std::mem::take(&mut state.pending);
+    let is_hidden = is_form_hidden(state);
     match state.keys.resolve(&layers, &pending, chord) {
+        Resolved::Action(action)
+            if is_hidden && !matches!(action, Action::Back | Action::Quit | Action::Interrupt) => {}
+        Resolved::Nothing if is_hidden => {}
         Resolved::Action(action) => perform::perform(state, action),
         Resolved::Pending => {
             state.pending = pending;
@@ -242,8 +246,15 @@ fn press(state: &mut State, chord: Chord) {
     }
 }
 
+/// Returns true if a form is on top that is not drawn because the terminal is too small.
+fn is_form_hidden(state: &State) -> bool {
+    let (width, height) = state.size;
+    let is_form = matches!(state.overlays.last(), Some(Overlay::Form(_)));
+    is_form && Tier::for_area(Rect::new(0, 0, width, height)).is_none()
+}
+
 fn paste(state: &mut State, text: &str) {
-    if state.frames.past().is_some() {
+    if state.frames.past().is_some() || is_form_hidden(state) {
         return;
     }
     if let Some(Overlay::Profiles(row)) = state.overlays.last() {
@@ -406,7 +417,10 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     frame.hits.clear();
-    frame.hits.add(area, Target::Action(Action::Back));
+    // A click must not close the only display of a secret.
+    if !matches!(overlay, Overlay::Form(form) if form.has_secret()) {
+        frame.hits.add(area, Target::Action(Action::Back));
+    }
     // The list of themes does not dim the screen, which previews the selected theme.
     if !matches!(overlay, Overlay::Themes(_)) {
         buf.set_style(area, Style::reset().patch(frame.theme.bg).patch(frame.theme.faint));

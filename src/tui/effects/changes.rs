@@ -13,6 +13,7 @@ use model::dataset::Column;
 use parking_lot::Mutex;
 use stack::data_dir::project_dirs;
 use tokio::sync::mpsc;
+use tokio::task::block_in_place;
 use tokio::time::Instant;
 use transfer::event::{Reporter, Work};
 use transfer::import::{Import, ImportOptions, Imported};
@@ -40,14 +41,23 @@ impl Runner {
             Effect::Prepare(preparation) => self.call("preparation", async move {
                 Event::Prepared(preparation, prepare(clients, preparation).await)
             }),
-            Effect::Change(change) => self.call(change.what(), async move {
+            Effect::Change(change) => self.call(subject(&change), async move {
                 let result = perform(clients, &change, events).await;
                 Event::Changed(change, result)
             }),
-            Effect::DropChange(change) => self.drop_call(&change.what()),
+            Effect::DropChange(change) => self.drop_call(&subject(&change)),
             effect => return Some(effect),
         }
         None
+    }
+}
+
+/// Returns the subject of the call that performs `change`. Imports of a file into several datasets are
+/// independent.
+fn subject(change: &Change) -> String {
+    match change {
+        Change::Import { dataset: Some(dataset), .. } => format!("{} {dataset}", change.what()),
+        _ => change.what(),
     }
 }
 
@@ -57,7 +67,15 @@ async fn prepare(
     clients: Clients,
     Preparation { action, dataset, topic }: Preparation,
 ) -> Outcome<Prepared> {
-    let what = action.title();
+    let what = match action {
+        Action::CreateDataset => "create a dataset",
+        Action::EditDataset => "change the dataset",
+        Action::DeleteDataset => "delete the dataset",
+        Action::Import => "import a file",
+        Action::CreateTopic => "create a topic",
+        Action::EditTopic => "change the topic",
+        _ => "delete the topic",
+    };
     let refused = |why: &str, next: &str| Err(Failure::new(what, why, next));
     let is_read_only = if action.is_on_topics() {
         ask(clients.inference.clone(), what, async |it| it.is_read_only().await).await?
@@ -243,7 +261,8 @@ async fn import(
     let progress = Progress { events, n_bytes: size.map(|it| it.len()), shown_at: None };
     let reporter = ImportReporter { progress, notes: Mutex::default() };
     let run = async {
-        let mut import = Import::open(&options, service, &reporter)?;
+        // It lists directories.
+        let mut import = block_in_place(|| Import::open(&options, service, &reporter))?;
         let mut id = None;
         while let Some(Imported { title, dataset, report, .. }) = import.next_file().await? {
             id = dataset;

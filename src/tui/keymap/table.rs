@@ -236,8 +236,8 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Keys, &["esc", "q"], Action::Back, "close"),
     //
     (Layer::Report, &["y"], Action::Copy, "copy"),
-    (Layer::Report, &["enter"], Action::Open, "close"),
-    (Layer::Report, &["esc", "q"], Action::Back, ""),
+    (Layer::Report, &["enter"], Action::Open, ""),
+    (Layer::Report, &["esc", "q"], Action::Back, "close"),
     //
     (Layer::Jump, &["esc"], Action::Back, "close"),
     //

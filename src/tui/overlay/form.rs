@@ -8,6 +8,7 @@ use crate::local::Level;
 use crate::overlay::save::ExportTable;
 use crate::overlay::view::raise;
 use crate::overlay::{keys, profiles};
+use crate::screens::update::send_copy;
 use crate::screens::{Screen, cluster, execute};
 use crate::state::State;
 use crate::state::change::{Change, Changed};
@@ -104,7 +105,7 @@ fn form_of(state: &State, action: Action, prepared: Prepared) -> Option<Form> {
             datasets::edit_form(datasets::Edited { dataset, tags, columns })
         }
         Action::DeleteDataset => datasets::delete_form(data.dataset()?),
-        Action::Import => datasets::import_form(name),
+        Action::Import => datasets::import_form(data.dataset()),
         Action::CreateTopic => {
             let shape = data.shape();
             let column = shape.as_ref().and_then(|shape| shape.value_column());
@@ -148,10 +149,11 @@ pub(crate) fn submit(state: &mut State) {
             }
             return;
         }
-        Purpose::Report(_) => {
+        Purpose::Report(None) => {
             state.close();
             return;
         }
+        Purpose::Report(Some(_)) => return send_copy(state, form.report_text()),
         Purpose::Preset => return execute::update::keep_preset(state, form.value("name")),
         Purpose::Save(shown) => return save(state, form.value("file"), shown.clone()),
         Purpose::AddNode { .. } => return cluster::processes::start(state, &form),
@@ -203,7 +205,7 @@ fn set_step(state: &mut State, step: Step) {
 /// Cancels the import of the form on top, which stays open. Returns false if there is none.
 pub(crate) fn cancel(state: &mut State) -> bool {
     let Some(Overlay::Form(form)) = state.overlays.last_mut() else { return false };
-    let change = form.change().filter(|_| form.is_sent() && form.purpose == Purpose::Import);
+    let change = form.change().filter(|_| form.is_sent() && form.is_import());
     let Some(change) = change else { return false };
     let next = "rows that were sent are stored; the same import continues after them";
     form.step = Step::Failed(Failure::new(change.what(), "it was cancelled", next));
@@ -216,7 +218,7 @@ pub(crate) fn on_progress(state: &mut State, progress: &str) {
     for overlay in &mut state.overlays {
         if let Overlay::Form(form) = overlay
             && let Step::Sent(text) = &mut form.step
-            && form.purpose == Purpose::Import
+            && matches!(form.purpose, Purpose::Import(_))
         {
             progress.clone_into(text);
         }
@@ -341,7 +343,7 @@ fn message(form: &Form, frame: Frame<'_>, width: u16) -> (Vec<String>, Style) {
         Step::Typed => (Vec::new(), theme.muted),
         Step::Sent(progress) => {
             let progress = match progress.as_str() {
-                "" if form.purpose == Purpose::Import => "waiting for the service",
+                "" if form.is_import() => "waiting for the service",
                 "" => "waiting for the service, also after this form is closed",
                 progress => progress,
             };
@@ -411,11 +413,10 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) {
     let mut x = 0;
     let (submit, other) = match form.layer() {
         Layer::NodeForm => (Action::StartNode, (Action::Back, "Cancel")),
+        Layer::Report if form.has_secret() => (Action::Open, (Action::Back, "Close")),
         Layer::Report => (Action::Open, (Action::Copy, "Copy")),
         // Only an import can be cancelled after it was sent.
-        _ if form.is_sent() && form.purpose != Purpose::Import => {
-            (Action::Open, (Action::Back, "Close"))
-        }
+        _ if form.is_sent() && !form.is_import() => (Action::Open, (Action::Back, "Close")),
         _ => (Action::Open, (Action::Back, "Cancel")),
     };
     let verbs = [(submit, form.verb, theme.focus), (other.0, other.1, theme.muted)];

@@ -7,6 +7,7 @@ pub(crate) mod topics;
 
 use std::fmt;
 
+use model::dataset::DatasetId;
 use wire::accounts::Secret;
 
 use crate::keymap::Layer;
@@ -53,7 +54,8 @@ pub(crate) enum Purpose {
     Confirm(Box<Change>),
     CreateDataset,
     EditDataset(Box<datasets::Edited>),
-    Import,
+    /// Imports a file. The form suggests the dataset with this id and name.
+    Import(Option<(DatasetId, String)>),
     CreateTopic,
     EditTopic(Box<topics::Edited>),
     LogIn,
@@ -197,7 +199,8 @@ impl Form {
 
     /// Returns a form that only shows a text and a secret.
     pub(crate) fn report(title: &str, text: String, secret: Option<Secret>) -> Self {
-        Self::new(Purpose::Report(secret), title, "Close", Vec::new()).explained(text)
+        let verb = if secret.is_some() { "Copy" } else { "Close" };
+        Self::new(Purpose::Report(secret), title, verb, Vec::new()).explained(text)
     }
 
     /// Returns the text of a report that the user copies: its secret if it has one.
@@ -259,8 +262,19 @@ impl Form {
     pub(crate) fn problem(&self, field: &FormField) -> Option<String> {
         field.problem().or_else(|| match &self.purpose {
             Purpose::EditDataset(before) => datasets::edit_problem(self, field.label, before),
+            Purpose::CreateTopic | Purpose::EditTopic(_) => topics::problem(self, field.label),
             _ => None,
         })
+    }
+
+    /// Returns true if the form imports a file.
+    pub(crate) const fn is_import(&self) -> bool {
+        matches!(self.purpose, Purpose::Import(_))
+    }
+
+    /// Returns true if the form shows a secret, which cannot be shown again.
+    pub(crate) const fn has_secret(&self) -> bool {
+        matches!(self.purpose, Purpose::Report(Some(_)))
     }
 
     /// Returns true if all fields are valid. Otherwise, moves the focus to the first invalid field and
@@ -293,7 +307,7 @@ impl Form {
             Purpose::Confirm(change) => Some(Change::clone(change)),
             Purpose::CreateDataset => Some(datasets::created(self)),
             Purpose::EditDataset(before) => Some(datasets::edited(self, before)),
-            Purpose::Import => Some(datasets::imported(self)),
+            Purpose::Import(dataset) => Some(datasets::imported(self, dataset.as_ref())),
             Purpose::CreateTopic => Some(topics::created(self)),
             Purpose::EditTopic(before) => Some(topics::edited(self, before)),
             Purpose::LogIn => Some(keys::log_in(self)),

@@ -5,7 +5,7 @@ use model::topic::TopicId;
 use ratatui::layout::Rect;
 use wire::accounts::{Credentials, KeyBody, KeyLimits, KeyWithSecret, Secret};
 use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
-use wire::inference::network::TopicSettings;
+use wire::inference::network::{LossParameters, TopicSettings};
 
 use super::*;
 use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event, InferenceEvent};
@@ -360,6 +360,8 @@ fn new_key_is_shown_once_and_can_be_copied() {
     insta::assert_snapshot!("new_key_80x24", screen.text());
     assert!(!format!("{:?}", screen.state.overlays).contains(SECRET));
     assert_eq!(screen.effects_of("y"), [Effect::Copy(SECRET.to_owned())]);
+    assert_eq!(screen.effects_of("enter"), [Effect::Copy(SECRET.to_owned())]);
+    screen.shows(&[SECRET]);
     screen.press("esc");
     screen.hides(&[SECRET]);
     assert!(!format!("{:?}", screen.state).contains(SECRET));
@@ -433,4 +435,64 @@ fn late_response_does_not_restore_a_session_after_log_out() {
     let failure = Failure { status: Some(401), ..Failure::new("revoke", "log in first", "") };
     screen.take(Event::Changed(change, Err(failure)));
     assert!(screen.state.account.is_some(), "another session has ended");
+}
+
+#[test]
+fn new_epoch_length_and_loss_of_a_topic_drop_what_follows_from_the_old_ones() {
+    let mut screen = inference_screen((100, 40));
+    let settings = TopicSettings {
+        metadata: "load".to_owned(),
+        dataset: "cpu".to_owned(),
+        column: "load".to_owned(),
+        horizon_seconds: 60,
+        epoch_length: Some(12),
+        ground_truth_lag: Some(12),
+        worker_submission_window: Some(3),
+        loss_method: Some("mse".to_owned()),
+        loss_parameters: Some(LossParameters::default()),
+        ..TopicSettings::default()
+    };
+    open_form(&mut screen, "E", Some(Box::new(settings)));
+    fill(&mut screen, &["load", "cpu", "load", "60s", "24"]);
+    screen.press("up");
+    screen.hides(&["direction  "]);
+    screen.press("tab tab down");
+    let Change::EditTopic { settings: Some(settings), .. } = submitted(&mut screen) else {
+        panic!("new settings")
+    };
+    assert_eq!((settings.epoch_length, settings.ground_truth_lag), (Some(24), None));
+    assert_eq!(settings.worker_submission_window, Some(3), "it was no default");
+    assert_eq!(settings.loss_method.as_deref(), Some("mae"));
+    assert_eq!(settings.loss_parameters, None);
+    assert_eq!(settings.target.as_deref(), Some("volatility"));
+}
+
+#[test]
+fn direction_without_its_change_is_not_sent() {
+    let mut screen = inference_screen((80, 24));
+    open_form(&mut screen, "a", None);
+    fill(&mut screen, &["BTC up or down", "btcusd", "close", "5m", "20"]);
+    screen.press("up");
+    assert!(screen.effects_of("enter").is_empty());
+    screen.shows(&["a direction needs this change"]);
+}
+
+#[test]
+fn import_into_the_suggested_dataset_names_its_id() {
+    let mut screen = data_screen((80, 24));
+    open_form(&mut screen, "I", None);
+    screen.take(Event::Paste("prices.csv".to_owned()));
+    let Change::Import { dataset, .. } = submitted(&mut screen) else { panic!("an import") };
+    assert_eq!(dataset.as_deref(), Some("1"));
+}
+
+#[test]
+fn form_does_not_act_on_keys_while_the_terminal_is_too_small() {
+    let mut screen = data_screen((80, 24));
+    open_form(&mut screen, "a", None);
+    fill(&mut screen, &["cpu"]);
+    screen.take(Event::Resized { width: 50, height: 10 });
+    assert_eq!(screen.effects_of("enter"), []);
+    screen.press("esc");
+    assert_eq!(screen.state.overlays.len(), 0);
 }

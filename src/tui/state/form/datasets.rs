@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::count::{counted, parse_bytes};
-use model::dataset::{Column, Dataset, Dtype, parse_column};
+use model::dataset::{Column, Dataset, DatasetId, Dtype, parse_column};
 use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
 
 use super::{Form, FormField, Purpose, parts};
@@ -58,15 +58,17 @@ pub(crate) fn delete_form(dataset: &Dataset) -> Form {
     Form::confirming(change, intro, "Delete", vec![FormField::exactly("name", name)])
 }
 
-/// Returns the form that imports a file, by default into the dataset with this name.
-pub(crate) fn import_form(dataset: &str) -> Form {
+/// Returns the form that imports a file, by default into `dataset`.
+pub(crate) fn import_form(dataset: Option<&Dataset>) -> Form {
+    let name = dataset.map_or("", |dataset| &dataset.name);
     let fields = vec![
         FormField::new("file", "CSV, JSON or Parquet, or a directory", "").required(),
-        FormField::new("dataset", "existing or new; empty: named by the file", dataset),
+        FormField::new("dataset", "existing or new; empty: named by the file", name),
         FormField::new("time", "field with the timestamp; empty to detect it", ""),
         FormField::choice("bad rows", "↑↓ what to do with invalid rows", BAD_ROWS, BAD_ROWS[0]),
     ];
-    Form::new(Purpose::Import, "Import a file", "Import", fields)
+    let dataset = dataset.map(|dataset| (dataset.id, dataset.name.clone()));
+    Form::new(Purpose::Import(dataset), "Import a file", "Import", fields)
 }
 
 fn about(name: &str, description: &str, tags: &[String]) -> Vec<FormField> {
@@ -218,12 +220,16 @@ pub(super) fn edited(form: &Form, before: &Edited) -> Change {
     }))
 }
 
-/// Returns the import of the file in `form`.
-pub(super) fn imported(form: &Form) -> Change {
+/// Returns the import of the file in `form`, which suggests the dataset with the id and name `suggested`.
+pub(super) fn imported(form: &Form, suggested: Option<&(DatasetId, String)>) -> Change {
     let text = |label| Some(form.value(label).to_owned()).filter(|text| !text.is_empty());
     Change::Import {
         path: form.value("file").into(),
-        dataset: text("dataset"),
+        // A name can be equal to the id of another dataset.
+        dataset: match suggested {
+            Some((id, name)) if form.value("dataset") == name => Some(id.to_string()),
+            _ => text("dataset"),
+        },
         time: text("time"),
         skips_bad: form.value("bad rows") == BAD_ROWS[1],
     }

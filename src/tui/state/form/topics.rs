@@ -15,8 +15,14 @@ use crate::state::change::Change;
 const LOSSES: &[&str] =
     &["mse", "mae", "huber", "logcosh", "ce", "bce", "poisson", "ztae", "zptae", "czar"];
 
+/// Loss functions of a new topic, which has no range of values as `bce` and `poisson` need it.
+const LOSSES_NEW: &[&str] = &["mse", "mae", "huber", "logcosh", "ce", "ztae", "zptae", "czar"];
+
 /// Quantities that a topic can predict. The first is the default.
 const TARGETS: &[&str] = &["value", "log_return", "volatility", DIRECTION];
+
+/// Quantities that a topic without labels can predict.
+const NUMBERS: &[&str] = &["value", "log_return", "volatility"];
 
 /// Target of topics with the labels `up`, `down` and `flat`.
 const DIRECTION: &str = "direction";
@@ -42,12 +48,15 @@ pub(crate) struct Edited {
 pub(crate) fn create_form(dataset: &str, column: &str) -> Form {
     let (dataset, column) = (dataset.to_owned(), column.to_owned());
     let settings = TopicSettings { dataset, column, ..TopicSettings::default() };
-    Form::new(Purpose::CreateTopic, "New topic", "Create", fields(&settings))
+    Form::new(Purpose::CreateTopic, "New topic", "Create", fields(&settings, LOSSES_NEW, TARGETS))
 }
 
 /// Returns the form that edits a topic.
 pub(crate) fn edit_form(before: Edited) -> Form {
-    let mut fields = fields(&before.settings);
+    // The labels of a topic cannot change.
+    let is_direction = before.settings.direction_threshold.is_some();
+    let targets: &[_] = if is_direction { &[DIRECTION] } else { NUMBERS };
+    let mut fields = fields(&before.settings, LOSSES, targets);
     let state = STATES[usize::from(before.is_paused)];
     fields.push(FormField::choice("state", "↑↓ a paused topic opens no epochs", STATES, state));
     let title = format!("Topic {}", before.topic);
@@ -62,7 +71,11 @@ pub(crate) fn delete_form(topic: TopicId, name: &str) -> Form {
     Form::confirming(change, intro, "Delete", vec![number])
 }
 
-fn fields(settings: &TopicSettings) -> Vec<FormField> {
+fn fields(
+    settings: &TopicSettings,
+    losses: &'static [&'static str],
+    targets: &'static [&'static str],
+) -> Vec<FormField> {
     let TopicSettings { predictor, direction_threshold, .. } = settings;
     let (function, method) = predictor.as_ref().map_or(("", ""), |it| (&it.function, &it.method));
     let threshold = direction_threshold.as_ref().map_or("", |it| &it.0);
@@ -89,10 +102,10 @@ fn fields(settings: &TopicSettings) -> Vec<FormField> {
             let is_valid = text.parse::<u64>().is_ok_and(|n| n > 0);
             (!is_valid).then(|| "expected a number of blocks".to_owned())
         }),
-        FormField::choice("predicts", "↑↓ direction: up, down or flat", TARGETS, target),
+        FormField::choice("predicts", "↑↓ direction: up, down or flat", targets, target),
         FormField::new("flat up to", "relative change that counts as flat: 0.001", threshold)
             .checked(|text| text.parse::<f64>().err().map(|_| "expected a number".to_owned())),
-        FormField::choice("loss", "↑↓ error of a value", LOSSES, &loss),
+        FormField::choice("loss", "↑↓ error of a value", losses, &loss),
         FormField::choice("arithmetic", "↑↓ generation of the chain", ALGORITHMS, &algorithm),
         FormField::new("function", "name or id; empty: only workers submit", function),
         FormField::new("method", "its file, such as predict.wasm", method),
@@ -113,16 +126,7 @@ fn settings(form: &Form, before: TopicSettings) -> TopicSettings {
     let is_direction = target.as_deref() == Some(DIRECTION);
     let was_direction = before.direction_threshold.is_some();
     let threshold = Some(text("flat up to")).filter(|text| !text.is_empty());
-    let (function, method) = (text("function"), text("method"));
-    let predictor = before.predictor.clone().unwrap_or_else(|| PredictorSettings {
-        function: String::new(),
-        method: String::new(),
-        subgroup: None,
-        n_nodes: None,
-        n_rows: None,
-        env: BTreeMap::new(),
-        models: Vec::new(),
-    });
+    let before = without_defaults(form, before);
     let labels = is_direction && !was_direction;
     TopicSettings {
         metadata: text("name"),
@@ -142,13 +146,52 @@ fn settings(form: &Form, before: TopicSettings) -> TopicSettings {
         require_unity: labels || before.require_unity,
         loss_method: Some(text("loss")),
         algorithm: Some(text("arithmetic")),
-        predictor: (!function.is_empty()).then_some(PredictorSettings {
-            function,
-            method,
-            ..predictor
-        }),
+        predictor: predictor(form, before.predictor),
         ..before
     }
+}
+
+/// Returns `before` without the settings that follow from the length of the epoch or belong to the loss,
+/// if the form changes these.
+fn without_defaults(form: &Form, before: TopicSettings) -> TopicSettings {
+    let mut settings = before;
+    let length = form.value("epoch").parse::<u64>().ok();
+    if let Some(before) = settings.epoch_length.filter(|before| length != Some(*before)) {
+        settings.ground_truth_lag.take_if(|lag| *lag == before);
+        settings.worker_submission_window.take_if(|window| *window == (before / 2).max(1));
+    }
+    if settings.loss_method.as_deref() != Some(form.value("loss")) {
+        settings.loss_parameters = None;
+    }
+    settings
+}
+
+/// Returns the predictor in `form` with the other settings of `before`.
+fn predictor(form: &Form, before: Option<PredictorSettings>) -> Option<PredictorSettings> {
+    let (function, method) = (form.value("function").to_owned(), form.value("method").to_owned());
+    if function.is_empty() {
+        return None;
+    }
+    Some(match before {
+        Some(before) => PredictorSettings { function, method, ..before },
+        None => PredictorSettings {
+            function,
+            method,
+            subgroup: None,
+            n_nodes: None,
+            n_rows: None,
+            env: BTreeMap::new(),
+            models: Vec::new(),
+        },
+    })
+}
+
+/// Returns the problem of the field `label` together with the other fields.
+pub(super) fn problem(form: &Form, label: &str) -> Option<String> {
+    let is_missing = label == "flat up to"
+        && form.value("predicts") == DIRECTION
+        && form.value(label).is_empty();
+    is_missing.then(|| "a direction needs this change".to_owned())
 }
 
 /// Returns the request for a new topic.
