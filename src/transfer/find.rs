@@ -13,8 +13,11 @@ use model::timestamp::Timestamp;
 /// Number of datasets that a request to the catalog returns.
 const PAGE_DATASETS: usize = 250;
 
-/// Minimum number of rows that are requested at a time, since not all of them might be counted.
+/// Minimum number of rows per request, since `is_counted` can reject many of them.
 const PAGE_ROWS_MIN: usize = 1_000;
+
+/// Maximum number of consecutive requests that find no counted row.
+const EMPTY_PAGES_MAX: u32 = 100;
 
 /// HTTP status for a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
@@ -139,9 +142,9 @@ pub async fn read_rows(
     }
 }
 
-/// Reads the latest rows of a dataset before `before`, in ascending order, until `n_rows` of them are
-/// counted by `is_counted`. Returns all rows before `before` if they are fewer. Error messages call the
-/// dataset `name`.
+/// Reads the latest rows of a dataset before `before` that `is_counted` accepts, in ascending order.
+/// Reads until there are `n_rows` of them, and returns fewer if the dataset has fewer, or if many earlier
+/// rows are rejected. Error messages call the dataset `name`.
 ///
 /// # Errors
 /// An error if the service cannot be reached or refuses.
@@ -156,18 +159,18 @@ pub async fn read_rows_before(
     let limit = Limit::clamp(n_rows.clamp(PAGE_ROWS_MIN, ROWS_MAX));
     let mut query =
         RowsQuery { after: Some(before), ..RowsQuery::newest(dataset, Resolution::Raw, limit) };
-    let (mut all, mut n_counted) = (Vec::new(), 0);
-    while n_counted < n_rows {
+    let (mut counted, mut n_empty) = (Vec::new(), 0);
+    while counted.len() < n_rows && n_empty < EMPTY_PAGES_MAX {
         let page = service.rows(&query).await;
         let page = page.with_context(|| format!("cannot read rows of {name}"))?;
-        let rows = page.rows.into_raw();
-        n_counted += rows.iter().filter(|row| is_counted(row)).count();
-        all.extend(rows);
+        let n_before = counted.len();
+        counted.extend(page.rows.into_raw().into_iter().filter(&is_counted));
+        n_empty = if counted.len() == n_before { n_empty + 1 } else { 0 };
         let Some(next) = page.next else { break };
         query.after = Some(next);
     }
-    all.reverse();
-    Ok(all)
+    counted.reverse();
+    Ok(counted)
 }
 
 /// Returns the timestamps of the oldest and the latest row of `dataset`, or `None` if it has no rows.

@@ -13,9 +13,12 @@ use crate::span::{Order, Span, just_after};
 use crate::store::row_batch::{RowBatch, VisitBatch};
 use crate::store::{PageRead, Result, StoreError};
 
-/// Maximum number of rows of an archived month in a batch. Finding the first row of a batch takes an
-/// additional request for each batch.
-const BATCH_ROWS: usize = 16 * PAGE_ROWS;
+/// Maximum number of rows in a batch of an archived month. Larger batches need fewer requests, since each
+/// batch first reads the page in which it begins.
+pub(super) const BATCH_ROWS: usize = if cfg!(test) { 300 } else { 16 * PAGE_ROWS };
+
+/// Number of values to which a batch of an archived month is limited if it has more than a page of rows.
+const BATCH_VALUES: usize = 1_000_000;
 
 /// Progress of a scan.
 struct Progress {
@@ -84,7 +87,9 @@ impl Archive {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<Progress> {
-        let read = PageRead::raw(span, Order::Ascending, BATCH_ROWS);
+        let n_columns = self.empty(dataset)?.columns.len().max(1);
+        let limit = (BATCH_VALUES / n_columns).max(PAGE_ROWS).min(BATCH_ROWS);
+        let read = PageRead::raw(span, Order::Ascending, limit);
         let page = self.retry(dataset, span, |months| self.merged_page(dataset, &read, months))?;
         let last = page.rows.len().checked_sub(1).and_then(|idx| page.rows.timestamp(idx));
         if last.is_none() {

@@ -1,6 +1,7 @@
 //! Tests of reads and writes while months are archived.
 
 use super::*;
+use crate::archive::scan::BATCH_ROWS;
 
 #[test]
 fn reads_while_months_are_archived_are_complete() {
@@ -54,7 +55,8 @@ fn check_scan_is_bounded(open: OpenIn<'_>) {
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 7_000));
     store.archive(LATE).unwrap();
-    append(&store, id, AppendMode::Replace, &[(1, 7), (3_000, 8), (6_999, 9), (7_001, 1)]);
+    let late = [(1, 7), (299, 8), (300, 8), (3_000, 8), (6_999, 9), (7_001, 1)];
+    append(&store, id, AppendMode::Replace, &late);
     let mut batches = Vec::new();
     let mut visit = |batch: RowBatch<'_>| {
         batches.push(batch.n_rows);
@@ -62,7 +64,16 @@ fn check_scan_is_bounded(open: OpenIn<'_>) {
     };
     store.scan(id, Resolution::Raw, Span::ALL, &mut visit).unwrap();
     assert_eq!(batches.iter().sum::<usize>(), 7_001);
-    assert!(batches.iter().all(|n_rows| *n_rows <= 750), "{batches:?}");
+    assert!(batches.iter().all(|n_rows| *n_rows <= BATCH_ROWS), "{batches:?}");
+    // A month has more than two batches.
+    assert!(batches.len() > 2 * 7_000 / 744, "{batches:?}");
+    let found = scanned(&store, id, Span::ALL);
+    assert_eq!(found.len(), 7_001);
+    assert!(found.times.is_sorted_by(|earlier, later| earlier < later));
+    for (step, value) in late {
+        let row = found.times.iter().position(|time| *time == at(step)).unwrap();
+        assert_eq!(found.columns[0].number(row), Some(f64::from(value) / 4.0));
+    }
 }
 
 /// Checks an append to a month that another process has just archived.
