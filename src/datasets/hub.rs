@@ -96,8 +96,8 @@ impl Default for Channel {
     }
 }
 
-/// Events of a reader that are not rows. They are flags, so that any number of them does not count as
-/// lag.
+/// Pending notices of a reader. They are flags instead of queued events, so repeated notices do not add
+/// to its lag.
 #[derive(Debug)]
 struct Notices {
     /// Key of the reader.
@@ -105,13 +105,13 @@ struct Notices {
     was_removed: AtomicBool,
     must_recheck_access: AtomicBool,
     /// Notified after a flag was set.
-    bell: Notify,
+    wake: Notify,
 }
 
 impl Notices {
     fn set(&self, flag: &AtomicBool) {
         flag.store(true, Ordering::Release);
-        self.bell.notify_one();
+        self.wake.notify_one();
     }
 
     /// Returns the next notice and clears its flag.
@@ -168,7 +168,7 @@ impl Hub {
             key,
             was_removed: AtomicBool::new(false),
             must_recheck_access: AtomicBool::new(false),
-            bell: Notify::new(),
+            wake: Notify::new(),
         });
         followed.readers.push(Arc::clone(&notices));
         let messages = followed.sender.subscribe();
@@ -269,7 +269,7 @@ impl Subscription {
                 return Ok(Some(notice));
             }
             select! {
-                () = self.notices.bell.notified() => {}
+                () = self.notices.wake.notified() => {}
                 message = self.messages.recv() => {
                     return match message {
                         Ok(event) => Ok(Some(event)),

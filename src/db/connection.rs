@@ -89,8 +89,8 @@ pub enum FileError {
         /// Format that this version of the program uses.
         known: i64,
     },
-    /// A transaction could not be begun, committed or rolled back.
-    #[error("transaction failed to commit")]
+    /// A statement failed, or a transaction could not be begun, committed or rolled back.
+    #[error("transaction failed")]
     Commit(#[source] DatabaseFault),
     /// The disk is full.
     #[error("disk is full")]

@@ -18,7 +18,7 @@ pub enum InferenceError {
     #[error("topic {0} not found")]
     UnknownTopic(TopicId),
     /// Several actors submitted with the same name, so it does not select one of them.
-    #[error("name {name} belongs to several actors, use an address: {}", workers.join(", "))]
+    #[error("actor name {name} is ambiguous; use an address: {}", workers.join(", "))]
     AmbiguousActor {
         /// Name of the actors.
         name: String,

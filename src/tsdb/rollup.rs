@@ -393,8 +393,8 @@ pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
     Bucket { volume, ..bucket }
 }
 
-/// Returns the numbers of a bucket as bits. They are equal for equal buckets, even if an engine turned a
-/// volume of NaN, or the sign of zero, into 0 when it stored one of them.
+/// Returns the bits of a bucket as stored: a volume of NaN and the sign of zero become 0, since not all
+/// engines store them.
 pub(crate) fn stored_bits(bucket: &Bucket) -> (Timestamp, [u64; 5], u64) {
     let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
     let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());

@@ -190,7 +190,8 @@ def backtest(
     start, end = _time.parse(start), _time.parse(end)
     if every <= 0:
         raise TriptychError(f"every is {every}: epochs have to be some seconds apart")
-    # Read by their number, since a time range has fewer rows if the dataset has gaps.
+    # Counts rows instead of subtracting a duration, since a dataset with gaps has fewer rows in a time
+    # range.
     earlier = time_before(client, settings.dataset, start, n_rows)
     earlier = min(earlier, start - dt.timedelta(seconds=train or 0))
     past = rows(settings.dataset, earlier, end, frame=library, client=client)

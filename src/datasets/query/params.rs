@@ -1,6 +1,6 @@
 //! Parses the parameters of requests into queries.
 
-use formats::read::time_text::{NO_ZONES, has_zones};
+use formats::read::time_text::has_zones;
 use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
 use model::resolution::{Resolution, Zone};
@@ -212,7 +212,7 @@ impl Params {
             if has_zones() {
                 format!("unknown time_zone {name}; use a name such as Europe/Berlin")
             } else {
-                NO_ZONES.to_owned()
+                "time_zone is unavailable: the service has no time zone database".to_owned()
             }
         };
         Ok(Some(name.parse().map_err(wrong)?))

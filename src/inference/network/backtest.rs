@@ -238,8 +238,8 @@ impl Backtest {
             let n_seen = known.partition_point(|row| row.timestamp <= at);
             let seen = known.get(n_seen.saturating_sub(self.n_rows)..n_seen).unwrap_or_default();
             let newest = values.get(..n_seen).unwrap_or_default().last().copied();
-            // The ground truth of an epoch can be a later row than the epoch's horizon, and must be
-            // visible.
+            // The ground truth is the first row at or after the horizon. The network learns it only once
+            // that row is visible.
             let is_due = |epoch: &mut Pending| {
                 let due = epoch.input.at + self.topic.source.horizon;
                 newest.is_some_and(|(newest, _)| due <= newest)

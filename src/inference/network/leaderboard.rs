@@ -62,7 +62,8 @@ impl Inference {
     /// actor with this address or name, with details: up to one entry for each role.
     ///
     /// # Errors
-    /// [`InferenceError::AmbiguousActor`](crate::InferenceError::AmbiguousActor). Otherwise as [`Self::history`].
+    /// [`AmbiguousActor`](crate::InferenceError::AmbiguousActor) if several actors use the name.
+    /// Otherwise as [`Self::history`].
     pub async fn ranking(
         &self,
         topic: TopicId,

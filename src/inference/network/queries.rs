@@ -70,8 +70,8 @@ queries! {
 
 impl Inference {
     /// Returns the address of the actor that `actor` selects in the epochs of `topic` with a nonce in
-    /// `nonces`: the actor with this address, or else the only actor that submitted with this name.
-    /// Returns `actor` if there is none.
+    /// `nonces`: the actor with this address, or else the only actor that used this name in the latest
+    /// epoch in which it was used. Returns `actor` if there is none.
     ///
     /// # Errors
     /// [`InferenceError::AmbiguousActor`]. Otherwise as [`Self::history`].

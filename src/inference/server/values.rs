@@ -104,9 +104,9 @@ pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>> {
 /// The mean loss of a ranked actor covers the epochs that all ranked actors have in common. To be
 /// ranked, an actor must have been active in 10 of the latest 20 epochs.
 ///
-/// With `actor`, `actors` has only the actor with this address, or else the only actor with this name.
-/// It has an entry for each of its roles, with its rank history and the calibration of its
-/// probabilities. A name of several actors is refused.
+/// With `actor`, `actors` has only the actor with this address, or else the actor that last used this
+/// name. It has an entry for each of its roles, with its rank history and the calibration of its
+/// probabilities. A name that several actors use is rejected.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
         description = "Number of latest learned epochs to average; fewer for a topic with many actors, \
@@ -213,8 +213,8 @@ enum FilePart {
 /// `timestamp` is the time at which the epoch opened. Losses are base-10 logarithms unless the topic
 /// allows negative losses. The ground truth, losses and scores are absent until the ground truth is
 /// known. A response has at most 10 000 epochs. For earlier epochs, set `to` to the first nonce of the
-/// response minus 1. With `actor`, exports only the actor with this address, or else the only actor
-/// with this name in these epochs. A name of several actors is refused.
+/// response minus 1. With `actor`, exports only the actor with this address, or else the actor that
+/// last used this name in these epochs. A name that several actors use is rejected.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(("from" = Option<u64>, Query, minimum = 0, format = "uint64",
             description = "First nonce, inclusive; 0 by default."),

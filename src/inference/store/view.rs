@@ -363,7 +363,8 @@ impl Store {
     }
 
     /// Returns the addresses of the actors that `actor` selects in the epochs of `topic` with a nonce in
-    /// `nonces`: the actor with this address, or else all actors that submitted with this name.
+    /// `nonces`: the actor with this address, or else all actors that used this name in the latest epoch
+    /// in which it was used. A worker with a new key keeps its name.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -373,19 +374,21 @@ impl Store {
         nonces: &RangeInclusive<BlockHeight>,
         actor: &str,
     ) -> Result<Vec<String>> {
-        let sql = "SELECT DISTINCT worker FROM submissions
+        let sql = "SELECT worker, max(nonce) FROM submissions
              WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
                AND (worker = ?4 OR substr(record, 1, length(?5)) = ?5)
-             ORDER BY worker";
+             GROUP BY worker ORDER BY worker";
         let [topic, first, last] = [topic.get(), *nonces.start(), *nonces.end()].map(number);
         let prefix = record::name_prefix(actor)?;
         let values = values![topic, first, last, actor, prefix.as_str()];
-        let mut found: Vec<String> =
-            self.read(|session| session.all(sql, values, |row| row.get(0)))?;
-        if found.iter().any(|worker| worker == actor) {
-            found.retain(|worker| worker == actor);
+        let mut found: Vec<(String, i64)> =
+            self.read(|session| session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?))))?;
+        if found.iter().any(|(worker, _)| worker == actor) {
+            found.retain(|(worker, _)| worker == actor);
         }
-        Ok(found)
+        let latest = found.iter().map(|(_, nonce)| *nonce).max();
+        found.retain(|(_, nonce)| Some(*nonce) == latest);
+        Ok(found.into_iter().map(|(worker, _)| worker).collect())
     }
 
     /// Returns an entry for each actor and label in the epochs of `topic` with a nonce in `nonces`,

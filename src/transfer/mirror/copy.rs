@@ -64,6 +64,9 @@ const EVENTS_CAPACITY: usize = 8;
 /// Time limit for the first row on the stream of a dataset that has rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
+/// Name of the metadata field that names the column from which buckets are computed.
+const VALUE_COLUMN: &str = "value_column";
+
 /// Copies the rows of a dataset at the source to a dataset at the target.
 pub(super) struct Copy {
     mirror: Arc<Mirror>,
@@ -72,7 +75,7 @@ pub(super) struct Copy {
     target: DatasetId,
     columns: Vec<(String, Dtype)>,
     checkpoint: CopyCheckpoint,
-    /// True to follow deletions, unless the source is an older service that refuses this.
+    /// True if the stream includes deletions. False once an older source has rejected the parameter.
     has_changes: bool,
 }
 
@@ -102,7 +105,9 @@ impl Copy {
         let name = format!("{}{}", mirror.options.prefix, dataset.name);
         let service = &mirror.target;
         let target = if let Some(target) = find_owned(service, &name).await? {
-            if target.description != dataset.description || target.metadata != dataset.metadata {
+            let mut fields = dataset.metadata.iter();
+            let is_same = fields.all(|(name, value)| target.metadata.get(name) == Some(value));
+            if target.description != dataset.description || !is_same {
                 let described = retry_transient(|| service.describe(&dataset, target.id)).await;
                 described.with_context(|| {
                     format!("cannot update the description and metadata of {name}")
@@ -111,10 +116,13 @@ impl Copy {
             target.id
         } else {
             let column = |(name, dtype): &(String, Dtype)| CreateColumn::new(name, *dtype);
+            let mut metadata = dataset.metadata.clone();
+            // Otherwise the target could choose another column than the source.
+            metadata.entry(VALUE_COLUMN.to_owned()).or_default();
             let body = CreateDataset {
                 name: name.clone(),
                 description: dataset.description.clone(),
-                metadata: dataset.metadata.clone(),
+                metadata,
                 columns: columns.iter().map(column).collect(),
                 tags: mirror.options.give_tags.clone(),
             };
@@ -361,7 +369,9 @@ impl Copy {
     /// Returns true if the source refused the stream because of the parameter for deletions. Then the
     /// stream is to be opened without it.
     fn gives_up_changes(&mut self, why: &ClientError) -> bool {
-        if !self.has_changes || why.status() != Some(400) {
+        let is_refused = matches!(why, ClientError::Refused { status: 400, message }
+            if message.contains("changes"));
+        if !self.has_changes || !is_refused {
             return false;
         }
         self.has_changes = false;
@@ -436,7 +446,7 @@ impl Copy {
                 self.write_checkpoint()?;
                 self.note(&format!(
                     "the stream of {name} cannot be resumed: rows after the latest row of the copy \
-                     are read again, earlier rows may be missing"
+                     are read again, earlier rows and deletions may be missing"
                 ));
             }
             _ => {}

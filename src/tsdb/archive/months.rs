@@ -209,9 +209,9 @@ impl Archive {
         Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
     }
 
-    /// Reads the rows of a month that `rest` requests, part by part: the archived rows of a page of the
-    /// file, merged with the stored rows up to the last of them. Also returns the lowest revision of the
-    /// dataset at which a part was read.
+    /// Reads the rows of a month that `rest` requests. Each step reads one page of the file and merges it
+    /// with the stored rows up to the last row of the page. Also returns the lowest revision at which a
+    /// step read the store.
     fn merge_month(
         &self,
         dataset: DatasetId,

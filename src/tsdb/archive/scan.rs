@@ -88,7 +88,7 @@ impl Archive {
         visit: VisitBatch<'_>,
     ) -> Result<Progress> {
         let n_columns = self.empty(dataset)?.columns.len().max(1);
-        let limit = (BATCH_VALUES / n_columns).max(PAGE_ROWS).min(BATCH_ROWS);
+        let limit = (BATCH_VALUES / n_columns).clamp(PAGE_ROWS.min(BATCH_ROWS), BATCH_ROWS);
         let read = PageRead::raw(span, Order::Ascending, limit);
         let page = self.retry(dataset, span, |months| self.merged_page(dataset, &read, months))?;
         let last = page.rows.len().checked_sub(1).and_then(|idx| page.rows.timestamp(idx));

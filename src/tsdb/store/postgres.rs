@@ -76,8 +76,8 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
          datasets.batches, datasets.archived, datasets.archived_cuts, datasets.archive_lease,
          datasets.doomed LIMIT 0";
 
-/// Queues of writers. The writers of a dataset wait in the same queue for one another, since waiting in
-/// the database would occupy a connection each.
+/// Queues of writers, chosen by dataset id. Writers of a dataset share a queue, so that only one of them
+/// occupies a connection. Ids that differ by a multiple of 1024 share a queue, too.
 type Queues = [Queue<()>; 1024];
 
 /// The shared store.

@@ -103,8 +103,8 @@ pub(super) async fn read<S: Session>(
     if oldest.iter().any(|(n, revision)| *n > 1 && *revision > after) {
         return Ok(None);
     }
-    // Revisions and row numbers ascend, so the first record to return follows the last record with
-    // neither a higher revision nor a higher row number. It is usually one of the latest records.
+    // Revisions and row numbers ascend, so the reader lacks all records after the last one that exceeds
+    // neither of its two positions. That one is usually among the latest.
     let sql = "SELECT revision, last_row, first_ts, last_ts, replaced FROM datasets.row_changes
          WHERE dataset = ?1 AND n > coalesce((
              SELECT n FROM datasets.row_changes

@@ -85,7 +85,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     let shown = pair.home.run_ok(&["datasets", "show", "my_typed", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["description"], "All there is");
-    assert_eq!(shown["metadata"], json!({"ticker": "btc"}));
+    assert_eq!(shown["metadata"], json!({"ticker": "btc", "value_column": ""}));
     let dtypes: Vec<_> =
         shown["columns"].as_array().unwrap().iter().map(|it| it["dtype"].clone()).collect();
     assert_eq!(dtypes, ["float", "integer", "string", "boolean"]);
@@ -103,7 +103,7 @@ async fn mirror_copies_datasets_with_columns_tags_and_rows() {
     );
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
     let listed: Value = serde_json::from_str(&pair.home.run_ok(&again)).unwrap();
-    assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
+    assert_eq!(listed["metadata"], json!({"frequency": "1min", "value_column": ""}));
 }
 
 #[tokio::test]

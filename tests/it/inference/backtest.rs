@@ -113,7 +113,7 @@ async fn backtest_saves_a_file_per_epoch_with_row_range_predictions_truth_and_lo
 }
 
 #[tokio::test]
-async fn models_of_a_backtest_get_their_number_of_rows_for_every_interval_of_epochs() {
+async fn models_get_the_requested_rows_if_epochs_are_closer_than_rows() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;

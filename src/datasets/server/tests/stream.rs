@@ -220,7 +220,7 @@ async fn stream_of_a_stalled_reader_is_closed() {
 }
 
 #[tokio::test]
-async fn reader_of_rows_does_not_lag_because_of_deletions() {
+async fn deletions_do_not_count_as_lag() {
     let service = Service::with_bars(4).await;
     let mut reader = open_resumed(&service, None).await;
     reader.minutes(4).await;
@@ -232,7 +232,7 @@ async fn reader_of_rows_does_not_lag_because_of_deletions() {
 }
 
 #[tokio::test]
-async fn reader_does_not_lag_because_the_owner_of_a_tag_takes_it_from_a_key() {
+async fn access_checks_do_not_count_as_lag() {
     let service = Service::with_bars(4).await;
     let tag = json!({"tag_name": "mine"});
     assert_eq!(service.post(&service.owner, "/api/datasets/1/tags/", &tag).await.0, 201);

@@ -143,7 +143,7 @@ async fn backtest_evaluates_topics_of_directions() {
 }
 
 #[tokio::test]
-async fn network_learns_from_an_epoch_only_after_its_ground_truth_is_visible() {
+async fn network_does_not_learn_from_rows_it_has_not_seen() {
     let mut topic = load();
     topic.source.horizon = Duration::from_mins(10);
     // The first row after the gap is the ground truth of several epochs.

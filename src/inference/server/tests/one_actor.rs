@@ -60,10 +60,13 @@ async fn actor_is_selected_by_its_address_or_else_by_a_unique_name() {
     assert_eq!(workers("b").await, [vec!["allo1b"], vec!["allo1b"; 2]]);
     assert_eq!(workers("allo1a").await, [vec!["allo1a"], vec!["allo1a"; 2]]);
     assert_eq!(workers("nobody").await, [vec![""; 0], vec![]]);
+    // The latest epoch with the name decides.
+    fixture.epoch_with_names(1, values, ["b", "c"], 51.0).await;
+    assert_eq!(workers("b").await, [vec!["allo1a"], vec!["allo1a"; 3]]);
     fixture.epoch_with_names(1, values, ["b", "b"], 51.0).await;
     for path in ["leaderboard", "epochs/"] {
         let refused = fixture.get(&format!("/api/v1/topics/1/{path}?actor=b")).await;
-        let why = "name b belongs to several actors, use an address: allo1a, allo1b";
+        let why = "actor name b is ambiguous; use an address: allo1a, allo1b";
         Fixture::check(refused, 400, 3, why);
     }
 }

@@ -22,8 +22,7 @@ use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delet
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of packing steps after each look. Further steps follow until another job arrives. This packs
-/// a few thousand rows per second without slowing down writers.
+/// Minimum number of packing steps after each look. Further steps follow until another job arrives.
 const STEPS_MIN: u64 = 4;
 
 /// Number of looks after which old records of batches are removed: about a minute.

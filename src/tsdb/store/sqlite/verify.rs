@@ -26,8 +26,8 @@ use crate::span::{Order, Span};
 use crate::store::records;
 use crate::store::session::ready;
 
-/// Length of the spans of which buckets are compared at a time: about 18 000 buckets of five minutes. A
-/// chunk of rows is read once for each of these spans that it overlaps.
+/// Time range whose buckets are compared at once: about 18 000 buckets of five minutes. A chunk that
+/// overlaps several ranges is read once for each.
 const WINDOW: Duration = Duration::from_hours(24 * 64);
 
 /// Maximum number of faults that SQLite reports for its file.
