@@ -69,6 +69,8 @@ async fn dataset_is_created_filled_changed_and_deleted_on_the_screen() {
     session.wait_text("Dataset rides", SHOWN_WITHIN);
     fill(&session, &["rides", "all rides", "public", "rain:boolean", "km=distance", "riders", ""]);
     session.press("enter");
+    session.wait_text("deletes columns riders", SHOWN_WITHIN);
+    session.press("enter");
     wait_gone(&session, "Dataset rides");
     session.wait_text("2: distance rain", SHOWN_WITHIN);
     let shown = session.wait_text("public", SHOWN_WITHIN);
