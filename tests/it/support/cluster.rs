@@ -8,6 +8,7 @@ use crate::support::http::Http;
 use crate::support::process::{self, Signal};
 use crate::support::running::Running;
 pub(crate) use crate::support::running::WITHIN;
+use crate::support::wait::until;
 
 /// A function that runs until its time limit or until it is canceled.
 pub(crate) const ENDLESS: &str = r#"(module (memory (export "memory") 1)
@@ -74,9 +75,16 @@ impl Node {
         self.process.wait_log(message)
     }
 
-    /// Sends a signal.
+    /// Sends a signal. Before a signal to stop, waits until the node handles such signals, since a node
+    /// that has just started would exit immediately.
     pub(crate) fn signal(&self, signal: Signal) {
-        process::signal(self.process.pid(), signal);
+        let pid = self.process.pid();
+        if matches!(signal, Signal::Terminate | Signal::Interrupt) {
+            until("the node handles signals", WITHIN, || {
+                if process::handles_termination(pid) { Ok(()) } else { Err("not yet") }
+            });
+        }
+        process::signal(pid, signal);
     }
 
     /// Kills the node.

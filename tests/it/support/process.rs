@@ -27,6 +27,17 @@ pub(crate) enum Signal {
     Kill,
 }
 
+/// Returns true if the process handles SIGTERM, has exited, or is not listed in `/proc`.
+pub(crate) fn handles_termination(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if status.lines().any(|line| line.starts_with("State:\tZ")) {
+        return true;
+    }
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & 1 << 14 != 0)
+}
+
 /// Sends a signal. No effect if the process has exited.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
