@@ -136,7 +136,7 @@ pub(crate) fn outcome(
     }))
 }
 
-/// Reads the rows from which the result of an epoch of `topic` follows, and returns it as [`outcome`].
+/// Reads the rows from which the result of an epoch of `topic` follows, and returns it as `outcome`.
 ///
 /// # Errors
 /// [`OutcomeError`] if the result is not defined. Otherwise as [`Rows::rows_between`].
