@@ -11,6 +11,10 @@ pub const PUBLIC_TAG: &str = "public";
 /// Columns from which the buckets of a dataset of bars are computed, as in the upstream dataset service.
 pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
+/// Metadata field with the name of the column from which buckets are computed, for datasets without the
+/// columns `open`, `high`, `low` and `close`.
+pub const VALUE_COLUMN: &str = "value_column";
+
 /// Name of the timestamp when a row is a flat JSON object. No column can have this name.
 pub const TIMESTAMP: &str = "timestamp";
 

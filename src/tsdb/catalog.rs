@@ -10,10 +10,6 @@ use model::timestamp::Timestamp;
 /// column per day of a year or for some hundred meters.
 pub const COLUMNS_MAX: usize = 1_024;
 
-/// Metadata field with the name of the column from which buckets are computed, for datasets without the
-/// columns `open`, `high`, `low` and `close`.
-pub const VALUE_COLUMN: &str = "value_column";
-
 /// Reference to a dataset in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DatasetRef {

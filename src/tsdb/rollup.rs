@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::ops::Range;
 
-use crate::catalog::{Refusal, VALUE_COLUMN};
+use crate::catalog::Refusal;
 use model::block::{Block, Series};
-use model::dataset::{BAR_COLUMNS, Column, Dtype};
+use model::dataset::{BAR_COLUMNS, Column, Dtype, VALUE_COLUMN};
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;

@@ -45,7 +45,6 @@ use crate::profiles::Profiles;
 use crate::screens::cluster::state::ClusterContext;
 use crate::screens::execute::state::Pane;
 use crate::screens::{self, Screen};
-use crate::state::form::Purpose;
 use crate::state::layout::HiddenColumns;
 use crate::state::overlay::Overlay;
 use crate::state::resource::Failure;
@@ -262,9 +261,7 @@ impl State {
 
     /// Returns true if a secret is in view that must not be recorded.
     pub(crate) fn shows_secret(&self) -> bool {
-        self.overlays.iter().any(|it| {
-            matches!(it, Overlay::Form(form) if matches!(form.purpose, Purpose::Report(Some(_))))
-        })
+        self.overlays.iter().any(|it| matches!(it, Overlay::Form(form) if form.has_secret()))
     }
 
     /// Returns the theme for the session file. A theme that was only requested for this start is

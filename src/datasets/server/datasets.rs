@@ -5,10 +5,10 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::{IntoResponse as _, Response};
-use model::dataset::{BAR_COLUMNS, DatasetId, Dtype};
+use model::dataset::{BAR_COLUMNS, DatasetId, Dtype, VALUE_COLUMN};
 use model::key::KeyId;
 use model::page::{Limit, ROWS_DEFAULT};
-use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset, VALUE_COLUMN};
+use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
 use web::response::Created;
 use wire::datasets::{
     AccessBody, AccessCheck, CoverageBody, CreateColumn, CreateDataset, DatasetBody, Envelope,

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::mem;
 use std::time::Duration;
 
+use model::dataset::VALUE_COLUMN;
 use model::timestamp::Timestamp;
 use sysinfo::{Disks, Networks, System};
 use task::causes::chain;
@@ -13,7 +14,6 @@ use task::steady_date::SteadyDate;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
-use tsdb::catalog::VALUE_COLUMN;
 
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;

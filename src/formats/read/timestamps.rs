@@ -67,7 +67,7 @@ const fn no_unit(_: &str) -> UnitError {
 impl TimeUnit {
     /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if its
     /// digits are a date. Returns `None` if there is no such unit. A date with an hour, or with an hour
-    /// and a minute, counts as seconds or milliseconds, since one number alone is ambiguous.
+    /// and a minute, counts as seconds or milliseconds, since a single number is ambiguous.
     #[must_use]
     pub fn guess(number: f64) -> Option<Self> {
         let whole = exact_integer(number).filter(|number| !is_date_with_hour(*number));

@@ -17,7 +17,7 @@ use client::error::ClientError;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, Repeats, ResumeFrom, RowBatch, RowEvent};
 use formats::read::column_mapping::ColumnMapping;
-use model::dataset::{Dataset, DatasetId, Dtype};
+use model::dataset::{Dataset, DatasetId, Dtype, VALUE_COLUMN};
 use model::escape::escape_line;
 use model::page::Limit;
 use model::resolution::Resolution;
@@ -63,9 +63,6 @@ const EVENTS_CAPACITY: usize = 8;
 
 /// Time limit for the first row on the stream of a dataset that has rows.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
-
-/// Name of the metadata field that names the column from which buckets are computed.
-const VALUE_COLUMN: &str = "value_column";
 
 /// Copies the rows of a dataset at the source to a dataset at the target.
 pub(super) struct Copy {

@@ -217,8 +217,8 @@ pub(crate) fn cancel(state: &mut State) -> bool {
 pub(crate) fn on_progress(state: &mut State, progress: &str) {
     for overlay in &mut state.overlays {
         if let Overlay::Form(form) = overlay
+            && form.is_import()
             && let Step::Sent(text) = &mut form.step
-            && matches!(form.purpose, Purpose::Import(_))
         {
             progress.clone_into(text);
         }

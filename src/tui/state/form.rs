@@ -117,7 +117,7 @@ impl FormField {
         Self { kind: FieldKind::Choice(values), ..Self::new(label, hint, chosen) }
     }
 
-    /// Returns a field in which the user types `name` to confirm a deletion.
+    /// Returns a field in which the user types `text` to confirm a deletion.
     pub(crate) fn exactly(label: &'static str, text: &str) -> Self {
         let kind = FieldKind::Exactly(text.to_owned());
         Self { kind, ..Self::new(label, "type it to confirm", "") }.required()
@@ -258,7 +258,7 @@ impl Form {
         matches!(self.step, Step::Sent(_))
     }
 
-    /// Returns the problem of `field`, alone or together with the other fields. `None` if it is valid.
+    /// Returns the problem of `field`, or of its combination with other fields. `None` if it is valid.
     pub(crate) fn problem(&self, field: &FormField) -> Option<String> {
         field.problem().or_else(|| match &self.purpose {
             Purpose::EditDataset(before) => datasets::edit_problem(self, field.label, before),

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use db::postgres::fault::unsigned;
 use model::block::Block;
-use model::dataset::{DatasetId, Dtype};
+use model::dataset::{DatasetId, Dtype, VALUE_COLUMN};
 use model::timestamp::Timestamp;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
 
 use super::time::Time;
 use super::{Result, StoreError};
-use crate::catalog::VALUE_COLUMN;
 use crate::rollup::Fold;
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};

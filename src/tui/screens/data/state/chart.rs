@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::dataset::{Column, Dtype};
+use model::dataset::{Column, Dtype, VALUE_COLUMN};
 use model::resolution::Resolution;
 use model::row::{Bucket, Value};
 use model::timestamp::Timestamp;
@@ -249,7 +249,7 @@ impl Shape {
         if PRICES.into_iter().all(&has) {
             return Self::Bars;
         }
-        let named = metadata.get("value_column").filter(|name| has(name));
+        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name));
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use model::topic::TopicId;
 
 use crate::event::{Effect, Timer};
-use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::forecast::Forecast;
 use crate::state::State as Whole;
 
@@ -24,7 +23,7 @@ fn predicting(state: &Whole) -> Vec<TopicId> {
     let (Some(dataset), Some(shape)) = (state.data.dataset(), state.data.shape()) else {
         return Vec::new();
     };
-    let column = Shape::value_column(&shape);
+    let column = shape.value_column();
     let topics = state.inference.topics.value().into_iter().flat_map(|list| &list.topics);
     let predicting = topics.filter(|topic| {
         let is_dataset = match topic.dataset_id {
