@@ -140,13 +140,11 @@ fn compare(
         let span = Span { first: at(*start), last: at(start + length) };
         assert_eq!(scanned(one, dataset, span), scanned(other, dataset, span));
         for order in [Order::Ascending, Order::Descending] {
-            for count in [Count::All, Count::Nothing] {
-                for span in [span, Span::ALL] {
-                    let read = PageRead { count, ..read(span, order, *skip, *limit) };
-                    let (one, other) = (one.page(dataset, &read), other.page(dataset, &read));
-                    let (one, other) = (one.unwrap(), other.unwrap());
-                    assert_eq!((one.count, one.rows), (other.count, other.rows), "{read:?}");
-                }
+            for (count, span) in [(Count::All, span), (Count::Nothing, Span::ALL)] {
+                let read = PageRead { count, ..read(span, order, *skip, *limit) };
+                let (one, other) = (one.page(dataset, &read), other.page(dataset, &read));
+                let (one, other) = (one.unwrap(), other.unwrap());
+                assert_eq!((one.count, one.rows), (other.count, other.rows), "{read:?}");
             }
         }
     }

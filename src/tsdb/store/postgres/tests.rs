@@ -34,7 +34,7 @@ async fn store_passes_the_tests_that_all_stores_share() {
 #[test]
 fn random_writes_lead_to_the_rows_and_buckets_of_a_plain_computation() {
     let Some(url) = new_database() else { return };
-    contract::random::check(&|| open_any(&url), 32);
+    contract::random::check(&|| open_any(&url), 16);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn rows_are_read_alike_with_and_without_an_archive() {
         let url = urls.entry(folder.to_owned()).or_insert_with(|| new_database().unwrap());
         Arc::new(open(url))
     };
-    crate::archive::tests::check_equal(&open_in, 6);
+    crate::archive::tests::check_equal(&open_in, 4);
     crate::archive::tests::check_meanwhile(&open_in);
 }
 

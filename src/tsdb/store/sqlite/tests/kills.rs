@@ -11,7 +11,7 @@ use super::*;
 const KILLED_STORE: &str = "TRIPTYCH_TEST_KILLED_STORE";
 
 /// Number of times that the writer is killed.
-const KILLS: usize = 210;
+const KILLS: usize = 120;
 
 /// Number of kills after which all rows and buckets are compared.
 const COMPARE_EVERY: usize = 30;
