@@ -304,9 +304,11 @@ impl Theme {
         let dim = plain.add_modifier(Modifier::DIM);
         Self::of_styles(name, Fill::Shaded, |token| match token {
             "sel" => plain.add_modifier(Modifier::REVERSED),
-            "muted" | "faint" | "border" | "series-4" | "series-6" | "overlay-3" => dim,
-            "focus" | "warn" | "series-2" | "series-5" | "overlay-1" => bold,
-            "key" => bold.add_modifier(Modifier::UNDERLINED),
+            "muted" | "faint" | "border" | "series-4" | "overlay-3" => dim,
+            "focus" | "warn" | "series-2" | "overlay-1" => bold,
+            "series-3" => plain.add_modifier(Modifier::UNDERLINED),
+            "key" | "series-5" => bold.add_modifier(Modifier::UNDERLINED),
+            "series-6" => dim.add_modifier(Modifier::UNDERLINED),
             _ => plain,
         })
     }

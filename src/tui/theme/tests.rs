@@ -126,6 +126,18 @@ fn theme_without_color_depth_uses_no_colors() {
 }
 
 #[test]
+fn styles_of_series_differ_in_every_theme_and_color_depth() {
+    for name in Name::ALL {
+        for depth in [Depth::None, Depth::Ansi16, Depth::TrueColor] {
+            let series = Theme::new(name, depth).series;
+            for (idx, style) in series.iter().enumerate() {
+                assert!(!series[..idx].contains(style), "{name} {depth:?}: series {idx}");
+            }
+        }
+    }
+}
+
+#[test]
 fn sixteen_colors_leave_the_background_to_the_terminal() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::Ansi16);
