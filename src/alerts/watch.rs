@@ -252,8 +252,8 @@ impl FactSource {
         drop(self.events.send(Event::Problem(problem)).await);
     }
 
-    /// Sends the facts of each item until the stream ends. `stream` describes the stream in
-    /// problems.
+    /// Sends the facts of each item until the stream ends, or until the service reports that it does
+    /// not exist. `stream` describes the stream in problems.
     async fn read<T, F: Future<Output = Vec<Fact>>>(
         &self,
         mut received: Receiver<StreamEvent<T>>,
@@ -271,6 +271,9 @@ impl FactSource {
                 }
                 StreamEvent::Lost { why, .. } => {
                     self.report(format!("lost {stream}: {}", why.why())).await;
+                    if why.status() == Some(404) {
+                        return;
+                    }
                 }
                 StreamEvent::NotServed => self.report(format!("{stream} does not exist")).await,
                 _ => {}
@@ -279,15 +282,22 @@ impl FactSource {
     }
 
     async fn follow_rows(&self, datasets: &Datasets, name: &str, columns: &BTreeSet<String>) {
-        let id = self.find(datasets, name).await;
-        let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
-        let follow = resume::follow(datasets.clone(), id, ResumeFrom::default(), sender);
         let stream = format!("the stream of dataset {name}");
-        let read = self.read(received, &stream, |batch| {
-            let points = points_of(&batch.rows, columns, Clock::system().now());
-            ready(vec![Fact::Rows { dataset: name.to_owned(), points }])
-        });
-        tokio::join!(follow, read);
+        // After a dataset was deleted, a new dataset can have its name.
+        loop {
+            let id = self.find(datasets, name).await;
+            let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
+            let follow = resume::follow(datasets.clone(), id, ResumeFrom::default(), sender);
+            let read = self.read(received, &stream, |batch| {
+                let points = points_of(&batch.rows, columns, Clock::system().now());
+                ready(vec![Fact::Rows { dataset: name.to_owned(), points }])
+            });
+            tokio::select! {
+                () = follow => {}
+                () = read => {}
+            }
+            sleep(RETRY.0).await;
+        }
     }
 
     /// Finds a dataset by its name or id. Repeats the search until the dataset exists and the

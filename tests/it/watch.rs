@@ -121,6 +121,24 @@ async fn outages_and_silences_are_reported_when_they_start_and_when_they_end() {
     assert_eq!(outages.interrupt(), Some(0));
 }
 
+#[tokio::test]
+async fn rule_applies_to_a_new_dataset_with_the_name_of_a_deleted_dataset() {
+    let service = Service::start();
+    let dataset = create(&service).await;
+    let home = service.home();
+    let rules = "[[rules]]\nname = 'low'\ndataset = 'btcusd'\ncolumn = 'close'\nbelow = 100";
+    let rules = home.write("rules.toml", rules.as_bytes());
+    let running = home.start(&["watch", "--rules", &rules, "--json"]);
+    insert(&service, dataset, 1, 99.5).await;
+    assert_eq!(alert_of(&running.wait_lines(1)[0])[1], "firing");
+    let deleted = service.http().delete(&format!("/api/datasets/{dataset}/")).await;
+    assert!(deleted.0.is_success(), "{deleted:?}");
+    let dataset = create(&service).await;
+    insert(&service, dataset, 2, 100.5).await;
+    assert_eq!(alert_of(&running.wait_lines(2)[1])[1], "resolved");
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 #[test]
 fn alert_rules_are_checked_without_services() {
     let home = Home::new();
