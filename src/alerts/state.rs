@@ -301,7 +301,8 @@ impl Memory {
                 if last.replace(*nonce) == Some(*nonce) {
                     return None;
                 }
-                *n_missed = if find(actors, actor).is_some() { 0 } else { *n_missed + 1 };
+                let takes_part = find(actor, names_of(actors)).is_some();
+                *n_missed = if takes_part { 0 } else { *n_missed + 1 };
                 let text = match *n_missed {
                     0 => format!("{actor} takes part in epoch {nonce} of topic {topic}"),
                     n => {
@@ -316,7 +317,7 @@ impl Memory {
                 Fact::Epoch { topic, nonce, actors },
                 _,
             ) if of == topic => {
-                let weight = find(actors, actor)?.weight?;
+                let weight = actors[find(actor, names_of(actors))?].weight?;
                 let text =
                     format!("weight of {actor} is {weight:.4} in epoch {nonce} of topic {topic}");
                 Some((weight < *below, text))
@@ -324,10 +325,8 @@ impl Memory {
             (Condition::Rank { topic: of, actor, worse_than }, Fact::Ranks { topic, ranks }, _)
                 if of == topic =>
             {
-                let ranked = ranks
-                    .iter()
-                    .find(|(address, name, _)| is_called(actor, address, name.as_deref()));
-                let rank = ranked?.2?;
+                let names = ranks.iter().map(|(address, name, _)| (address, name));
+                let rank = ranks[find(actor, names)?].2?;
                 Some((rank > *worse_than, format!("{actor} has rank {rank} in topic {topic}")))
             }
             _ => None,
@@ -335,14 +334,19 @@ impl Memory {
     }
 }
 
-/// Returns the actor with this name or address.
-fn find<'a>(actors: &'a [Actor], name: &str) -> Option<&'a Actor> {
-    actors.iter().find(|actor| is_called(name, &actor.address, actor.name.as_deref()))
+/// Returns the address and the name of each actor.
+fn names_of(actors: &[Actor]) -> impl Iterator<Item = (&String, &Option<String>)> + Clone {
+    actors.iter().map(|actor| (&actor.address, &actor.name))
 }
 
-/// Returns true if `wanted` is the address or the name of an actor.
-fn is_called(wanted: &str, address: &str, name: Option<&str>) -> bool {
-    address == wanted || name == Some(wanted)
+/// Returns the index of the actor with the address `wanted`, or else with this name. An address comes
+/// first, since an actor can use the address of another as its name.
+fn find<'a>(
+    wanted: &String,
+    mut actors: impl Iterator<Item = (&'a String, &'a Option<String>)> + Clone,
+) -> Option<usize> {
+    let with_address = actors.clone().position(|(address, _)| address == wanted);
+    with_address.or_else(|| actors.position(|(_, name)| name.as_ref() == Some(wanted)))
 }
 
 fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -> (bool, String) {
@@ -554,6 +558,16 @@ mod tests {
         assert_eq!(rule.at(0, &execution(100.0)), None);
         let split = "largest of 2 result groups has 50 % of the peers in execution x";
         assert_eq!(rule.at(1, &execution(50.0)), Some(firing(split)));
+    }
+
+    #[test]
+    fn actor_that_uses_the_address_of_another_as_its_name_is_not_taken_for_it() {
+        let mut rule = Watched::new("topic = 1\nactor = 'allo1a'\nrank_worse_than = 3");
+        let ranks = vec![
+            ("allo1b".to_owned(), Some("allo1a".to_owned()), Some(9)),
+            ("allo1a".to_owned(), None, Some(2)),
+        ];
+        assert_eq!(rule.at(0, &Fact::Ranks { topic: TopicId::FIRST, ranks }), None);
     }
 
     #[test]
