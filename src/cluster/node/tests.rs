@@ -173,17 +173,20 @@ async fn refused_execution_contains_the_reasons_of_the_workers() {
 #[tokio::test]
 async fn worker_without_a_free_slot_gets_no_orders() {
     let mut cluster = Cluster::of(&[]).await;
-    let limits = Limits { wall: Duration::from_secs(5), ..LIMITS_DEFAULT };
+    let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
-    let (spin, hello) = (cluster.add("spin.wasm", SPIN).await, cluster.add("h.wasm", HELLO).await);
+    let (sleep, hello) =
+        (cluster.add("sleep.wasm", SLEEP).await, cluster.add("h.wasm", HELLO).await);
     let mut second = request(&hello, 1);
-    second["config"]["timeout"] = json!(3);
+    second["config"]["timeout"] = json!(1);
     let meanwhile = async {
         busy(&cluster.workers[0]).await;
         cluster.execute(second).await
     };
-    let (first, second) = tokio::join!(cluster.execute(request(&spin, 1)), meanwhile);
-    assert_eq!(first["results"][0]["result"]["exit_code"], 15, "{first}");
+    let second = tokio::select! {
+        first = cluster.execute(request(&sleep, 1)) => panic!("the first execution ended: {first}"),
+        second = meanwhile => second,
+    };
     assert_eq!(second["code"], "408");
     assert!(second["message"].as_str().unwrap().contains("no free slot: all 1"), "{second}");
     cluster.group.shutdown().await;

@@ -263,18 +263,18 @@ async fn quorum_of_equal_results_ends_the_execution() {
 }
 
 /// Starts a cluster with a long run on its only worker.
-async fn spinning() -> (Cluster, Value) {
+async fn sleeping() -> (Cluster, Value) {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
-    let request = request(&spin, 1);
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
+    let request = request(&sleep, 1);
     (cluster, request)
 }
 
 #[tokio::test]
 async fn deleting_an_execution_cancels_it_on_its_worker() {
-    let (cluster, request) = spinning().await;
+    let (cluster, request) = sleeping().await;
     let address = cluster.head.api_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
@@ -300,7 +300,7 @@ async fn deleting_an_execution_cancels_it_on_its_worker() {
 
 #[tokio::test]
 async fn execution_is_canceled_on_its_worker_when_the_client_disconnects() {
-    let (cluster, request) = spinning().await;
+    let (cluster, request) = sleeping().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
     let stream = opened(address, line, "application/json", &request.to_string()).await;
@@ -319,7 +319,7 @@ async fn execution_is_canceled_on_its_worker_when_the_client_disconnects() {
 
 #[tokio::test]
 async fn worker_cancels_the_orders_of_a_failed_head() {
-    let (cluster, request) = spinning().await;
+    let (cluster, request) = sleeping().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
     let _stream = opened(address, line, "application/json", &request.to_string()).await;
@@ -334,9 +334,9 @@ async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     for (asked_ms, at_most_ms) in [(100, 1_900), (60_000, 10_000)] {
-        let mut request = request(&spin, 1);
+        let mut request = request(&sleep, 1);
         request["config"]["runtime"] = json!({"run_time": asked_ms});
         let answer = cluster.execute(request).await;
         assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
@@ -379,7 +379,7 @@ async fn closing_a_line_cancels_only_the_orders_on_it() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let (head, worker) = (cluster.head.head().unwrap(), cluster.workers[0].peer_id());
     // The head has opened only line 0 so far.
     for (number, code) in [(7, "200"), (0, "204")] {
@@ -387,7 +387,7 @@ async fn closing_a_line_cancels_only_the_orders_on_it() {
             busy(&cluster.workers[0]).await;
             head.note_line_closed(worker, number);
         };
-        let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), ending);
+        let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), ending);
         assert_eq!(answer["code"], code, "line {number}: {answer}");
     }
     cluster.group.shutdown().await;

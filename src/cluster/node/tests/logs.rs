@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::set_global_default;
 use tracing::{Event, Metadata, Subscriber, span};
 
-use super::executions::{Reaction, answering_within, impostor, offered};
+use super::executions::{Reaction, impostor, offered};
 use super::*;
 
 /// Records events of this crate at level info and above with their target and fields, by thread. All
@@ -176,11 +176,11 @@ async fn execution_is_logged_as_in_document_1() {
 #[tokio::test]
 async fn executions_with_too_few_nodes_or_too_few_results_are_logged() {
     let recorder = Recorder::start();
-    let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
+    let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 2);
-    request["config"]["timeout"] = json!(3);
+    request["config"]["timeout"] = json!(1);
     cluster.execute(request.clone()).await;
     offered(&cluster, &hello).await;
     // From now on, the worker has the compiled function and responds immediately.
@@ -190,7 +190,7 @@ async fn executions_with_too_few_nodes_or_too_few_results_are_logged() {
     })
     .await
     .unwrap();
-    impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
+    impostor(&cluster, &hello.id.to_string(), Reaction::Refusal).await;
     cluster.execute(request).await;
     let lines = recorder.take("cluster::head");
     // The head can notice either condition first.
@@ -214,20 +214,20 @@ async fn stopping_node_logs_the_work_in_progress() {
     let mut cluster = Cluster::with(work.clone()).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker_with(&[], (limits, 1), work).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let stopping = async {
         busy(&cluster.workers[0]).await;
         recorder.take("cluster");
         cluster.head.shutdown().await;
         recorder.take("cluster")
     };
-    let (answer, lines) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    let (answer, lines) = tokio::join!(cluster.execute(request(&sleep, 1)), stopping);
     let waiting = with(&lines, "waiting for executions in progress");
     assert_eq!(waiting[0]["n_in_progress"], 1);
     let ended = with(&lines, "canceled an execution: the node is stopping");
     assert_eq!(
         (&ended[0]["request"], &ended[0]["function"]),
-        (&answer["request_id"], &json!(spin.id.to_string()))
+        (&answer["request_id"], &json!(sleep.id.to_string()))
     );
     for message in ["node stopping", "Node API stopped", "node stopped"] {
         assert_eq!(with(&lines, message).len(), 1, "{message}");

@@ -76,19 +76,19 @@ async fn drained_worker_completes_its_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let worker = cluster.workers[0].peer_id();
     let draining = async {
         busy(&cluster.workers[0]).await;
         let answer = changed(&cluster.head, worker, json!({"cordoned": true})).await;
         assert_eq!(answer["running"], 1, "{answer}");
-        assert_eq!(answer["orders"][0]["function_id"], spin.id.to_string(), "{answer}");
+        assert_eq!(answer["orders"][0]["function_id"], sleep.id.to_string(), "{answer}");
         let node = format!("{worker}?wait=60");
         let (status, answer) = patch(&cluster.head, &node, json!({"cordoned": true})).await;
         assert_eq!(status, 200, "{answer}");
         assert_eq!((&answer["running"], &answer["orders"]), (&Value::Null, &json!([])));
     };
-    let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), draining);
+    let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), draining);
     assert_eq!(answer["code"], "200", "its running orders were not canceled: {answer}");
     cluster.group.shutdown().await;
 }

@@ -293,7 +293,8 @@ async fn endless_runs_of_strangers_leave_slots_for_the_configured_head() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_hours(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 4).await;
-    let (spin, hello) = (cluster.add("spin.wasm", SPIN).await, cluster.add("h.wasm", HELLO).await);
+    let (sleep, hello) =
+        (cluster.add("sleep.wasm", SLEEP).await, cluster.add("h.wasm", HELLO).await);
     let worker = &cluster.workers[0];
     let mut strangers = Vec::new();
     for _ in 0..3 {
@@ -301,7 +302,7 @@ async fn endless_runs_of_strangers_leave_slots_for_the_configured_head() {
         for n in 0..150 {
             let order = json!({
                 "type": "MsgWorkOrder", "request_id": format!("r{n}"), "config": {},
-                "function_id": spin.id.to_string(), "method": "spin.wasm",
+                "function_id": sleep.id.to_string(), "method": "sleep.wasm",
             });
             let order = order.to_string();
             stranger.tell(worker.peer_id(), WORK_PROTOCOL, order.as_bytes()).await.unwrap();

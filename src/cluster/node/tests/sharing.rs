@@ -29,7 +29,7 @@ async fn slot_released_by_one_head_is_granted_to_a_waiting_head() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let worker = &cluster.workers[0];
     let work = WorkOptions { drain_within: Duration::ZERO, ..WorkOptions::usual() };
     let options = NodeOptions {
@@ -50,10 +50,10 @@ async fn slot_released_by_one_head_is_granted_to_a_waiting_head() {
         hello = Some(function);
     }
 
-    let first_run = begin(heads[0], &spin).await;
-    begin(heads[0], &spin).await;
+    let first_run = begin(heads[0], &sleep).await;
+    begin(heads[0], &sleep).await;
     shared(worker, heads, [2, 1]).await;
-    begin(heads[0], &spin).await;
+    begin(heads[0], &sleep).await;
     let waiting = begin(heads[1], &hello.unwrap()).await;
     shared(worker, heads, [1, 1]).await;
     let (status, _) =

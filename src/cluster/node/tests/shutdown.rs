@@ -8,12 +8,12 @@ async fn stopping_node_completes_its_runs() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let stopping = async {
         busy(&cluster.workers[0]).await;
         tokio::join!(cluster.workers[0].shutdown(), cluster.head.shutdown());
     };
-    let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    let (answer, ()) = tokio::join!(cluster.execute(request(&sleep, 1)), stopping);
     assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
     cluster.group.shutdown().await;
 }
@@ -27,16 +27,16 @@ fn impatient() -> WorkOptions {
     }
 }
 
-/// Limits that let a function spin for long.
+/// Limits that let a function sleep for long.
 const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
 
 #[tokio::test]
 async fn order_of_a_stopped_worker_is_executed_by_another_worker() {
     let mut cluster = Cluster::with(impatient()).await;
     cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let address = cluster.head.api_address().unwrap();
-    let body = request(&spin, 1).to_string();
+    let body = request(&sleep, 1).to_string();
     let asking = cluster.group.child();
     let (send, received) = tokio::sync::oneshot::channel();
     asking.spawn("ask", async move { send.send(post(address, &body).await).unwrap() });
@@ -60,7 +60,7 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
     let work = WorkOptions { drain_within: Duration::from_secs(2), ..impatient() };
     let mut cluster = Cluster::with(work).await;
     cluster.add_worker(&[], ENDLESS, 1).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
     let address = cluster.head.api_address().unwrap();
     let stopping = async {
         busy(&cluster.workers[0]).await;
@@ -70,11 +70,11 @@ async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
             until(WITHIN, || async { if head.is_stopping() { Ok(()) } else { Err(()) } })
                 .await
                 .unwrap();
-            post(address, &request(&spin, 1).to_string()).await
+            post(address, &request(&sleep, 1).to_string()).await
         };
         tokio::join!(stopping, asking).1
     };
-    let (answer, refused) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
+    let (answer, refused) = tokio::join!(cluster.execute(request(&sleep, 1)), stopping);
     assert_eq!(answer["code"], "503", "{answer}");
     assert_eq!(answer["message"], "the execution was canceled: the node is stopping");
     assert_eq!(refused, (503, json!({"message": "the node is stopping"})));

@@ -52,9 +52,14 @@ pub(super) const SHOW: &str = r#"(module
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 12)))
     (call $put (i32.const 8192) (i32.load (i32.const 12)))))"#;
 
-/// Never returns.
-pub(super) const SPIN: &str = r#"(module (memory (export "memory") 1)
-  (func (export "_start") (loop $again (br $again))))"#;
+/// Sleeps for a day.
+pub(super) const SLEEP: &str = r#"(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "_start")
+    (i32.store (i32.const 16) (i32.const 1))
+    (i64.store (i32.const 24) (i64.const 86400000000000))
+    (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))))"#;
 
 /// A head, some workers and the directory of their functions.
 pub(super) struct Cluster {

@@ -22,19 +22,19 @@ async fn crowded() -> (Cluster, Value) {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
-    let spin = cluster.add("spin.wasm", SPIN).await;
-    cluster.execute(request(&spin, 1)).await;
-    offered(&cluster, &spin).await;
-    let mut request = request(&spin, 1);
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
+    cluster.execute(request(&sleep, 1)).await;
+    offered(&cluster, &sleep).await;
+    let mut request = request(&sleep, 1);
     request["config"]["timeout"] = json!(0);
     (cluster, request)
 }
 
 #[tokio::test]
-async fn client_with_thirty_long_calls_does_not_delay_other_clients() {
+async fn client_with_many_long_calls_does_not_delay_other_clients() {
     let (cluster, request) = crowded().await;
     let n_done = AtomicUsize::new(0);
-    let greedy = (0..30).map(|_| async {
+    let greedy = (0..14).map(|_| async {
         let answer = cluster.execute(request.clone()).await;
         n_done.fetch_add(1, Ordering::SeqCst);
         answer
@@ -49,9 +49,9 @@ async fn client_with_thirty_long_calls_does_not_delay_other_clients() {
     assert_eq!(answer["code"], "200", "{answer}");
     // Two calls are running, and the next slots alternate between the clients, so only a few calls of
     // the other client complete first.
-    assert!(n_first <= 10, "{n_first} calls of the other client were served first");
+    assert!(n_first <= 7, "{n_first} calls of the other client were served first");
     for answer in answers {
-        assert_eq!(answer["code"], "200", "each waits longer than 5 s: {answer}");
+        assert_eq!(answer["code"], "200", "the last calls wait longer than 5 s: {answer}");
     }
     cluster.group.shutdown().await;
 }
