@@ -171,7 +171,6 @@ fn connectivity(
     }
     connectivity.peer_db = Some(state.peers.clone());
     connectivity.is_dialing_back = !flags.no_dialback_peers;
-    connectivity.must_reach_boot_nodes = flags.must_reach_boot_nodes;
     Ok(connectivity)
 }
 

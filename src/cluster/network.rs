@@ -35,7 +35,6 @@ use model::node::PeerId;
 use parking_lot::RwLock;
 use task::clock::Clock;
 use task::group::Group;
-use task::wait::until;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -54,7 +53,7 @@ pub use self::options::{
 use self::rendezvous::Rendezvous;
 use self::resolve::Names;
 use self::streams::Gate;
-use crate::identity::{Identity, model_peer_id};
+use crate::identity::Identity;
 use crate::peer_db::PeerDb;
 
 /// Maximum size of a message on a stream or in gossip, as JSON, in bytes. Responses of workers are
@@ -284,26 +283,6 @@ impl Network {
         let listening = self.listening.read();
         let announced = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
         announced.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
-    }
-
-    /// Waits until all boot nodes are connected. Cancel-safe.
-    ///
-    /// # Errors
-    /// Returns [`NetworkError::Unreached`] with the nodes that are not connected after `within`.
-    pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
-        let unreached = || async {
-            let unreached = self.request(|reply| NetworkCommand::Unreached { reply }).await;
-            unreached.unwrap_or_default()
-        };
-        let look = || async {
-            let peers = unreached().await;
-            if peers.is_empty() { Ok(()) } else { Err(peers) }
-        };
-        if until(within, look).await.is_ok() {
-            return Ok(());
-        }
-        let peers = unreached().await.into_iter().map(model_peer_id).collect();
-        Err(NetworkError::Unreached { peers, within })
     }
 
     /// Records that a message of `peer` was malformed or too long. A peer that sends many is banned for

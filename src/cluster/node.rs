@@ -294,7 +294,6 @@ impl Node {
             options;
         let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
-        let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
         let n_peers_max = options.connectivity.remembered_peers();
         let registry = registry(&role, &options.connectivity, &work)?;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
@@ -341,7 +340,7 @@ impl Node {
         let api_address = listener
             .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, work.rest, serving));
         info!(role, "node starting");
-        join(&context.network, &subgroups, must_reach_boot_nodes).await?;
+        subscribe(&context.network, &subgroups).await?;
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
         Ok(Self {
@@ -488,12 +487,7 @@ fn serve_api(
     address
 }
 
-/// Subscribes to the topics and waits for the boot nodes if required.
-async fn join(
-    network: &Network,
-    subgroups: &[Subgroup],
-    must_reach_boot_nodes: bool,
-) -> Result<(), NodeError> {
+async fn subscribe(network: &Network, subgroups: &[Subgroup]) -> Result<(), NodeError> {
     let topics = topics(subgroups);
     for topic in &topics {
         let failed = |source| NodeError::Subscribe { topic: topic.clone(), source };
@@ -501,9 +495,6 @@ async fn join(
     }
     let listed = json_text(&topics);
     info!(component = "node", topics.json = listed, "topics node will subscribe to");
-    if must_reach_boot_nodes {
-        network.reach_boot_nodes(Duration::from_secs(5)).await?;
-    }
     Ok(())
 }
 

@@ -97,7 +97,6 @@ pub(crate) struct HeadFlags {
 
 /// Options of the network.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate switch on the command line")]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkFlags {
     /// Address to listen on for other nodes
@@ -123,9 +122,6 @@ pub(crate) struct NetworkFlags {
     /// Do not dial peers known from earlier starts
     #[arg(long)]
     pub(crate) no_dialback_peers: bool,
-    /// Fail to start unless all boot nodes are reachable
-    #[arg(long)]
-    pub(crate) must_reach_boot_nodes: bool,
     /// Do not discover peers (Kademlia), and connect only to configured peers
     #[arg(long)]
     pub(crate) no_rendezvous: bool,
@@ -233,7 +229,10 @@ pub(crate) struct StateFlags {
 /// command line or file of a b7s node can be used unchanged. The log lists those that are not
 /// supported.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate switch on the command line")]
 pub(crate) struct UnusedFlags {
+    #[arg(long, hide = true)]
+    must_reach_boot_nodes: bool,
     #[arg(long, hide = true, alias = "attributes")]
     pub(crate) load_attributes: bool,
     #[arg(long, hide = true, default_value_t = 0.0)]
@@ -272,6 +271,10 @@ impl UnusedFlags {
         // In b7s, both 0 and 1 mean that the CPU usage is not limited.
         let is_limited = self.cpu_percentage_limit > 0.0 && self.cpu_percentage_limit < 1.0;
         [
+            (
+                self.must_reach_boot_nodes,
+                "--must-reach-boot-nodes: the log names boot nodes that cannot be reached, which are dialed again",
+            ),
             (self.load_attributes, "--load-attributes: pass them with --attribute NAME=VALUE"),
             (is_limited, "--cpu-percentage-limit: pass a lower --concurrency or --run-limit"),
             (

@@ -166,4 +166,5 @@ fn unsupported_options_are_reported() {
         n_warnings(&["--cpu-percentage-limit", "0.5", "--attributes", "--enable-tracing"]),
         3
     );
+    assert_eq!(n_warnings(&["--must-reach-boot-nodes"]), 1);
 }

@@ -59,10 +59,6 @@ pub(super) enum NetworkCommand {
         protocol: StreamProtocol,
         opened: Opened,
     },
-    /// Replies with the boot nodes that are not connected.
-    Unreached {
-        reply: oneshot::Sender<Vec<PeerId>>,
-    },
     /// Records that a peer has the same role as this node.
     Neighbor {
         peer: PeerId,
@@ -150,7 +146,6 @@ impl Actor {
                 drop(done.send(outcome));
             }
             NetworkCommand::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
-            NetworkCommand::Unreached { reply } => drop(reply.send(self.dialer.unreached())),
             NetworkCommand::Neighbor { peer } => self.take_neighbor(peer),
             NetworkCommand::Exempt { peers } => {
                 let limits = &mut self.swarm.behaviour_mut().limits;

@@ -247,14 +247,6 @@ impl Dialer {
             .map(|(peer, _)| *peer)
     }
 
-    /// Returns the boot nodes that are not connected.
-    pub(super) fn unreached(&self) -> Vec<PeerId> {
-        let is_unreached = |entry: &KnownPeer| {
-            entry.reason == DialReason::Boot && entry.state != DialState::Connected
-        };
-        self.peers.iter().filter(|(_, entry)| is_unreached(entry)).map(|(peer, _)| *peer).collect()
-    }
-
     fn entry(
         &mut self,
         peer: PeerId,
@@ -379,9 +371,7 @@ mod tests {
     async fn connected_node_is_not_dialed() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
-        assert_eq!(dialer.unreached(), [peer]);
         dialer.note_connected(peer, Some(address(1)), Instant::now());
-        assert_eq!(dialer.unreached(), []);
         pass(Duration::from_hours(1)).await;
         assert_eq!(due(&mut dialer), 0);
         dialer.note_lost(PeerId::random(), Instant::now());

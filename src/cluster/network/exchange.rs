@@ -8,7 +8,6 @@ use std::{io, iter};
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::Stream;
-use model::node::PeerId;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -286,14 +285,6 @@ pub enum NetworkError {
         address: String,
         /// Cause.
         source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// Some boot nodes were not reached, although all were required.
-    #[error("boot nodes not reached within {within:?}: {}", peers.iter().map(PeerId::as_str).collect::<Vec<_>>().join(", "))]
-    Unreached {
-        /// Boot nodes without a connection.
-        peers: Vec<PeerId>,
-        /// Time limit.
-        within: Duration,
     },
     /// The same port was given for TCP and for websockets.
     #[error("port {port} is given for both TCP and websockets")]

@@ -24,8 +24,6 @@ pub struct Connectivity {
     pub peer_db: Option<PathBuf>,
     /// True if the peers in the peer store are dialed at start.
     pub is_dialing_back: bool,
-    /// True if the node does not start unless every boot node is reached.
-    pub must_reach_boot_nodes: bool,
     /// Interval of pings. The node notices after two unanswered pings that a machine vanished without
     /// closing its connections.
     pub ping_every: Duration,
@@ -49,7 +47,6 @@ impl Connectivity {
             wanted_peers,
             peer_db: None,
             is_dialing_back: true,
-            must_reach_boot_nodes: false,
             ping_every,
             allowed: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,

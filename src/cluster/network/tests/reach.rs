@@ -182,25 +182,6 @@ async fn peers_learn_only_the_advertised_addresses() {
 }
 
 #[tokio::test]
-async fn error_names_the_boot_nodes_that_were_not_reached() {
-    let group = Group::default();
-    let (head, _at_head) = node(&group, vec![]).await;
-    let nobody = Identity::random();
-    let missing: BootNode =
-        format!("/ip4/127.0.0.1/tcp/9/p2p/{}", nobody.peer_id()).parse().unwrap();
-    let (worker, _events) = node(&group, vec![boot_node(&head)]).await;
-    worker.reach_boot_nodes(WITHIN).await.unwrap();
-    let (worker, mut at_worker) = node(&group, vec![boot_node(&head), missing]).await;
-    connected(&mut at_worker, head.peer_id()).await;
-    let error = worker.reach_boot_nodes(Duration::from_millis(300)).await.unwrap_err();
-    assert!(
-        matches!(&error, NetworkError::Unreached { peers, .. } if *peers == [nobody.peer_id().clone()]),
-        "{error}"
-    );
-    group.shutdown().await;
-}
-
-#[tokio::test]
 async fn surplus_connections_are_closed_from_silent_peers_first_but_never_from_boot_nodes() {
     let group = Group::default();
     let (boot, _at_boot) = node(&group, vec![]).await;
