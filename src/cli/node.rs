@@ -18,7 +18,6 @@ use cluster::node::{Node, NodeOptions, RoleOptions, WorkOptions};
 use cluster::worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT};
 use content::{Hosts, SourceOptions, StoreLimits};
 use model::node::{PeerId, Role};
-use runtime::bls::MIB_BITS;
 use runtime::compiler::CompileIn;
 use runtime::run::Limits;
 use stack::data_dir::{lock_folder, project_dirs};
@@ -214,7 +213,7 @@ fn limits(flags: &RunFlags) -> Limits {
         Ok(0) | Err(_) => LIMITS_DEFAULT.memory_bytes,
         Ok(kilobytes) => kilobytes * 1024,
     };
-    let output_bytes = usize::try_from(flags.output_limit << MIB_BITS).unwrap_or(usize::MAX);
+    let output_bytes = usize::try_from(flags.output_limit * 1024 * 1024).unwrap_or(usize::MAX);
     let wall = Duration::from_secs(flags.run_limit);
     Limits { wall, memory_bytes, output_bytes, ..LIMITS_DEFAULT }
 }

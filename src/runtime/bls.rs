@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -18,7 +18,7 @@ use task::causes::chain;
 use crate::compiler::CompileIn;
 use crate::engine::Runtime;
 use crate::error::{RunError, RuntimeError};
-use crate::files::{self, Files, FilesLimits, FolderCleanup};
+use crate::files::{Files, FolderCleanup};
 use crate::options::RuntimeOptions;
 use crate::program::Program;
 use crate::run::{Limits, RequestedLimits, Run, RunEnd, START};
@@ -28,27 +28,6 @@ pub const LIST_VARS: &str = "BLS_LIST_VARS";
 
 /// Separator of the names in [`LIST_VARS`].
 pub const LIST_SEPARATOR: char = ';';
-
-/// Flag that names a file of variables for the guest, written by [`variables_text`]. An extension of the
-/// upstream's flags. Variables in the environment would also be read by this process's libraries, and
-/// arguments are visible to every user of the machine.
-pub const VARIABLES_FLAG: &str = "--variables";
-
-/// Flag that limits the size of the guest's directory, in MiB. An extension.
-pub const FILES_LIMIT_FLAG: &str = "--limited-files";
-
-/// Flag that names the directory of the function's own files. An extension.
-pub const FUNCTION_FILES_FLAG: &str = "--function-files";
-
-/// Flag that names the directory of compiled code. An extension. It has no environment variable,
-/// since anyone who can write to that directory can make this process run any code.
-pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
-
-/// Binary logarithm of a mebibyte in bytes.
-pub const MIB_BITS: u32 = 20;
-
-/// Terminator of each variable in a file of variables. No variable contains this byte.
-const VARIABLE_END: char = '\0';
 
 /// Exit code of the upstream runtime for an invalid command line or module.
 const EXIT_OTHER: i32 = 255;
@@ -87,16 +66,9 @@ struct Command {
     /// Environment variable of the guest, in addition to those listed in `BLS_LIST_VARS`
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// File of environment variables, each NAME=VALUE and a zero byte
-    #[arg(long, value_name = "FILE")]
-    variables: Option<PathBuf>,
-    /// Directory that the guest sees as /function, read-only. Needs --fs-root-path
-    #[arg(long, value_name = "FOLDER")]
-    function_files: Option<PathBuf>,
-    /// Limit of the directory of --fs-root-path, in MiB; it also holds at most 1000 files
-    #[arg(long, value_name = "MIB")]
-    limited_files: Option<u64>,
     /// Directory for compiled modules, used by later runs of this user
+    // An extension. It has no environment variable, since anyone who can write to that directory can
+    // make this process run any code.
     #[arg(long, value_name = "FOLDER")]
     compiled_folder: Option<PathBuf>,
     /// Read and ignored
@@ -125,10 +97,6 @@ struct VariableError {
 /// Reason why the program was not run.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("cannot read the variables in {}", path.display())]
-    Variables { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Variable(#[from] VariableError),
     #[error("cannot read the module {}", module.display())]
     Module { module: PathBuf, source: io::Error },
     #[error("cannot set up the runtime")]
@@ -142,25 +110,6 @@ impl Command {
     fn requested_limits(&self) -> RequestedLimits {
         RequestedLimits::from_numbers(self.run_time, self.limited_memory, self.limited_fuel)
     }
-
-    /// Returns the limits of the guest's directory; `None` if unlimited.
-    fn files_limits(&self) -> Option<FilesLimits> {
-        let bytes_max = |mib: u64| mib.saturating_mul(1 << MIB_BITS);
-        let limits = |mib| FilesLimits { bytes_max: bytes_max(mib), ..files::LIMITS_DEFAULT };
-        self.limited_files.map(limits)
-    }
-}
-
-/// Returns the content of a file of variables for [`VARIABLES_FLAG`]. Names must not contain `=`. Names
-/// and values must not contain a zero byte.
-#[must_use]
-pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
-    let mut text = String::new();
-    for (name, value) in variables {
-        text.extend([name, "=", value]);
-        text.push(VARIABLE_END);
-    }
-    text
 }
 
 /// Runs the command line `arguments`, which do not include the program's name. The guest has this
@@ -191,25 +140,21 @@ pub fn run(
 }
 
 fn execute(command: Command, compile_in: CompileIn) -> Result<i32, Failure> {
-    let (limits, asked) = (command.files_limits(), command.requested_limits());
+    let asked = command.requested_limits();
     let module = fs::read(&command.module)
         .map_err(|source| Failure::Module { module: command.module.clone(), source })?;
     let mut environment = listed(|name| env::var(name).ok());
-    if let Some(path) = &command.variables {
-        environment.extend(read_variables(path)?);
-    }
     environment.extend(command.env);
     let compiled_folder = command.compiled_folder;
     let usual = RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in);
     let options = RuntimeOptions { compiled_folder, compile_within: COMPILE_WITHIN, ..usual };
     let runtime = Runtime::new(options)?;
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let function = command.function_files;
     let files = command.fs_root_path.map(|folder| Files {
         folder,
         afterwards: FolderCleanup::Keep,
-        limits,
-        function,
+        limits: None,
+        function: None,
     });
     let run = Run {
         name,
@@ -233,14 +178,6 @@ fn listed(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String>
     let names = variable(LIST_VARS).unwrap_or_default();
     let names = names.split(LIST_SEPARATOR).filter(|name| !name.is_empty());
     names.filter_map(|name| Some((name.to_owned(), variable(name)?))).collect()
-}
-
-/// Reads a file of variables.
-fn read_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| Failure::Variables { path: path.to_owned(), source })?;
-    let variables = text.split_terminator(VARIABLE_END).map(variable);
-    Ok(variables.collect::<Result<_, VariableError>>()?)
 }
 
 fn variable(text: &str) -> Result<(String, String), VariableError> {

@@ -191,15 +191,15 @@ pub(crate) struct RunFlags {
     /// Attribute of the worker, by which requests can select workers
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub(crate) attribute: Vec<(String, String)>,
-    /// Directory of another program that executes functions, with the command line of bls-runtime
+    /// Directory of another program that executes functions, with the command line of bls-runtime.
+    /// If that program is `triptych`, the node executes them itself
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_path: Option<PathBuf>,
     /// Name of that program [default: bls-runtime]
     #[arg(long, value_name = "NAME", requires = "runtime_path")]
     pub(crate) runtime_cli: Option<PathBuf>,
     /// Names of environment variables of a request that are passed to the program of
-    /// --runtime-path. A request with any other variable fails [default: none]. If that program is
-    /// `triptych`, it passes these variables on to the function and uses none itself
+    /// --runtime-path. A request with any other variable fails [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "runtime_path")]
     pub(crate) runtime_env: Vec<String>,
     /// Address of a worker's metrics, at /metrics; a head serves them with its REST API

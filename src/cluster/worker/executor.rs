@@ -42,7 +42,8 @@ pub struct ExecutionOptions {
     pub compile_in: CompileIn,
     /// Time limit for compiling a function. It does not include runs.
     pub compile_within: Duration,
-    /// Program that runs functions instead of this process. Requires the workspace.
+    /// Program that runs functions instead of this process. Requires the workspace. Ignored if it is
+    /// the program of this process.
     pub external: Option<ExternalRuntime>,
 }
 
@@ -147,7 +148,8 @@ impl Executor {
             }
             None => None,
         };
-        let host = match external {
+        // This program as its own external runtime would do the same in more processes.
+        let host = match external.filter(|external| !external.is_this_program()) {
             Some(mut external) => {
                 let program = external.program.clone();
                 // This variable is always allowed, since the node itself sets it.
@@ -156,7 +158,7 @@ impl Executor {
                     || io::Error::new(io::ErrorKind::InvalidInput, "it requires a workspace");
                 workspace
                     .ok_or_else(no_workspace)
-                    .and_then(|workspace| External::new(external, &workspace, compiled_folder))
+                    .and_then(|workspace| External::new(external, &workspace))
                     .map(Host::External)
                     .map_err(|source| WorkerError::External { program, source })?
             }

@@ -7,9 +7,8 @@
 //! processes it started are killed when it exceeds the limits or the result is not needed any more. The
 //! request's setting for a log file is ignored, since the caller could choose any file on this machine.
 //!
-//! The external runtime may be Triptych's own program under the name `bls-runtime`. Then the request's
-//! variables are not passed in its environment, but in a file whose path is the value of a flag. Other
-//! flags set the directory of compiled code and the limit for files that a run writes.
+//! If the external runtime is the program of this process, functions run in this process instead
+//! (`executor.rs`).
 
 mod environment;
 
@@ -28,15 +27,9 @@ use bytes::Bytes;
 use lru::LruCache;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
-use runtime::bls::{
-    COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, VARIABLES_FLAG,
-    variables_text,
-};
-use runtime::files;
 use runtime::run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use task::file::{FileMode, write_atomic};
-use task::private;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -53,18 +46,13 @@ pub struct ExternalRuntime {
     /// Path of the executable.
     pub program: PathBuf,
     /// Names of a request's environment variables that the program receives. A request with any
-    /// other variable fails. The list does not apply to `triptych` itself as the program, which
-    /// reads a request's variables from a file and passes them to the function only.
+    /// other variable fails.
     pub variables: BTreeSet<String>,
 }
 
 /// Time to wait after a process exits while one of its descendants holds its output open. Also the time
 /// for a killed process to exit.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-
-/// Name of the file in an execution's directory from which `triptych` as the program reads the request's
-/// variables. The function has access only to another directory next to the file.
-const VARIABLES_FILE: &str = "variables";
 
 /// An external runtime.
 #[derive(Debug)]
@@ -73,11 +61,7 @@ pub(super) struct External(Arc<ExternalParts>);
 #[derive(Debug)]
 struct ExternalParts {
     program: PathBuf,
-    /// True if the program is `triptych` itself, which has additional flags.
-    is_own: bool,
-    /// Directory of compiled code of this program; `None` to compile modules for each run.
-    compiled_folder: Option<PathBuf>,
-    /// Names of variables that another program gets.
+    /// Names of variables that the program gets.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
     /// Modules that this process wrote to files in the workspace.
@@ -123,8 +107,18 @@ struct Written {
     bytes_left: usize,
 }
 
+impl ExternalRuntime {
+    /// Returns true if the program is the executable of this process, under any name.
+    pub(super) fn is_this_program(&self) -> bool {
+        let file = |about: fs::Metadata| (about.dev(), about.ino());
+        let own = env::current_exe().and_then(fs::metadata).map(file);
+        let program = fs::metadata(&self.program).map(file);
+        own.ok().is_some_and(|own| program.is_ok_and(|program| program == own))
+    }
+}
+
 impl External {
-    /// Returns a runtime that uses `workspace` and, if its program is this program, `compiled_folder`.
+    /// Returns a runtime that uses `workspace`.
     ///
     /// # Errors
     /// Returns an error if the program is missing or not executable, or the workspace is not
@@ -132,7 +126,6 @@ impl External {
     pub(super) fn new(
         ExternalRuntime { program, variables }: ExternalRuntime,
         workspace: &Path,
-        compiled_folder: Option<PathBuf>,
     ) -> io::Result<Self> {
         // Links are not resolved, since a program might depend on the name it is called by.
         let program = path::absolute(&program)?;
@@ -149,14 +142,11 @@ impl External {
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
-        let is_own = is_this_program(&about);
         // Maximum number of module files in the workspace. If there are more, the file of the module
         // that ran longest ago is removed.
         let module_files = Mutex::new(LruCache::new(const { NonZeroUsize::new(1024).unwrap() }));
         Ok(Self(Arc::new(ExternalParts {
             program,
-            is_own,
-            compiled_folder,
             allowed_variables: variables,
             workspace,
             module_files,
@@ -192,9 +182,7 @@ impl ExternalParts {
         has_input: bool,
     ) -> Result<(Command, ScratchDir), ExternalError> {
         environment::check(&run.call.environment)?;
-        if !self.is_own {
-            environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
-        }
+        environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
         let module = self.module(run)?;
         let scratch = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;
@@ -202,15 +190,7 @@ impl ExternalParts {
         fs::create_dir(&files).map_err(unusable(&files))?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
-        if self.is_own {
-            let path = scratch.0.join(VARIABLES_FILE);
-            private::create_file(&path)
-                .and_then(|()| fs::write(&path, variables_text(&run.call.environment)))
-                .map_err(unusable(&path))?;
-            command.envs(environment::fixed());
-        } else {
-            command.envs(environment::with_listed(&run.call.environment));
-        }
+        command.envs(environment::with_listed(&run.call.environment));
         command.current_dir(&scratch.0).process_group(0);
         command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -263,19 +243,6 @@ impl ExternalParts {
         }
         let n_pages = run.limits.memory_bytes / PAGE_BYTES;
         arguments.extend(["--limited-memory".into(), n_pages.to_string().into()]);
-        if self.is_own {
-            arguments.extend([VARIABLES_FLAG.into(), VARIABLES_FILE.into()]);
-            arguments.extend([
-                FILES_LIMIT_FLAG.into(),
-                (files::LIMITS_DEFAULT.bytes_max >> MIB_BITS).to_string().into(),
-            ]);
-            if let Some(folder) = &run.function_dir {
-                arguments.extend([FUNCTION_FILES_FLAG.into(), folder.into()]);
-            }
-            if let Some(folder) = &self.compiled_folder {
-                arguments.extend([COMPILED_FOLDER_FLAG.into(), folder.into()]);
-            }
-        }
         for permission in &call.permissions {
             arguments.extend(["--permission".into(), permission.into()]);
         }
@@ -288,12 +255,6 @@ impl ExternalParts {
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
     let path = path.to_owned();
     |source| ExternalError::Workspace { path, source }
-}
-
-/// Returns true if `about` is the metadata of this process's own executable, under any name.
-fn is_this_program(about: &fs::Metadata) -> bool {
-    let own = env::current_exe().and_then(fs::metadata);
-    own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
 }
 
 /// Pipes to the standard streams of a process. The first is `None` if the process gets no input.

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 fn parsed(line: &str) -> Result<Command, clap::Error> {
@@ -13,7 +15,7 @@ fn module_path_is_the_only_required_argument() {
             (Path::new("m.wasm"), START)
         );
         assert_eq!(command.requested_limits(), RequestedLimits::default());
-        assert_eq!((command.files_limits(), command.arguments), (None, vec![]));
+        assert_eq!(command.arguments, Vec::<String>::new());
     }
 }
 
@@ -45,35 +47,9 @@ fn flag_value_after_equals_sign_and_argument_after_module_are_parsed() {
 }
 
 #[test]
-fn flags_of_nodes_are_parsed() {
-    let line = format!(
-        "m.wasm {VARIABLES_FLAG} v {FILES_LIMIT_FLAG} 3 {COMPILED_FOLDER_FLAG} /c/d \
-        {FUNCTION_FILES_FLAG} /f"
-    );
-    let command = parsed(&line).unwrap();
-    assert_eq!(command.variables, Some("v".into()));
-    let limits = FilesLimits { n_files_max: 1000, bytes_max: 3 * 1024 * 1024 };
-    assert_eq!(command.files_limits(), Some(limits));
+fn directory_of_compiled_modules_is_parsed() {
+    let command = parsed("m.wasm --compiled-folder /c/d").unwrap();
     assert_eq!(command.compiled_folder, Some("/c/d".into()));
-    assert_eq!(command.function_files, Some("/f".into()));
-}
-
-#[test]
-fn variables_file_round_trips() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("variables");
-    let variables = [("A", "1\n2"), ("B", ""), ("C", "x=y;$(id)")];
-    let variables: BTreeMap<_, _> =
-        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    for variables in [variables, BTreeMap::new()] {
-        fs::write(&path, variables_text(&variables)).unwrap();
-        assert_eq!(read_variables(&path).unwrap(), variables);
-    }
-    let exits = "(module (memory (export \"memory\") 1) (func (export \"_start\")))";
-    check_code(exits, &format!("--variables {}", path.display()), 0);
-    check_code(exits, "--variables /nonexistent", EXIT_OTHER);
-    fs::write(&path, "A\0").unwrap();
-    check_code(exits, &format!("--variables {}", path.display()), EXIT_OTHER);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A worker with an external runtime: this program in its role as bls-runtime, wrapped in a script or
-//! not.
+//! A worker with an external runtime: this program in its role as bls-runtime, which is wrapped in a
+//! script. Without the script, the worker executes functions itself.
 
 use std::path::{Path, PathBuf};
 

@@ -49,8 +49,8 @@ const READS_ITS_FILES: &str = r#"
         (call $fail_if (i32.eqz (call $open_file (i32.const 100) (i32.const 3) (i32.const 1)
             (i64.const 64))) (i32.const 94)))"#;
 
-/// Runs the function at `path` on two workers, one of which has an external runtime. Returns the result,
-/// which must be the same on both.
+/// Runs the function at `path` on two workers, one of which has this program as its external runtime.
+/// Returns the result, which must be the same on both.
 async fn run_on_both(home: &Home, path: &str) -> Value {
     let program = home.path("bls-runtime");
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();

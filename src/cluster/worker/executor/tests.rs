@@ -206,6 +206,17 @@ async fn functions_are_executed_by_the_external_runtime() {
 }
 
 #[tokio::test]
+async fn functions_run_in_this_process_if_its_program_is_the_external_runtime() {
+    let options = |root: &Path| {
+        let program = std::env::current_exe().unwrap();
+        ExecutionOptions { external: Some(external(program)), ..workspace(root) }
+    };
+    let bench = Bench::new(ENDLESS, LIMITS_DEFAULT, options).await;
+    let settings = RuntimeConfig { entry: "other".to_owned(), ..RuntimeConfig::default() };
+    assert_eq!(bench.run(settings).await.unwrap().result.exit_code, 0);
+}
+
+#[tokio::test]
 async fn external_runtime_without_a_program_or_workspace_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     let functions = Functions::open(root.path().join("functions")).await.unwrap();

@@ -78,15 +78,11 @@ pub(super) fn check_allowed(
     }
 }
 
-/// Returns the environment of a process that gets no variables of a request.
-pub(super) fn fixed() -> BTreeMap<String, String> {
-    FIXED.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
-}
-
 /// Returns the environment of a process that gets the request's variables as b7s passes them.
 pub(super) fn with_listed(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let names: Vec<&str> = variables.keys().map(String::as_str).collect();
-    let mut environment = fixed();
+    let fixed = FIXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut environment = BTreeMap::from(fixed);
     environment.extend(variables.clone());
     environment.insert(LIST_VARS.to_owned(), names.join(&LIST_SEPARATOR.to_string()));
     environment

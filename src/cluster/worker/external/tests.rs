@@ -40,8 +40,7 @@ impl Script {
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
         let external =
-            External::new(allowing(&program, &["A", "B"]), &root.path().join("work"), None)
-                .unwrap();
+            External::new(allowing(&program, &["A", "B"]), &root.path().join("work")).unwrap();
         Self { root, external }
     }
 
@@ -138,7 +137,7 @@ async fn runtime_is_started_through_its_symbolic_link() {
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
     script.external =
-        External::new(allowing(&link, &[]), &script.root.path().join("work"), None).unwrap();
+        External::new(allowing(&link, &[]), &script.root.path().join("work")).unwrap();
     let finished = finished(&script, run(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
@@ -149,8 +148,7 @@ fn runtime_without_execute_permission_is_rejected() {
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused =
-        External::new(allowing(&program, &[]), &root.path().join("work"), None).unwrap_err();
+    let refused = External::new(allowing(&program, &[]), &root.path().join("work")).unwrap_err();
     assert_eq!(refused.to_string(), "the file is not executable");
 }
 
@@ -169,28 +167,6 @@ async fn environment_of_the_runtime_is_fixed_except_for_requested_variables() {
     let want = format!(
         "{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nLANG=C.UTF-8\n\
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\n",
-        script.workspace().display()
-    );
-    assert_eq!(text(&finished.stdout), want);
-}
-
-#[tokio::test]
-async fn triptych_as_external_runtime_gets_the_variables_in_a_file() {
-    let mut script = Script::new(&format!(
-        "{PRINT_ALL}; stat -c %a variables; tr '\\0' '\\n' <variables; \
-        while [ $# -gt 0 ]; do case $1 in --variables|--limited-files|--compiled-folder) \
-        echo \"$1 $2\";; esac; shift; done"
-    ));
-    let inner = Arc::get_mut(&mut script.external.0).unwrap();
-    (inner.is_own, inner.compiled_folder) = (true, Some("/cache".into()));
-    inner.allowed_variables.clear();
-    let call = FunctionCall { environment: two_variables(), ..call() };
-    let finished = finished(&script, with(call, LIMITS)).await;
-    let want = format!(
-        "{}/t/0a1b\nLANG=C.UTF-8\n\
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\nvariables\n\
-        600\nA=1\nB=x y\n--variables variables\n--limited-files 256\n\
-        --compiled-folder /cache\n",
         script.workspace().display()
     );
     assert_eq!(text(&finished.stdout), want);
@@ -311,6 +287,6 @@ async fn runs_of_one_request_have_separate_directories() {
 #[test]
 fn missing_runtime_program_is_rejected_at_start() {
     let root = tempfile::tempdir().unwrap();
-    assert!(External::new(allowing(&root.path().join("none"), &[]), root.path(), None).is_err());
-    assert!(External::new(allowing(root.path(), &[]), root.path(), None).is_err());
+    assert!(External::new(allowing(&root.path().join("none"), &[]), root.path()).is_err());
+    assert!(External::new(allowing(root.path(), &[]), root.path()).is_err());
 }
