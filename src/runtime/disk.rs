@@ -14,7 +14,6 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
@@ -65,8 +64,6 @@ pub(crate) struct Disk {
     folder: PathBuf,
     code: PathBuf,
     key: SealKey,
-    /// Number of lookups that found the code of a program.
-    pub(crate) n_found: AtomicUsize,
 }
 
 impl Disk {
@@ -84,7 +81,7 @@ impl Disk {
         let code = folder.join("code");
         private::create_folder(&code).map_err(failed)?;
         let key = open_key(&folder.join(KEY))?;
-        Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
+        Ok(Self { folder: folder.to_owned(), code, key })
     }
 
     /// Returns the code of `program` for `engine`, if there is a valid entry for it.
@@ -110,7 +107,6 @@ impl Disk {
         {
             tracing::debug!(%error, "modification time of compiled code cannot be set");
         }
-        self.n_found.fetch_add(1, Ordering::Relaxed);
         Some(code)
     }
 

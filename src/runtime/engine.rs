@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -56,15 +55,6 @@ pub struct Preparation {
     pub is_patient: bool,
 }
 
-/// Numbers of programs that were compiled and that were found on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compilations {
-    /// Number of programs that were compiled.
-    pub n_compiled: usize,
-    /// Number of programs found as compiled code on the disk.
-    pub n_found: usize,
-}
-
 impl Runtime {
     /// Sets up an engine. It reserves 12 GiB of address space for each concurrent run. If a limit of the
     /// system prevents that, memory is allocated on demand and guests are slower.
@@ -99,14 +89,6 @@ impl Runtime {
     /// the guest and the compiler that it waited for have stopped.
     pub fn n_free(&self) -> usize {
         self.0.places.available_permits()
-    }
-
-    /// Returns the numbers of programs compiled and found so far.
-    pub fn compilations(&self) -> Compilations {
-        let fueled = self.0.fueled.lock().as_ref().map_or(0, |machine| machine.n_prepared());
-        let n_prepared = self.0.machine.n_prepared() + fueled;
-        let n_found = self.0.disk.as_ref().map_or(0, |disk| disk.n_found.load(Ordering::Relaxed));
-        Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
     }
 
     /// Returns true if a run of `program` can start immediately because its code is in memory or on the

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use task::cache::Cache;
@@ -47,7 +46,6 @@ pub(crate) struct Machine {
     disk: Option<Arc<Disk>>,
     module_bytes_max: usize,
     short_cpu: Duration,
-    n_prepared: AtomicUsize,
 }
 
 impl Machine {
@@ -91,13 +89,7 @@ impl Machine {
             disk,
             module_bytes_max: options.module_bytes_max,
             short_cpu: options.short_cpu,
-            n_prepared: AtomicUsize::new(0),
         })
-    }
-
-    /// Returns the number of programs that were compiled or found on the disk.
-    pub(crate) fn n_prepared(&self) -> usize {
-        self.n_prepared.load(Ordering::Relaxed)
     }
 
     /// Returns the compiled `program`, after compiling it for `client` if necessary. Blocks for at most
@@ -170,7 +162,6 @@ impl Machine {
             }
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
-        self.n_prepared.fetch_add(1, Ordering::Relaxed);
         self.programs.put(program.key, Arc::clone(&ready), ready.n_bytes());
         Ok(ready)
     }

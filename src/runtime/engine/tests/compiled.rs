@@ -1,26 +1,72 @@
 //! Tests of compiled code on disk.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use task::wait::until;
 
 use super::*;
 
-/// Runs hello in a new runtime, which represents another process, and checks whether the program was
-/// compiled or found.
-async fn check(folder: &Path, limits: Limits, (n_compiled, n_found): (usize, usize)) {
-    let options = RuntimeOptions {
+/// Effect of a run on the entries in the directory of compiled code.
+#[derive(Debug, PartialEq, Eq)]
+enum Effect {
+    /// The program was compiled and its code was stored.
+    Stored,
+    /// The code was found, which sets the modification time of its entry.
+    Found,
+    /// No entry was read or written.
+    Nothing,
+}
+
+/// Runs `program` in a new runtime, which represents another process. Checks its exit code and its effect
+/// on the directory.
+async fn check(folder: &Path, (program, exit_code): (&Program, i32), limits: Limits, want: Effect) {
+    // Open files, whose inodes are not reused.
+    let before: Vec<File> = entries(folder)
+        .iter()
+        .map(|path| File::options().write(true).open(path).unwrap())
+        .collect();
+    for file in &before {
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let runtime = Runtime::new(options(folder)).unwrap();
+    let finished = runtime.execute(program, bare(limits)).await.unwrap();
+    assert_eq!(finished.exit_code, exit_code);
+    let inodes: BTreeSet<u64> = before.iter().map(|file| file.metadata().unwrap().ino()).collect();
+    let after: Vec<_> = entries(folder).iter().map(|path| path.metadata().unwrap()).collect();
+    let is_used = |entry: &fs::Metadata| entry.modified().unwrap() != SystemTime::UNIX_EPOCH;
+    let effect = if after.iter().any(|entry| !inodes.contains(&entry.ino())) {
+        Effect::Stored
+    } else if after.iter().any(is_used) {
+        Effect::Found
+    } else {
+        Effect::Nothing
+    };
+    assert_eq!(effect, want);
+}
+
+fn options(folder: &Path) -> RuntimeOptions {
+    RuntimeOptions {
         compiled_folder: Some(folder.to_owned()),
         ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-    };
-    let runtime = Runtime::new(options).unwrap();
-    let finished = runtime.execute(&demo("hello"), bare(limits)).await.unwrap();
-    assert_eq!(text(&finished.stdout), "Hello from WebAssembly\n");
-    assert_eq!(runtime.compilations(), Compilations { n_compiled, n_found });
+    }
+}
+
+/// Returns a program and its exit code.
+fn seven() -> (Program, i32) {
+    (command("(call $exit (i32.const 7))"), 7)
+}
+
+async fn check_seven(folder: &Path, limits: Limits, want: Effect) {
+    let (program, exit_code) = seven();
+    check(folder, (&program, exit_code), limits, want).await;
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder.join("code")).unwrap();
+    let Ok(entries) = fs::read_dir(folder.join("code")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
@@ -33,9 +79,9 @@ fn folder() -> tempfile::TempDir {
 #[tokio::test]
 async fn runtimes_share_compiled_code() {
     let folder = folder();
-    check(folder.path(), LIMITS, (1, 0)).await;
-    check(folder.path(), LIMITS, (0, 1)).await;
-    check(folder.path(), LIMITS, (0, 1)).await;
+    check_seven(folder.path(), LIMITS, Effect::Stored).await;
+    check_seven(folder.path(), LIMITS, Effect::Found).await;
+    check_seven(folder.path(), LIMITS, Effect::Found).await;
     assert_eq!(entries(folder.path()).len(), 1);
 }
 
@@ -43,16 +89,16 @@ async fn runtimes_share_compiled_code() {
 async fn engines_with_different_fuel_settings_do_not_share_compiled_code() {
     let folder = folder();
     let fueled = Limits { fuel: Some(u64::MAX), ..LIMITS };
-    check(folder.path(), LIMITS, (1, 0)).await;
-    check(folder.path(), fueled, (1, 0)).await;
-    check(folder.path(), fueled, (0, 1)).await;
+    check_seven(folder.path(), LIMITS, Effect::Stored).await;
+    check_seven(folder.path(), fueled, Effect::Stored).await;
+    check_seven(folder.path(), fueled, Effect::Found).await;
     assert_eq!(entries(folder.path()).len(), 2);
 }
 
 #[tokio::test]
 async fn damaged_code_is_compiled_again() {
     let folder = folder();
-    check(folder.path(), LIMITS, (1, 0)).await;
+    check_seven(folder.path(), LIMITS, Effect::Stored).await;
     let path = entries(folder.path()).remove(0);
     let whole = fs::read(&path).unwrap();
     let mut flipped = whole.clone();
@@ -61,8 +107,8 @@ async fn damaged_code_is_compiled_again() {
     let cut = whole[..middle].to_vec();
     for damaged in [flipped, cut, Vec::new(), b"nonsense".to_vec()] {
         fs::write(&path, damaged).unwrap();
-        check(folder.path(), LIMITS, (1, 0)).await;
-        check(folder.path(), LIMITS, (0, 1)).await;
+        check_seven(folder.path(), LIMITS, Effect::Stored).await;
+        check_seven(folder.path(), LIMITS, Effect::Found).await;
     }
 }
 
@@ -70,73 +116,80 @@ async fn damaged_code_is_compiled_again() {
 #[tokio::test]
 async fn code_of_another_program_is_rejected() {
     let folder = folder();
-    check(folder.path(), LIMITS, (1, 0)).await;
-    let path = entries(folder.path()).remove(0);
-    let hello = fs::read(&path).unwrap();
-    let options = RuntimeOptions {
-        compiled_folder: Some(folder.path().to_owned()),
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-    };
-    let seven = command("(call $exit (i32.const 7))");
-    Runtime::new(options.clone()).unwrap().execute(&seven, bare(LIMITS)).await.unwrap();
+    check_seven(folder.path(), LIMITS, Effect::Stored).await;
+    let seven = fs::read(entries(folder.path()).remove(0)).unwrap();
+    let eight = command("(call $exit (i32.const 8))");
+    check(folder.path(), (&eight, 8), LIMITS, Effect::Stored).await;
     for entry in entries(folder.path()) {
-        fs::write(entry, &hello).unwrap();
+        fs::write(entry, &seven).unwrap();
     }
-    let runtime = Runtime::new(options).unwrap();
-    assert_eq!(runtime.execute(&seven, bare(LIMITS)).await.unwrap().exit_code, 7);
-    assert_eq!(runtime.compilations(), Compilations { n_compiled: 1, n_found: 0 });
+    check(folder.path(), (&eight, 8), LIMITS, Effect::Stored).await;
 }
 
 #[tokio::test]
 async fn compiled_component_is_found_in_the_cache() {
-    let (folder, hello) = (folder(), component(&demo("hello")));
-    for want in
-        [Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 }]
-    {
-        let options = RuntimeOptions {
-            compiled_folder: Some(folder.path().to_owned()),
-            ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-        };
-        let runtime = Runtime::new(options).unwrap();
-        assert_eq!(runtime.execute(&hello, bare(LIMITS)).await.unwrap().exit_code, 0);
-        assert_eq!(runtime.compilations(), want);
+    let (folder, hello) = (folder(), component(&command("")));
+    for want in [Effect::Stored, Effect::Found] {
+        check(folder.path(), (&hello, 0), LIMITS, want).await;
     }
+}
+
+#[tokio::test]
+async fn repeated_runs_compile_a_program_once() {
+    let (folder, (seven, _)) = (folder(), seven());
+    let runtime = Runtime::new(options(folder.path())).unwrap();
+    runtime.execute(&seven, bare(LIMITS)).await.unwrap();
+    fs::remove_file(entries(folder.path()).remove(0)).unwrap();
+    for _ in 0..2 {
+        runtime.execute(&seven, bare(LIMITS)).await.unwrap();
+    }
+    assert!(entries(folder.path()).is_empty());
 }
 
 #[tokio::test]
 async fn cache_directory_that_others_can_write_is_not_used() {
     let folder = folder();
-    check(folder.path(), LIMITS, (1, 0)).await;
+    check_seven(folder.path(), LIMITS, Effect::Stored).await;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    check(folder.path(), LIMITS, (1, 0)).await;
+    check_seven(folder.path(), LIMITS, Effect::Nothing).await;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    check(folder.path(), LIMITS, (0, 1)).await;
+    check_seven(folder.path(), LIMITS, Effect::Found).await;
 }
 
 #[tokio::test]
 async fn program_is_compiled_again_if_the_cache_directory_cannot_be_created() {
-    check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
+    check_seven(Path::new("/proc/none"), LIMITS, Effect::Nothing).await;
 }
 
-/// Two runtimes with one directory represent two processes on the same machine.
+/// Two runtimes with one directory represent two processes on the same machine. The second cannot
+/// compile, so it fails unless it waits for the first.
 #[tokio::test]
 async fn runtimes_of_one_machine_compile_a_program_once() {
-    let folder = folder();
-    let runtime = || {
-        let options = RuntimeOptions {
-            compiled_folder: Some(folder.path().to_owned()),
-            ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
-        };
-        Runtime::new(options).unwrap()
-    };
-    let (one, other, hello) = (runtime(), runtime(), demo("hello"));
+    let (folder, hello) = (folder(), demo("hello"));
+    let one = Runtime::new(options(folder.path())).unwrap();
+    let compile_in = CompileIn::Child { program: "/bin/false".into() };
+    let other = Runtime::new(RuntimeOptions { compile_in, ..options(folder.path()) }).unwrap();
     assert!(!one.is_compiled(&hello, false));
     let how = || Preparation { client: Arc::default(), has_fuel: false, is_patient: true };
-    let (first, second) = tokio::join!(one.prepare(&hello, how()), other.prepare(&hello, how()));
+    let waiting = async {
+        until(LIMITS.wall, || async { has_begun(folder.path()) }).await.unwrap();
+        other.prepare(&hello, how()).await
+    };
+    let (first, second) = tokio::join!(one.prepare(&hello, how()), waiting);
     first.and(second).unwrap();
     assert!(one.is_compiled(&hello, false) && other.is_compiled(&hello, false));
-    let counts = [one, other].map(|runtime| runtime.compilations());
-    let (compiled, found) =
-        (Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 });
-    assert!(counts == [compiled, found] || counts == [found, compiled], "{counts:?}");
+}
+
+/// Returns `Ok` if a compilation is in progress or done.
+fn has_begun(folder: &Path) -> Result<(), &'static str> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_locked = |path: PathBuf| {
+        path.is_file()
+            && matches!(File::open(path).unwrap().try_lock(), Err(TryLockError::WouldBlock))
+    };
+    if !entries(folder).is_empty() || files.into_iter().any(is_locked) {
+        Ok(())
+    } else {
+        Err("not begun")
+    }
 }
