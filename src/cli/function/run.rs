@@ -115,7 +115,8 @@ struct FormatFlags {
     /// Print the response as JSON, in the form of `POST /api/v1/functions/execute`
     #[arg(long)]
     json: bool,
-    /// Print only the output of the most frequent result, byte for byte
+    /// Print only the output of the most frequent result, byte for byte. A head returns text, in
+    /// which bytes that are not UTF-8 are replaced
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -131,8 +132,12 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
         if selects_nodes(&command) {
             bail!("nodes cannot be selected without a head\nhint: pass --head URL");
         }
-        let response = run_local::run(target, command.method, &request, command.backend).await?;
-        return finish(&command.target, &response, command.format);
+        let outcome = run_local::run(target, command.method, &request, command.backend).await?;
+        if command.format.raw {
+            print_raw(&outcome.stdout, &outcome.stderr)?;
+            return Ok(exit_code(outcome.exit_code));
+        }
+        return finish(&command.target, &run_local::response(outcome), command.format);
     };
     (request.function_id, request.method) = prepare(&head, target, command.method).await?;
     let failed = || format!("cannot run {}", command.target);
@@ -289,22 +294,27 @@ fn finish(
     if format.json {
         print_body(&response)?;
     } else if format.raw {
-        print_raw(response)?;
+        if let Some(group) = response.results.first() {
+            print_raw(group.result.stdout.as_bytes(), group.result.stderr.as_bytes())?;
+        }
     } else {
         print(&report::text(response))?;
     }
     if response.code != CODE_OK {
         bail!("cannot run {target}: {}", report::reason(&response.code, &response.message));
     }
-    let exit_code = response.results.first().map_or(0, |group| group.result.exit_code);
-    Ok(if exit_code == 0 { ExitCode::SUCCESS } else { ExitCode::from(FUNCTION_FAILED) })
+    Ok(exit_code(response.results.first().map_or(0, |group| group.result.exit_code)))
+}
+
+/// Returns the exit code of this process for a function that exited with `code`.
+fn exit_code(code: i32) -> ExitCode {
+    if code == 0 { ExitCode::SUCCESS } else { ExitCode::from(FUNCTION_FAILED) }
 }
 
 /// Writes the output of the function to the streams of this process.
-fn print_raw(response: &ExecuteResponse) -> anyhow::Result<()> {
-    let Some(group) = response.results.first() else { return Ok(()) };
-    write_data(group.result.stdout.as_bytes())?;
-    write_data_to_stderr(group.result.stderr.as_bytes());
+fn print_raw(stdout: &[u8], stderr: &[u8]) -> anyhow::Result<()> {
+    write_data(stdout)?;
+    write_data_to_stderr(stderr);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use content::{Functions, Kind, LocalModule};
 use model::function::Method;
 use runtime::files::{self, Files, FolderCleanup};
 use runtime::program::Program;
-use runtime::run::{Limits, RequestedLimits};
+use runtime::run::{Limits, RequestedLimits, RunOutcome};
 use stack::data_dir::project_dirs;
 use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 
@@ -21,8 +21,7 @@ use super::backend::{BackendFlags, RunTarget};
 use crate::cli::output::with_progress;
 use crate::cli::runtime::engine;
 
-/// Runs `target` with the limits of `request`. Returns a response in the form of a head's, with a
-/// single result and no peers.
+/// Runs `target` with the limits of `request`.
 ///
 /// # Errors
 /// If the target cannot be read, or the function cannot be run.
@@ -31,7 +30,7 @@ pub(super) async fn run(
     method: Option<Method>,
     request: &ExecuteRequest,
     backend: BackendFlags,
-) -> anyhow::Result<ExecuteResponse> {
+) -> anyhow::Result<RunOutcome> {
     let scratch = scratch();
     let function_dir = scratch.as_deref().map(|folder| FunctionDir(folder.join("function")));
     let function_path = function_dir.as_ref().map(|dir| dir.0.clone());
@@ -68,14 +67,14 @@ pub(super) async fn run(
     let run = call.into_run(limits, files, Arc::default());
     let runtime = engine(NonZeroU32::MIN)?;
     let finished = with_progress(&format!("running {name}"), runtime.execute(&module, run)).await;
-    let finished = finished.with_context(|| format!("cannot run {name}"))?;
+    finished.with_context(|| format!("cannot run {name}"))
+}
+
+/// Returns a response in the form of a head's, with a single result and no peers.
+pub(super) fn response(outcome: RunOutcome) -> ExecuteResponse {
     let group =
-        ResultGroupBody { result: outcome_body(finished), peers: Vec::new(), frequency: 100.0 };
-    Ok(ExecuteResponse {
-        code: CODE_OK.to_owned(),
-        results: vec![group],
-        ..ExecuteResponse::default()
-    })
+        ResultGroupBody { result: outcome_body(outcome), peers: Vec::new(), frequency: 100.0 };
+    ExecuteResponse { code: CODE_OK.to_owned(), results: vec![group], ..ExecuteResponse::default() }
 }
 
 /// Reads the module at `path`. If `path` is a directory, reads one of its modules and copies the

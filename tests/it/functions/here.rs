@@ -45,6 +45,22 @@ fn run_command_executes_a_module_by_its_path() {
 }
 
 #[test]
+fn raw_output_of_a_function_is_printed_byte_for_byte() {
+    let home = Home::new();
+    let writes = wat::parse_str(
+        r#"(module
+            (import "wasi_snapshot_preview1" "fd_write"
+                (func $write (param i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "\08\00\00\00\04\00\00\00\ff\00\80\0a")
+            (func (export "_start")
+                (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 16)))))"#,
+    );
+    let writes = home.write("writes.wasm", &writes.unwrap());
+    assert_eq!(home.run_for_bytes(&["function", "run", &writes, "--raw"]), b"\xff\x00\x80\n");
+}
+
+#[test]
 fn run_command_executes_a_stored_function_by_its_id() {
     let home = Home::new();
     let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);

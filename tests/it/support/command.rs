@@ -99,6 +99,11 @@ impl Home {
         wait_output(child)
     }
 
+    /// Runs a command. Returns its standard output, which does not have to be UTF-8.
+    pub(crate) fn run_for_bytes(&self, arguments: &[&str]) -> Vec<u8> {
+        self.spawn(&self.program, arguments).wait_with_output().unwrap().stdout
+    }
+
     /// Runs a command with its standard output closed from the start.
     pub(crate) fn run_without_stdout(&self, arguments: &[&str]) -> Output {
         let mut child = self.spawn(&self.program, arguments);
