@@ -25,8 +25,8 @@ use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
 use crate::error::{CompileError, CompileStep, ProgramError};
+use crate::load::CompiledCode;
 use crate::program::{Program, ProgramKey};
-use crate::seal::AuthenticCode;
 use crate::settings::Settings;
 use crate::single_flight::Demand;
 use crate::system;
@@ -106,7 +106,7 @@ impl Compiler {
         program: &Program,
         client: &Arc<str>,
         demand: &Demand,
-    ) -> Result<AuthenticCode, CompileError> {
+    ) -> Result<CompiledCode, CompileError> {
         let is_wanted = &|| demand.is_wanted();
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
@@ -127,7 +127,7 @@ impl Compiler {
         demand.note_step(CompileStep::Compiling);
         match &self.place {
             CompileIn::ThisProcess => compile_checked(engine, program)
-                .map(AuthenticCode::compiled_here)
+                .map(CompiledCode::trusted)
                 .map_err(|refusal| CompileError::Program(refusal.into())),
             CompileIn::Child { program: path } => {
                 let compiled = process::compile(path, settings, program, self.within, is_wanted);

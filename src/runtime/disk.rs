@@ -1,49 +1,50 @@
 //! Cache of compiled code on the disk, shared by all processes of one user on one machine.
 //!
-//! The engine runs any code that it loads. So each entry has a tag, made with a key in a file that only
-//! its owner can read. An entry without a valid tag for its name is removed, and the program is compiled
-//! again. A directory that other users can write to is not used.
+//! The engine runs any code that it loads. So a directory that other users can write to is not used.
+//! Whoever can write as this user could also replace this program. Each entry has a hash, to detect
+//! damage. An entry without the hash of its name and code is removed, and the program is compiled again.
 //!
 //! ```text
-//! <directory>/key                       the key, mode 0600
-//! <directory>/code/<program and engine> magic, tag, compiled code
+//! <directory>/code/<program and engine> magic, hash, compiled code
 //! <directory>/turn-<number>             empty; locked while a program whose key has this hash is compiled
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use task::file::{FileMode, read_at_most, write_atomic, write_new};
+use sha2::{Digest as _, Sha256};
+use task::file::{FileMode, read_at_most, write_atomic};
 use task::private;
 use wasmtime::Engine;
 
+use crate::load::CompiledCode;
 use crate::program::Program;
-use crate::seal::{AuthenticCode, SealKey, TAG_BYTES};
 use crate::single_flight::WANTED_EVERY;
 use crate::system;
 
 /// First bytes of an entry: its type and version.
-const MAGIC: &[u8] = b"triptych code 2\n";
+const MAGIC: &[u8] = b"triptych code 3\n";
 
 /// Maximum size of all entries: the code of several of the largest modules. The code of a demo function
 /// has some ten kilobytes, the code of an interpreter some ten megabytes. The least recently used
 /// entries are evicted first.
 const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Maximum size of an entry: the code of the largest module and its tag.
+/// Size of the hash of an entry, a SHA-256.
+const HASH_BYTES: usize = 32;
+
+/// Maximum size of an entry: the code of the largest module and its hash.
 const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 
 /// Number of lock files for compilations. Two programs with the same lock file are compiled one after
 /// the other. This is rare, since there are far fewer programs.
 const N_TURNS: u64 = 4096;
-
-/// Name of the key file.
-const KEY: &str = "key";
 
 /// Reason why compiled code cannot be stored on the disk.
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +53,6 @@ pub(crate) enum DiskError {
     Folder { folder: PathBuf, source: io::Error },
     #[error("other users can write to the directory {}", folder.display())]
     Shared { folder: PathBuf },
-    #[error("cannot read the key {}", path.display())]
-    Key { path: PathBuf, source: io::Error },
-    #[error("key file {} has another owner or a mode other than 0600: remove the file", path.display())]
-    KeyShared { path: PathBuf },
 }
 
 /// The cache in its directory.
@@ -63,7 +60,6 @@ pub(crate) enum DiskError {
 pub(crate) struct Disk {
     folder: PathBuf,
     code: PathBuf,
-    key: SealKey,
 }
 
 impl Disk {
@@ -72,20 +68,19 @@ impl Disk {
     /// # Errors
     /// [`DiskError`] if it cannot or must not be used.
     pub(crate) fn open(folder: &Path) -> Result<Self, DiskError> {
-        let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
-        private::create_folder(folder).map_err(failed)?;
-        let metadata = fs::metadata(folder).map_err(failed)?;
-        if !system::is_own(&metadata, 0o022) {
-            return Err(DiskError::Shared { folder: folder.to_owned() });
-        }
         let code = folder.join("code");
-        private::create_folder(&code).map_err(failed)?;
-        let key = open_key(&folder.join(KEY))?;
-        Ok(Self { folder: folder.to_owned(), code, key })
+        for folder in [folder, &code] {
+            let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
+            private::create_folder(folder).map_err(failed)?;
+            if !system::is_own(&fs::metadata(folder).map_err(failed)?, 0o022) {
+                return Err(DiskError::Shared { folder: folder.to_owned() });
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), code })
     }
 
     /// Returns the code of `program` for `engine`, if there is a valid entry for it.
-    pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<AuthenticCode> {
+    pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<CompiledCode> {
         let name = entry_name(engine, program);
         let path = self.code.join(&name);
         let bytes = match read_at_most(&path, ENTRY_BYTES_MAX) {
@@ -96,7 +91,7 @@ impl Disk {
                 return None;
             }
         };
-        let Some(code) = self.checked(&name, bytes) else {
+        let Some(code) = checked(&name, bytes) else {
             tracing::warn!(path = %path.display(), "compiled code is damaged; compiling it again");
             discard(&path);
             return None;
@@ -126,7 +121,7 @@ impl Disk {
         engine: &Engine,
         program: &Program,
         is_wanted: &dyn Fn() -> bool,
-    ) -> Result<AuthenticCode, Option<File>> {
+    ) -> Result<CompiledCode, Option<File>> {
         if let Some(code) = self.find(engine, program) {
             return Ok(code);
         }
@@ -152,43 +147,31 @@ impl Disk {
     }
 
     /// Stores the code of `program` for `engine`. Failures are only logged.
-    pub(crate) fn keep(&self, engine: &Engine, program: &Program, code: &AuthenticCode) {
+    pub(crate) fn keep(&self, engine: &Engine, program: &Program, code: &CompiledCode) {
         let name = entry_name(engine, program);
-        let bytes = self.entry(&name, code.bytes());
+        let bytes = entry(&name, code.bytes());
         let kept = write_atomic(&self.code.join(name), &bytes, FileMode::Private)
             .and_then(|()| shrink(&self.code, BYTES_MAX));
         if let Err(error) = kept {
             tracing::warn!(%error, "compiled code is not kept on the disk");
         }
     }
-
-    fn entry(&self, name: &str, code: &[u8]) -> Vec<u8> {
-        [MAGIC, &self.key.tag(name.as_bytes(), code), code].concat()
-    }
-
-    /// Returns the code of an entry, or `None` if its tag is not valid for `name`.
-    fn checked(&self, name: &str, bytes: Vec<u8>) -> Option<AuthenticCode> {
-        let tag = *bytes.strip_prefix(MAGIC)?.first_chunk::<TAG_BYTES>()?;
-        self.key.open(name.as_bytes(), &tag, bytes, MAGIC.len() + TAG_BYTES)
-    }
 }
 
-/// Reads the key, which is created if it does not exist. Refuses a key that other users could have read
-/// or written.
-fn open_key(path: &Path) -> Result<SealKey, DiskError> {
-    let failed = |source| DiskError::Key { path: path.to_owned(), source };
-    match write_new(path, &SealKey::random().0, FileMode::Private) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-        _ => {}
-    }
-    let mut file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !system::is_own(&metadata, 0o177) {
-        return Err(DiskError::KeyShared { path: path.to_owned() });
-    }
-    let mut bytes = [0; TAG_BYTES];
-    file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(SealKey(bytes))
+fn entry(name: &str, code: &[u8]) -> Vec<u8> {
+    [MAGIC, &hash(name, code), code].concat()
+}
+
+/// Returns the code of an entry, or `None` if its hash is not the hash of `name` and the code.
+fn checked(name: &str, bytes: Vec<u8>) -> Option<CompiledCode> {
+    let (expected, code) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+    let is_whole = hash(name, code) == *expected;
+    is_whole.then(|| CompiledCode::trusted(Bytes::from(bytes).slice(MAGIC.len() + HASH_BYTES..)))
+}
+
+/// Returns the hash of an entry. All names have the same length.
+fn hash(name: &str, code: &[u8]) -> [u8; HASH_BYTES] {
+    Sha256::new().chain_update(name).chain_update(code).finalize().into()
 }
 
 /// Returns the name of the entry for `program`, compiled by this version of `engine` with its settings.

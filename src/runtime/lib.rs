@@ -42,7 +42,6 @@ mod machine;
 mod memory;
 mod output;
 mod quota;
-mod seal;
 mod settings;
 mod single_flight;
 mod system;

@@ -13,11 +13,10 @@ use crate::compiler::Compiler;
 use crate::disk::Disk;
 use crate::error::{CompileError, CompileStep, ProgramError, RunError, RuntimeError};
 use crate::guest::{self, Guest, Ready};
-use crate::load;
+use crate::load::{self, CompiledCode};
 use crate::memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use crate::options::RuntimeOptions;
 use crate::program::{Program, ProgramKey};
-use crate::seal::AuthenticCode;
 use crate::settings::{Fuel, MemoryPlace, Settings};
 use crate::single_flight::{Demand, SingleFlight};
 use crate::ticker::Ticker;
@@ -167,7 +166,7 @@ impl Machine {
     }
 
     /// Loads compiled code and links its imports.
-    fn link(&self, program: &Program, code: &AuthenticCode) -> Result<Ready, ProgramError> {
+    fn link(&self, program: &Program, code: &CompiledCode) -> Result<Ready, ProgramError> {
         let compile = |error| ProgramError::Compile { source: shared(error) };
         let import = |error| ProgramError::Import { source: shared(error) };
         if program.is_component() {

@@ -1,8 +1,8 @@
 //! The child process that compiles one program: its limits, its input and its output.
 //!
 //! ```text
-//! input    header (limits, settings, key), program
-//! output   status byte, tag, compiled code or reason of the failure
+//! input    header (limits, settings), program
+//! output   status byte, compiled code or reason of the failure
 //! ```
 
 use std::io::{self, Read as _, Write as _};
@@ -10,7 +10,6 @@ use std::process::ExitCode;
 
 use super::{Refusal, compile_checked};
 use crate::program::Program;
-use crate::seal::{SealKey, TAG_BYTES, Tag};
 use crate::settings::{Fuel, MemoryPlace, Settings};
 use crate::system::{self, ProcessLimits};
 
@@ -20,11 +19,8 @@ pub const COMMAND: &str = "compile-module";
 /// First bytes of the input.
 const MAGIC: [u8; 8] = *b"compile1";
 
-/// Size of the header: magic, five numbers and the key.
-pub(super) const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>() + TAG_BYTES;
-
-/// Size of the status and the tag.
-pub(super) const PREFIX_BYTES: usize = 1 + TAG_BYTES;
+/// Size of the header: magic and five numbers.
+const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>();
 
 /// Maximum size of a reason in the output. A message of the compiler names one function and one offset.
 const REASON_BYTES_MAX: usize = 4 * 1024;
@@ -33,14 +29,12 @@ const REASON_BYTES_MAX: usize = 4 * 1024;
 const NICENESS: i32 = 10;
 
 /// The part of the child's input that precedes the program.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Header {
     /// Limits of the child.
     pub(super) limits: ProcessLimits,
     /// Settings of the engine.
     pub(super) settings: Settings,
-    /// Key of the output's tag.
-    pub(super) key: SealKey,
 }
 
 /// Outcome of a compilation.
@@ -63,11 +57,11 @@ impl Header {
             u64::from(memory == MemoryPlace::OnDemand),
         ];
         let numbers = numbers.map(u64::to_le_bytes);
-        [&MAGIC[..], numbers.as_flattened(), &self.key.0].concat()
+        [&MAGIC[..], numbers.as_flattened()].concat()
     }
 
     fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let (numbers, key) = bytes.strip_prefix(&MAGIC)?.split_last_chunk()?;
+        let numbers = bytes.strip_prefix(&MAGIC)?;
         let [address_space_bytes, cpu_s, stack_bytes, fuel, memory] = numbers.as_chunks().0 else {
             return None;
         };
@@ -83,24 +77,15 @@ impl Header {
                 fuel: if is_counted { Fuel::Counted } else { Fuel::Free },
                 memory: if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved },
             },
-            key: SealKey(*key),
         })
-    }
-}
-
-impl Status {
-    /// Returns the context that the tag authenticates together with the output: this status and the
-    /// program.
-    pub(super) fn context(self, program: &Program) -> Vec<u8> {
-        [&[self as u8][..], &program.key].concat()
     }
 }
 
 /// Compiles the program on standard input for the parent that started this process. Blocks.
 ///
-/// Returns success if the output is complete, even if the program was refused.
+/// Returns success if the output is complete, even if the program was refused. The parent ignores the
+/// output of a child that failed.
 pub fn run() -> ExitCode {
-    // The parent detects a truncated output by its tag.
     if serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -123,10 +108,8 @@ fn serve() -> io::Result<()> {
         // The cut can split a character. The parent replaces incomplete characters.
         output.truncate(REASON_BYTES_MAX);
     }
-    let tag: Tag = header.key.tag(&status.context(&program), &output);
     let mut stdout = io::stdout().lock();
     stdout.write_all(&[status as u8])?;
-    stdout.write_all(&tag)?;
     stdout.write_all(&output)?;
     stdout.flush()
 }
@@ -142,11 +125,10 @@ mod tests {
             [(Fuel::Counted, MemoryPlace::Reserved), (Fuel::Free, MemoryPlace::OnDemand)]
         {
             let settings = Settings { stack_bytes: 512 * 1024, fuel, memory };
-            let key = SealKey::random();
-            let header = Header { limits, settings, key: key.clone() };
+            let header = Header { limits, settings };
             let mut bytes: [u8; HEADER_BYTES] = header.bytes().try_into().unwrap();
             let read = Header::read(&bytes).unwrap();
-            assert_eq!((read.settings, read.key.0), (settings, key.0));
+            assert_eq!(read.settings, settings);
             assert_eq!((read.limits.address_space_bytes, read.limits.cpu_s), (1 << 40, 7));
             bytes[0] ^= 1;
             assert!(Header::read(&bytes).is_none());

@@ -9,14 +9,15 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use task::process::ThreadTimes;
 use tokio::time::Instant;
 
 use super::Refusal;
-use super::child::{COMMAND, Header, PREFIX_BYTES, Status};
+use super::child::{COMMAND, Header, Status};
 use crate::error::{CompileError, CompileStep, ProgramError};
+use crate::load::CompiledCode;
 use crate::program::Program;
-use crate::seal::{AuthenticCode, SealKey, TAG_BYTES};
 use crate::settings::Settings;
 use crate::single_flight::WANTED_EVERY;
 use crate::system::{LimitHit, ProcessLimits, limit_hit};
@@ -35,8 +36,8 @@ const ADDRESS_SPACE_BY_BYTE: u64 = 40;
 /// Expected memory of a child in bytes for each byte of its program: 860 MB for a module of 16.7 MB.
 const MEMORY_BY_BYTE: u64 = 52;
 
-/// Maximum size of compiled code: four times the size of the largest program.
-const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Maximum size of the output, which is mostly code: four times the size of the largest program.
+const OUTPUT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Environment variable with the compiler's number of threads.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -59,7 +60,7 @@ pub(super) fn compile(
     program: &Program,
     within: Duration,
     is_wanted: &dyn Fn() -> bool,
-) -> Result<AuthenticCode, CompileError> {
+) -> Result<CompiledCode, CompileError> {
     let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
     let n_bytes = u64::try_from(program.bytes.len()).unwrap_or(u64::MAX);
     let address_space_bytes =
@@ -71,7 +72,6 @@ pub(super) fn compile(
             cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
         },
         settings,
-        key: SealKey::random(),
     };
     let mut child = Command::new(path)
         .arg(COMMAND)
@@ -84,7 +84,9 @@ pub(super) fn compile(
         .spawn()
         .map_err(failed)?;
     let (status, output) = converse(&mut child, &header.bytes(), program, within, is_wanted)?;
-    if let Some(code) = read_output(&header, program, output)? {
+    if status.success()
+        && let Some(code) = read_output(output)?
+    {
         return Ok(code);
     }
     Err(match limit_hit(status) {
@@ -124,8 +126,7 @@ fn converse(
         let (sender, receiver) = mpsc::sync_channel(1);
         let read = move || {
             let mut output = Vec::new();
-            let bytes_max = CODE_BYTES_MAX + PREFIX_BYTES as u64;
-            let read = stdout.map(|stdout| stdout.take(bytes_max).read_to_end(&mut output));
+            let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut output));
             // Without a receiver, the child was killed and its output is not needed.
             drop(sender.send(read.transpose().map(|_| output)));
         };
@@ -177,30 +178,18 @@ fn ran_for_most_of(times: ThreadTimes, within: Duration) -> bool {
     times.ran >= within / 2 && times.ran * 100 >= wanted * CPU_SHARE_MIN
 }
 
-/// Parses the output of a child. Returns `None` if it is truncated.
-fn read_output(
-    header: &Header,
-    program: &Program,
-    output: Vec<u8>,
-) -> Result<Option<AuthenticCode>, CompileError> {
-    let Some((status, rest)) = output.split_first() else { return Ok(None) };
-    let Some((tag, _)) = rest.split_first_chunk::<TAG_BYTES>() else { return Ok(None) };
-    let Some(status) = Status::from_repr(*status) else { return Ok(None) };
-    let tag = *tag;
-    let opened = header.key.open(&status.context(program), &tag, output, PREFIX_BYTES);
-    match (status, opened) {
-        (_, None) => Ok(None),
-        (Status::Compiled, Some(code)) => Ok(Some(code)),
-        (refused, Some(reason)) => {
-            let reason = String::from_utf8_lossy(reason.bytes()).into_owned();
-            let refusal = if refused == Status::ImportRefused {
-                Refusal::Import(reason)
-            } else {
-                Refusal::Compile(reason)
-            };
-            Err(CompileError::Program(refusal.into()))
-        }
-    }
+/// Parses the complete output of a child. Returns `None` if it is not the output of a compiler.
+fn read_output(output: Vec<u8>) -> Result<Option<CompiledCode>, CompileError> {
+    let status = output.first().and_then(|status| Status::from_repr(*status));
+    let rest = Bytes::from(output).slice(usize::from(status.is_some())..);
+    let reason = || String::from_utf8_lossy(&rest).into_owned();
+    let refusal = match status {
+        None => return Ok(None),
+        Some(Status::Compiled) => return Ok(Some(CompiledCode::trusted(rest))),
+        Some(Status::Refused) => Refusal::Compile(reason()),
+        Some(Status::ImportRefused) => Refusal::Import(reason()),
+    };
+    Err(CompileError::Program(refusal.into()))
 }
 
 fn failed(error: io::Error) -> CompileError {

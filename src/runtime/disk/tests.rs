@@ -6,38 +6,30 @@ use super::*;
 
 #[test]
 fn cache_entry_is_loaded_only_if_unchanged_and_under_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::open(folder.path()).unwrap();
-    let bytes = disk.entry("name", &[7; 100]);
-    assert_eq!(disk.checked("name", bytes.clone()).unwrap().bytes(), [7; 100]);
-    assert!(disk.checked("other", bytes.clone()).is_none());
+    let bytes = entry("name", &[7; 100]);
+    assert_eq!(checked("name", bytes.clone()).unwrap().bytes(), [7; 100]);
+    assert!(checked("other", bytes.clone()).is_none());
     for byte_idx in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[byte_idx] ^= 1;
-        assert!(disk.checked("name", damaged).is_none(), "byte {byte_idx}");
-        assert!(disk.checked("name", bytes[..byte_idx].to_vec()).is_none(), "first {byte_idx}");
+        assert!(checked("name", damaged).is_none(), "byte {byte_idx}");
+        assert!(checked("name", bytes[..byte_idx].to_vec()).is_none(), "first {byte_idx}");
     }
-    let again = Disk::open(folder.path()).unwrap();
-    assert!(again.checked("name", bytes.clone()).is_some(), "the key stays");
-    fs::remove_file(folder.path().join(KEY)).unwrap();
-    let rekeyed = Disk::open(folder.path()).unwrap();
-    assert!(rekeyed.checked("name", bytes).is_none(), "under another key");
 }
 
-/// A guest could write a key file, but it cannot set the mode of the file. The key in a file with another
-/// mode must therefore not be accepted.
 #[test]
-fn cache_key_that_other_users_can_read_is_not_used() {
+fn cache_directory_that_others_can_write_to_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
-    let key = folder.path().join(KEY);
-    fs::write(&key, [1; TAG_BYTES]).unwrap();
-    for mode in [0o644, 0o640, 0o666, 0o700] {
-        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
-        let error = Disk::open(folder.path()).unwrap_err();
-        assert!(matches!(error, DiskError::KeyShared { .. }), "{mode:o}: {error}");
-    }
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     Disk::open(folder.path()).unwrap();
+    for shared in [folder.path().to_owned(), folder.path().join("code")] {
+        for mode in [0o770, 0o707, 0o777] {
+            fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).unwrap();
+            let error = Disk::open(folder.path()).unwrap_err();
+            assert!(matches!(error, DiskError::Shared { .. }), "{mode:o}: {error}");
+        }
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o700)).unwrap();
+        Disk::open(folder.path()).unwrap();
+    }
 }
 
 #[test]
@@ -76,7 +68,7 @@ fn lookup_waits_while_another_process_compiles_the_program() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, &|| true));
         let code = engine.precompile_module(&program.bytes).unwrap();
-        one.keep(&engine, &program, &AuthenticCode::compiled_here(code));
+        one.keep(&engine, &program, &CompiledCode::trusted(code));
         assert!(waiting.join().unwrap().is_ok());
     });
     drop(turn);
