@@ -235,7 +235,6 @@ mod tests {
         let compiler =
             Compiler::new(CompileIn::Child { program: path }, Duration::from_millis(100));
         let settings = Settings {
-            stack_bytes: 1 << 19,
             fuel: crate::settings::Fuel::Free,
             memory: crate::settings::MemoryPlace::Reserved,
         };

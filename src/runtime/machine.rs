@@ -60,8 +60,7 @@ impl Machine {
     ) -> Result<Self, RuntimeError> {
         let refused =
             |error: wasmtime::Error| RuntimeError::Engine { source: error.into_boxed_dyn_error() };
-        let settings =
-            Settings { stack_bytes: options.stack_bytes, fuel, memory: MemoryPlace::Reserved };
+        let settings = Settings { fuel, memory: MemoryPlace::Reserved };
         let (engine, settings) = match running_engine(settings, options) {
             Ok(engine) => (engine, settings),
             Err(error) => {

@@ -8,10 +8,6 @@ use task::cache::Capacity;
 
 use crate::compiler::CompileIn;
 
-/// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
-/// library.
-const STACK_BYTES: usize = 512 * 1024;
-
 /// Maximum module size. Functions have some ten kilobytes in C, a few megabytes in Go, and up to a
 /// hundred with an interpreter and its libraries. Compilation needs time and memory in proportion.
 const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -32,8 +28,6 @@ const SHORT_CPU: Duration = Duration::from_millis(1);
 pub struct RuntimeOptions {
     /// Maximum number of concurrent guests. Further runs wait.
     pub runs_max: NonZeroU32,
-    /// Stack size of a guest.
-    pub stack_bytes: usize,
     /// Maximum module size.
     pub module_bytes_max: usize,
     /// Capacity of the cache of compiled modules.
@@ -52,14 +46,12 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// Returns the defaults for `runs_max` concurrent guests: a stack of 512 KiB, modules up to 128 MiB,
-    /// a cache of 64 compiled modules in at most 512 MiB of memory but not on the disk, five minutes for
+    /// Returns the defaults for `runs_max` concurrent guests: modules up to 128 MiB, a cache of 64 compiled modules in at most 512 MiB of memory but not on the disk, five minutes for
     /// a compilation, and 1 ms for a short run.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {
             runs_max,
-            stack_bytes: STACK_BYTES,
             module_bytes_max: MODULE_BYTES_MAX,
             kept: KEPT,
             short_cpu: SHORT_CPU,

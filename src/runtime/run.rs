@@ -36,8 +36,7 @@ pub struct Run {
     pub client: Arc<str>,
 }
 
-/// Limits of a guest. Stacks and tables have the same limits for all guests (see
-/// [`RuntimeOptions::stack_bytes`](crate::options::RuntimeOptions::stack_bytes)).
+/// Limits of a guest. Its stack has 512 KiB, and the limits of tables are the same for all guests, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum time from start to end, including sleeps. Compilation and the wait for a free slot do not

@@ -4,6 +4,10 @@ use std::num::NonZeroUsize;
 
 use wasmtime::{Config, Engine};
 
+/// Stack size of a guest: the engine's default, and eight times the stack of a thread in WASI's C
+/// library.
+const STACK_BYTES: usize = 512 * 1024;
+
 /// Stack size of the host's functions, in addition to the guest's limit. The engine's default is a
 /// little less, but a debug build has large frames.
 const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
@@ -20,8 +24,6 @@ pub(crate) enum Fuel {
 /// Engine settings that compiled code depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Stack size of a guest.
-    pub(crate) stack_bytes: usize,
     /// Fuel mode.
     pub(crate) fuel: Fuel,
     /// Allocation of the guests' memories.
@@ -51,7 +53,7 @@ impl Settings {
 
     /// Returns the part of the configuration that compiled code depends on.
     pub(crate) fn config(self) -> Config {
-        let Self { stack_bytes, fuel, memory } = self;
+        let Self { fuel, memory } = self;
         let mut config = Config::new();
         if memory == MemoryPlace::OnDemand {
             config.memory_reservation(0).memory_reservation_for_growth(0).memory_guard_size(0);
@@ -59,8 +61,8 @@ impl Settings {
         config
             .consume_fuel(fuel == Fuel::Counted)
             .epoch_interruption(true)
-            .max_wasm_stack(stack_bytes)
-            .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
+            .max_wasm_stack(STACK_BYTES)
+            .async_stack_size(STACK_BYTES + HOST_STACK_BYTES)
             // One frame suffices: the innermost one identifies a failed host call.
             .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
             // Results are compared between machines, so NaN and SIMD must be deterministic.

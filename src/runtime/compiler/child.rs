@@ -19,8 +19,8 @@ pub const COMMAND: &str = "compile-module";
 /// First bytes of the input.
 const MAGIC: [u8; 8] = *b"compile1";
 
-/// Size of the header: magic and five numbers.
-const HEADER_BYTES: usize = MAGIC.len() + 5 * size_of::<u64>();
+/// Size of the header: magic and four numbers.
+const HEADER_BYTES: usize = MAGIC.len() + 4 * size_of::<u64>();
 
 /// Maximum size of a reason in the output. A message of the compiler names one function and one offset.
 const REASON_BYTES_MAX: usize = 4 * 1024;
@@ -48,11 +48,10 @@ pub(super) enum Status {
 
 impl Header {
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let Settings { stack_bytes, fuel, memory } = self.settings;
+        let Settings { fuel, memory } = self.settings;
         let numbers = [
             self.limits.address_space_bytes,
             self.limits.cpu_s,
-            stack_bytes as u64,
             u64::from(fuel == Fuel::Counted),
             u64::from(memory == MemoryPlace::OnDemand),
         ];
@@ -62,7 +61,7 @@ impl Header {
 
     fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let numbers = bytes.strip_prefix(&MAGIC)?;
-        let [address_space_bytes, cpu_s, stack_bytes, fuel, memory] = numbers.as_chunks().0 else {
+        let [address_space_bytes, cpu_s, fuel, memory] = numbers.as_chunks().0 else {
             return None;
         };
         let is_on_demand = u64::from_le_bytes(*memory) != 0;
@@ -73,7 +72,6 @@ impl Header {
                 cpu_s: u64::from_le_bytes(*cpu_s),
             },
             settings: Settings {
-                stack_bytes: usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?,
                 fuel: if is_counted { Fuel::Counted } else { Fuel::Free },
                 memory: if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved },
             },
@@ -124,7 +122,7 @@ mod tests {
         for (fuel, memory) in
             [(Fuel::Counted, MemoryPlace::Reserved), (Fuel::Free, MemoryPlace::OnDemand)]
         {
-            let settings = Settings { stack_bytes: 512 * 1024, fuel, memory };
+            let settings = Settings { fuel, memory };
             let header = Header { limits, settings };
             let mut bytes: [u8; HEADER_BYTES] = header.bytes().try_into().unwrap();
             let read = Header::read(&bytes).unwrap();

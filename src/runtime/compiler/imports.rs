@@ -200,8 +200,7 @@ mod tests {
     use crate::settings::{Fuel, MemoryPlace, Settings};
 
     fn check_text(wat: &str) -> Result<(), String> {
-        let settings =
-            Settings { stack_bytes: 1 << 19, fuel: Fuel::Free, memory: MemoryPlace::OnDemand };
+        let settings = Settings { fuel: Fuel::Free, memory: MemoryPlace::OnDemand };
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(wat::parse_str(wat).unwrap());
         check(&engine, &program).map_err(|error| format!("{error:#}"))
