@@ -38,6 +38,17 @@ fn runtime(runs_max: u32) -> Runtime {
     .unwrap()
 }
 
+/// Returns a runtime that keeps compiled code next to the test program, so that later test processes do
+/// not compile the same programs again. Only for programs that are valid in any case.
+fn caching_runtime(runs_max: u32) -> Runtime {
+    let folder = std::env::current_exe().unwrap().with_file_name("compiled-functions");
+    Runtime::new(RuntimeOptions {
+        compiled_folder: Some(folder),
+        ..RuntimeOptions::for_runs(NonZeroU32::new(runs_max).unwrap(), CompileIn::ThisProcess)
+    })
+    .unwrap()
+}
+
 /// Returns a run without arguments, environment or input.
 fn bare(limits: Limits) -> Run {
     Run {

@@ -8,7 +8,7 @@ const TIGHT: Limits =
 
 /// Runs a command as a component. Checks its exit code and its outcome.
 async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i32)) -> RunOutcome {
-    let finished = runtime(1).execute(&component(command), bare(limits)).await.unwrap();
+    let finished = caching_runtime(1).execute(&component(command), bare(limits)).await.unwrap();
     let told = text(&finished.stderr);
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{told}");
     finished
@@ -16,7 +16,7 @@ async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i
 
 #[tokio::test]
 async fn component_and_command_of_one_program_have_the_same_outcome() {
-    let runtime = runtime(1);
+    let runtime = caching_runtime(1);
     let run = Run {
         arguments: vec!["x".to_owned(), "y z".to_owned()],
         environment: [("ZONE".to_owned(), "b".to_owned())].into(),

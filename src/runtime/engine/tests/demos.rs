@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Shared by all these tests, so that each function is compiled once.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| runtime(2));
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| caching_runtime(2));
 
 /// Ten one-minute bars, latest first, as sent by `/api/rows/live/`.
 const BARS: &str = r#"{"close":104.5,"high":105,"low":103,"open":103.5,"timestamp":"2026-11-20T09:09:00Z","volume":12}

@@ -19,7 +19,7 @@ pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
 pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
     let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);
-    let finished = runtime(1).execute(program, run).await.unwrap();
+    let finished = caching_runtime(1).execute(program, run).await.unwrap();
     let told = text(&finished.stderr);
     assert_eq!(finished.ended, ended, "{} {told}", finished.exit_code);
     assert!(!root.path().join("t/1/fs").exists());

@@ -133,7 +133,7 @@ async fn large_write_exceeds_the_disk_limit_by_at_most_a_mebibyte() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("fs");
         let run = with_files(&folder, FolderCleanup::Keep);
-        let finished = runtime(1).execute(&program, run).await.unwrap();
+        let finished = caching_runtime(1).execute(&program, run).await.unwrap();
         assert_eq!(finished.ended, RunEnd::FilesFull, "{}", text(&finished.stderr));
         let kept: u64 = fs::read_dir(&folder)
             .unwrap()
