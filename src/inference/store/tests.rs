@@ -94,6 +94,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
 #[test]
 fn write_to_a_locked_file_fails_as_busy() {
     let (folder, store, topic) = open();
+    store.execute("PRAGMA busy_timeout = 10");
     let other = Connection::open(folder.path().join("inference.sqlite")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store.put_topic(&topic, None).unwrap_err();

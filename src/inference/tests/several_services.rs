@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use super::*;
 use test_postgres::new_database;
 
-/// Number of epochs in which services submit and close concurrently.
-const N_EPOCHS: u64 = 200;
+/// Number of epochs in which services submit and close concurrently: four for each number of submissions
+/// before the first close.
+const N_EPOCHS: u64 = 44;
 
 /// Maximum number of submissions per service and epoch. It is so small that all actors are active.
 const N_SUBMISSIONS_MAX: usize = 10;

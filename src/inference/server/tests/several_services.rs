@@ -127,11 +127,13 @@ async fn requests_return_503_without_data_loss_while_the_database_is_unreachable
     assert_eq!(fixture.put("POST", path, &body("a")).await.0, 200);
     let address = line.address;
     line.group.shutdown().await;
-    let (status, refused) = fixture.put("POST", path, &body("b")).await;
+    let payload = body("b");
+    let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
+    let ((status, refused), health) =
+        tokio::join!(fixture.put("POST", path, &payload), fixture.router.clone().oneshot(health),);
     let message = "database of the service is unreachable; retry";
     assert_eq!((status, &refused["message"]), (503, &json!(message)), "{refused}");
-    let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
-    let health = fixture.router.clone().oneshot(health).await.unwrap();
+    let health = health.unwrap();
     assert_eq!((health.status().as_u16(), &health.headers()["retry-after"]), (503, &5_u16.into()));
     let lost = "database_lost{for=\"network\"}";
     metrics::check(&metrics::counts(&fixture).await, lost, "1");
