@@ -43,7 +43,6 @@ use wire::paths;
 
 pub use self::consumer::Consumers;
 use self::error::{ApiError, ConsumerError, Result};
-use self::openapi::LazyDescription;
 use crate::network::addresses;
 use crate::network::runner::Runner;
 use crate::network::submission::{Submitter, WorkerQuota};
@@ -108,7 +107,6 @@ struct Service {
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
-    description: Arc<LazyDescription>,
     health: Arc<SharedCheck<Result<()>>>,
     /// Permits of streams.
     streams: Arc<Semaphore>,
@@ -227,7 +225,6 @@ pub fn router(
         bodies: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
-        description: Arc::new(LazyDescription::new(gate.options().limits, quota)),
         health: Arc::default(),
         streams: Arc::new(Semaphore::new(streams_max())),
         stream_limit: StreamLimit::new(streams_max()),

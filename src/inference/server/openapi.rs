@@ -1,22 +1,18 @@
-//! `GET /api/openapi.json`: `OpenAPI` description of the service with its limits. The request needs no
-//! API key.
+//! `GET /api/openapi.json`: `OpenAPI` description of the service. The request needs no API key.
 
 pub(super) mod parameters;
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use accounts::gate::Limits;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 use web::openapi::{About, Description, SharedRefusal, describe};
 use wire::error::InferenceError;
 use wire::paths;
 
-use super::{App, keyed_api, open_api};
-use crate::network::submission::WorkerQuota;
+use super::{keyed_api, open_api};
 
-/// Introduction of the description. A text about the limits follows it.
+/// Introduction of the description.
 const ABOUT: &str = "A prediction network on one machine: topics, workers and forecasters that \
     submit to them in epochs, combined values, and true values. It has the queries of the chain's \
     gateway in the chain's format, the consumer API with signed values, and more.\n\n\
@@ -31,7 +27,11 @@ const ABOUT: &str = "A prediction network on one machine: topics, workers and fo
     A worker's address is `allo1…`, bech32 of 20 bytes. A node's is the hash of its public key, as on \
     the chain: RIPEMD-160 of SHA-256 of a secp256k1 key, the first 20 bytes of SHA-256 of an Ed25519 \
     key. API keys have no public key: addresses of a holder and of its models are derived from the \
-    key's number and the model's name, and do not change when the key is renewed.";
+    key's number and the model's name, and do not change when the key is renewed.\n\n\
+    The headers `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` of each response tell \
+    the limits of the account. Requests over a limit get a 429 with code 8 and `Retry-After` in \
+    seconds. The number of workers of an account per epoch of a topic is limited, too: a submission \
+    over this limit is refused, and its message has the maximum.";
 
 /// Groups of operations with their descriptions, in the order of the document.
 const GROUPS: [(&str, &str); 10] = [
@@ -87,46 +87,29 @@ const REFUSALS: [SharedRefusal<'_>; 5] = [
     SharedRefusal { below: paths::TOPIC_SETTINGS, status: "404", text: MISSING },
 ];
 
-/// Description of a service with these limits. It is created on the first request.
-#[derive(Debug)]
-pub(super) struct LazyDescription {
-    limits: Limits,
-    quota: WorkerQuota,
-    written: OnceLock<Description>,
-}
-
-impl LazyDescription {
-    /// Prepares the description of a service with these limits.
-    pub(super) const fn new(limits: Limits, quota: WorkerQuota) -> Self {
-        Self { limits, quota, written: OnceLock::new() }
-    }
-
-    /// Returns the description.
-    pub(super) fn get(&self) -> &Description {
-        let document = || Description::new(&document(self.limits, self.quota), paths::OPENAPI);
-        self.written.get_or_init(document)
-    }
-}
+/// Description of the service, rendered once.
+static DESCRIPTION: LazyLock<Description> =
+    LazyLock::new(|| Description::new(&document(), paths::OPENAPI));
 
 /// Returns this description of the API, an `OpenAPI` document.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
     responses((status = 200, description = "OpenAPI document", body = Object)))]
-pub(super) async fn get(State(service): State<App>) -> Response {
-    service.description.get().document()
+pub(super) async fn get() -> Response {
+    DESCRIPTION.document()
 }
 
 /// Returns this description as an HTML page.
 #[utoipa::path(get, path = paths::DOCS, operation_id = "docs", tag = "service", security(()),
     responses((status = 200, description = "HTML page", body = String, content_type = "text/html")))]
-pub(super) async fn docs(State(service): State<App>) -> Response {
-    service.description.get().page()
+pub(super) async fn docs() -> Response {
+    DESCRIPTION.page()
 }
 
 /// Creates the `OpenAPI` document.
-fn document(limits: Limits, quota: WorkerQuota) -> Value {
+fn document() -> Value {
     let about = About {
         title: "Network inference service",
-        text: &format!("{ABOUT}\n\n{}", describe_limits(limits, quota)),
+        text: ABOUT,
         groups: &GROUPS,
         security: json!([{"key": []}]),
         session_cookie: "",
@@ -202,39 +185,6 @@ fn describe_parameter(name: &str) -> (String, Value) {
         }
     };
     (text.to_owned(), schema)
-}
-
-/// Returns a text about the limits of API keys.
-fn describe_limits(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
-    let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
-    let mut sentences = vec![match (rate, burst) {
-        (0, _) => "The number of requests is not limited, except for keys with their own limits."
-            .to_owned(),
-        (rate, burst) => format!(
-            "The keys of an account can make {rate} requests per second together, with bursts of {}, \
-             except for keys with their own limits.",
-            if burst == 0 { rate } else { burst }
-        ),
-    }];
-    if requests_per_day > 0 {
-        sentences.push(format!("The maximum is {requests_per_day} requests per UTC day."));
-    }
-    if bytes_per_day > 0 {
-        sentences.push(format!(
-            "The maximum is {bytes_per_day} bytes of bodies per UTC day, of requests and responses."
-        ));
-    }
-    sentences.push(
-        "Requests over a limit get a 429 with code 8 and `Retry-After` in seconds; the headers \
-         `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` are in each response."
-            .to_owned(),
-    );
-    if n_workers > 0 {
-        sentences.push(format!(
-            "An account can have {n_workers} workers per epoch of a topic, with all its keys."
-        ));
-    }
-    sentences.join(" ")
 }
 
 #[cfg(test)]
