@@ -297,20 +297,20 @@ mod tests {
     #[test]
     fn memory_is_limited_if_all_cells_change() {
         let mut frames = Frames::default();
-        for second in 0..200 {
-            let letter = if second % 2 == 0 { "a" } else { "b" };
-            let mut content = Buffer::empty(Rect::new(0, 0, 300, 200));
-            content.content.iter_mut().for_each(|cell| {
-                cell.set_symbol(letter);
-            });
+        for second in 0..80 {
+            let mut content = Buffer::empty(Rect::new(0, 0, 100, 50));
+            for (place, cell) in content.content.iter_mut().enumerate() {
+                // Equal cells are stored once, so distinct cells reach the limit with fewer frames.
+                cell.set_symbol(&format!("{second} {place}"));
+            }
             frames.record(&content, at(second));
         }
         assert!(
-            frames.bytes() <= BYTES_MAX && (50..180).contains(&frames.len()),
+            frames.bytes() <= BYTES_MAX && (20..80).contains(&frames.len()),
             "{}",
             frames.len()
         );
         frames.step(-1);
-        assert!(seen(&frames).unwrap().starts_with("aaa"));
+        assert!(seen(&frames).unwrap().starts_with("78 0"));
     }
 }
