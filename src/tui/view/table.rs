@@ -124,7 +124,9 @@ impl Table<'_> {
             }
             frame.hits.add(whole, Target::Row { pane: self.pane, row: number });
         }
-        visible().map(|((_, row), place)| (row, place, self.places(place))).collect()
+        let at =
+            |place: Rect| places.iter().map(move |cell| Rect { y: place.y, ..*cell }).collect();
+        visible().map(|((_, row), place)| (row, place, at(place))).collect()
     }
 
     /// Returns the area of each cell in `row`. The area of an omitted column is empty.
