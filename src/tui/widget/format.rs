@@ -70,9 +70,15 @@ pub(crate) fn signed(value: f64, decimals: usize) -> String {
 /// Formats a change in percent: `+0.51`, `-0.0004`. The text has two decimals, or more if a smaller
 /// change would be shown as zero.
 pub(crate) fn percent(value: f64) -> String {
-    let places =
-        (2..=6).find(|places| signed(value, *places).contains(|it| ('1'..='9').contains(&it)));
-    signed(value, places.unwrap_or(2))
+    plain(value, 2, signed)
+}
+
+/// Formats `value` by `write`, such as [`fixed`] or [`signed`]. If a value would be shown as zero, it
+/// gets up to six decimals: `0.005`. Percentages are written so, not as powers of ten.
+pub(crate) fn plain(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
+    let is_shown = |places: &usize| write(value, *places).contains(|it| ('1'..='9').contains(&it));
+    let places = (decimals..=6).find(is_shown);
+    write(value, places.unwrap_or(decimals))
 }
 
 /// Returns the number of decimals with which `value` has about seven digits: 2 for 67 431, 4 for

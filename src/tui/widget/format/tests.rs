@@ -176,6 +176,8 @@ fn nonzero_value_is_not_formatted_as_zero() {
     check(percent(0.514), "+0.51");
     check(percent(-0.000_4), "-0.0004");
     check(percent(0.0), "0.00");
+    check(plain(0.004_6, 2, fixed), "0.005");
+    check(plain(12.3, 1, fixed), "12.3");
     check(telling(1_234.5, 1, signed), "+1 234.5");
     check(integer(-4_812_377), "-4 812 377");
 }

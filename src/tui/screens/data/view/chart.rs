@@ -363,11 +363,11 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     let (state, theme) = (&frame.state.data, frame.theme);
     let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
-    let number = |value| format::telling(value, decimals, format::grouped);
+    let unit = state.unit();
+    let number = |value| rows::telling_in(unit, value, decimals, format::grouped);
     let change = newest.close - first.open;
     let percent = change / first.open.abs() * 100.0;
     let style = theme.signed(change);
-    let unit = state.unit();
     let mut spans = Vec::new();
     if let Some(column) = state.shape().as_ref().and_then(Shape::value_column) {
         let name = format::fit(column, NAME_WIDTH).into_owned() + " ";

@@ -355,7 +355,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
     let decimals = format::decimals_for(values.iter().copied());
     let mut line = Line::default();
     if let Some(value) = values.last() {
-        let number = format::telling(*value, decimals, format::grouped);
+        let number = telling_in(one.unit, *value, decimals, format::grouped);
         line.push_span(Span::styled(number, theme.text.bold()));
         if !one.unit.is_empty() {
             line.push_span(Span::styled(format!(" {}", one.unit), theme.muted));
@@ -436,6 +436,21 @@ fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
         (Some(_), _) => format!("newest {}", format::ago(spark.age(now))),
         (None, Some((time, _))) => format!("no numbers · newest {}", format::ago(now.since(time))),
         (None, None) => "no rows yet".to_owned(),
+    }
+}
+
+/// Formats a value in `unit` by `write`. A small percentage gets more decimals, other small values are
+/// written as powers of ten.
+pub(crate) fn telling_in(
+    unit: &str,
+    value: f64,
+    decimals: usize,
+    write: fn(f64, usize) -> String,
+) -> String {
+    if unit == PERCENT {
+        format::plain(value, decimals, write)
+    } else {
+        format::telling(value, decimals, write)
     }
 }
 

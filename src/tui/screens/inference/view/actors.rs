@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use wire::inference::ActorSummary;
 
 use crate::event::Target;
+use crate::screens::data::view::rows::telling_in;
 use crate::screens::inference::state::actors::{Actor, Detail, MEAN_LOSS, Role};
 use crate::screens::inference::state::{Epoch, Feed, Pane, label_value, widest_interval};
 use crate::screens::inference::view::{Scene, loss_text, points};
@@ -360,7 +361,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let combined = label_value(&latest.bundle.combined_value, state.label());
     let naive = label_value(&latest.bundle.naive_value, state.label());
     let decimals = scene.decimals();
-    let text = |value| format::telling(value, decimals, format::grouped);
+    let text = |value| telling_in(scene.unit, value, decimals, format::grouped);
     let number = |value| or_none(value, text);
     let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
     let values = |role| of_role(role).filter_map(|actor| actor.value).collect::<Vec<_>>();
@@ -369,7 +370,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
         // The difference of two percentages is in percentage points.
         let points = if scene.is_percent() { " points" } else { "" };
-        let above = format::telling(combined - naive, decimals, format::signed);
+        let above = telling_in(scene.unit, combined - naive, decimals, format::signed);
         format!("{above}{points} vs naive")
     });
     let outliers = match of_role(Role::Inferer).filter(|actor| actor.is_outlier).count() {
@@ -428,7 +429,7 @@ fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let change = newest - oldest;
     let points = if scene.is_percent() { "points " } else { "" };
     let remark = format!("{points}over {}", format::span(newest_at.since(oldest_at)));
-    let text = format::telling(change, decimals, format::signed);
+    let text = telling_in(scene.unit, change, decimals, format::signed);
     Some(Figure::new("moved", text, scene.theme.signed(change), remark))
 }
 

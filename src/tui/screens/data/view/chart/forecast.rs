@@ -11,6 +11,7 @@ use crate::event::Target as Click;
 use crate::keymap::Action;
 use crate::screens::data::state::forecast::{Predicted, Target, mean_error};
 use crate::screens::data::state::live::PERCENT;
+use crate::screens::data::view::rows;
 use crate::screens::inference::state::History;
 use crate::view::{Frame, strip};
 use crate::widget::line::{Point, Series};
@@ -103,7 +104,7 @@ pub(super) fn draw_legend(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: 
         let is_share = state.unit() == PERCENT;
         let error = mean_error(&forecasts, is_share).map(|error| {
             let unit = if is_share { " points" } else { "%" };
-            format!("mean error {}{unit}", format::telling(error, 2, format::fixed))
+            format!("mean error {}{unit}", format::plain(error, 2, format::fixed))
         });
         let error = error.unwrap_or_else(|| "no error known yet".to_owned());
         let horizon = format::span(target.horizon);
@@ -114,7 +115,7 @@ pub(super) fn draw_legend(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: 
         let newest = seen.last().map(|candle| candle.timestamp);
         if let Some(next) = forecasts.last().filter(|it| Some(it.time) > newest) {
             let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
-            let value = format::telling(next.value, decimals, format::grouped);
+            let value = rows::telling_in(state.unit(), next.value, decimals, format::grouped);
             let time = match state.chart.resolution() {
                 Resolution::Raw => format::clock_as_of(next.time, frame.state.now),
                 _ if format::is_same_day(next.time, frame.state.now) => {
