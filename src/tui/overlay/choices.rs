@@ -26,7 +26,9 @@ pub(crate) fn focused_table(state: &State) -> Option<(TableName, Vec<&'static st
             };
             (table, cluster::view::columns(state.cluster.focus).to_vec())
         }
-        Screen::Data => (TableName::Datasets, data::view::list_columns(u16::MAX, 0).to_vec()),
+        Screen::Data => {
+            (TableName::Datasets, data::view::list_columns(u16::MAX, 0, |_| true).to_vec())
+        }
         Screen::Inference if state.inference.pane == inference::state::Pane::Topics => {
             (TableName::Topics, inference::view::topic_columns(u16::MAX).to_vec())
         }

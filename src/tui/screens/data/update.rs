@@ -350,7 +350,8 @@ impl State {
                 }
             }
             Target::Column { column, .. } => {
-                let title = super::view::list_columns(u16::MAX, 0).get(column).map(|it| it.title);
+                let columns = super::view::list_columns(u16::MAX, 0, |_| true);
+                let title = columns.get(column).map(|it| it.title);
                 if let Some(title) = title.filter(|title| LIST_ORDERS.contains(title)) {
                     self.order.choose(title);
                     self.sort_again();

@@ -29,7 +29,7 @@ use crate::keymap::{Action, Layer};
 use crate::screens::data::state::chart::Shape;
 use crate::screens::data::state::live::fresh_for;
 use crate::screens::data::state::rows::{RecentValues, SPARK_VALUES};
-use crate::screens::data::state::{LAST, Pane};
+use crate::screens::data::state::{LAST, Pane, State};
 use crate::state::layout::{Divider, TableName};
 use crate::state::navigation::Steps as _;
 use crate::state::services::Service;
@@ -100,12 +100,25 @@ impl Places {
 /// Height of the facts below the list.
 pub(crate) const FACTS_HEIGHT: u16 = 11;
 
+/// Title of the column with the source of each dataset.
+const SOURCE: &str = "SOURCE";
+
+/// Title of the column with the interval between the rows of each dataset.
+const FREQUENCY: &str = "FREQ";
+
+/// Title of the column with the sparklines.
+const TREND: &str = "TREND";
+
 /// Width of a latest value.
 const LAST_WIDTH: usize = 9;
 
 /// Returns the columns of a list of this `width`. The source is omitted if the names need its
-/// space.
-pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
+/// space. Columns that `has_content` refuses leave their space to the names.
+pub(crate) fn list_columns(
+    width: u16,
+    longest_name: usize,
+    has_content: impl Fn(&str) -> bool,
+) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
         0..24 => (0, 0, 0, 0),
         24..34 => (0, 0, 0, 9),
@@ -113,6 +126,9 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
         _ if longest_name > usize::from(width - 36) => (0, 4, 8, 9),
         _ => (9, 4, 8, 9),
     };
+    let kept = |title, width| if has_content(title) { width } else { 0 };
+    let (source, frequency) = (kept(SOURCE, source), kept(FREQUENCY, frequency));
+    let (spark, last) = (kept(TREND, spark), kept(LAST, last));
     let others = [source, frequency, spark, last].into_iter().filter(|part| *part > 0);
     let name = width.saturating_sub(2 + others.map(|part| part + 1).sum::<u16>());
     // The sparkline gets space that even the longest name does not need.
@@ -123,9 +139,9 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     [
         left("", 1),
         left("NAME", (name - free).max(1)),
-        left("SOURCE", source),
-        left("FREQ", frequency),
-        left("TREND", spark + free),
+        left(SOURCE, source),
+        left(FREQUENCY, frequency),
+        left(TREND, spark + free),
         Column { title: LAST, width: last, side: Side::Right },
     ]
 }
@@ -207,9 +223,18 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         return frame.draw_absent(area, buf, &state.datasets, ["no dataset service yet", &empty]);
     }
-    let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
-    let mut columns = list_columns(area.width, longest_name);
+    let names = list.iter().map(|dataset| shown_name(dataset, state).width());
     let hidden = &frame.state.hidden_columns;
+    let has_content = |title: &str| {
+        let is_filled = |dataset: &Dataset| match title {
+            SOURCE => source(dataset).is_some(),
+            FREQUENCY => dataset.metadata.contains_key("frequency"),
+            LAST => true,
+            _ => state.sparkline(dataset.id).is_some(),
+        };
+        !hidden.is_hidden(TableName::Datasets, title) && list.iter().any(is_filled)
+    };
+    let mut columns = list_columns(area.width, names.max().unwrap_or(0), has_content);
     let table = Table {
         selected: list.iter().position(|dataset| Some(dataset.id) == state.selected),
         pane: Pane::List.number(),
@@ -235,13 +260,24 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
+/// Returns the name of a dataset and of its shown column, unless that is the usual one.
+fn shown_name(dataset: &Dataset, state: &State) -> String {
+    match state.shown_column(dataset.id, &dataset.metadata) {
+        Some(column) if column != "close" => format!("{} · {column}", dataset.name),
+        _ => dataset.name.clone(),
+    }
+}
+
+fn source(dataset: &Dataset) -> Option<&String> {
+    dataset.metadata.get("source").or_else(|| dataset.metadata.get("provider"))
+}
+
 /// Returns the cells of a dataset. The sparkline is drawn separately.
 fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let is_selected = Some(dataset.id) == state.selected;
     let spark = state.sparkline(dataset.id);
-    let metadata = |name| dataset.metadata.get(name).map(String::as_str);
-    let frequency = metadata("frequency");
+    let frequency = dataset.metadata.get("frequency").map(String::as_str);
     // Values without a stream count as fresh for at least 30 s, within which each dataset of a
     // short list is read.
     let fresh_for = fresh_for(frequency).max(Duration::from_secs(30));
@@ -253,10 +289,6 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
         ("○", theme.up)
     } else {
         ("·", theme.faint)
-    };
-    let name = match state.shown_column(dataset.id, &dataset.metadata) {
-        Some(column) if column != "close" => format!("{} · {column}", dataset.name),
-        _ => dataset.name.clone(),
     };
     let values: Vec<f64> = spark.iter().flat_map(|spark| spark.values()).collect();
     let last = match (values.as_slice(), spark.and_then(RecentValues::text)) {
@@ -272,8 +304,8 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     };
     vec![
         (dot.0.to_owned(), dot.1),
-        (name, if is_selected { theme.text.bold() } else { theme.text }),
-        (metadata("source").or(metadata("provider")).unwrap_or_default().to_owned(), theme.accent2),
+        (shown_name(dataset, state), if is_selected { theme.text.bold() } else { theme.text }),
+        (source(dataset).cloned().unwrap_or_default(), theme.accent2),
         (frequency.unwrap_or(format::NONE).to_owned(), theme.muted),
         Cell::default(),
         last,
