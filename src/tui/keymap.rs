@@ -51,7 +51,7 @@ pub(crate) struct Chord {
 }
 
 /// Scope of a binding. `state::State::layers` returns the active layers. In a key file, layers
-/// have names such as `global` or `node-form`.
+/// have names such as `global` or `prompt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {
@@ -87,8 +87,6 @@ pub(crate) enum Layer {
     Choice,
     /// The list of profiles.
     Profiles,
-    /// The form that starts a node.
-    NodeForm,
     /// The list of presets.
     Presets,
     /// The list of rules for alerts.

@@ -85,9 +85,7 @@ fn perform_live(state: &mut State, action: Action) {
         Action::Presets | Action::SavePreset | Action::Remove => {
             execute::update::presets(state, action);
         }
-        Action::AddNode | Action::StopProcess | Action::StartNode => {
-            processes::act(state, action);
-        }
+        Action::AddNode | Action::StopProcess => processes::act(state, action),
         Action::CordonNode | Action::ApproveNode | Action::RefuseNode => {
             operator::act(state, action);
         }

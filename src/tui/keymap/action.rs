@@ -159,8 +159,6 @@ actions! {
     FoldGroup => "fold / unfold the group of nodes",
     /// Folds or unfolds all groups of nodes.
     FoldGroups => "fold / unfold all groups",
-    /// Starts the node of the form.
-    StartNode => "start the node",
     /// Repeats the selected run, or restarts the selected process.
     Again => "repeat the run / restart the process",
     /// Shows the previous run.

@@ -205,14 +205,6 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Choice, &["enter"], Action::Open, "take it"),
     (Layer::Choice, &["esc", "q"], Action::Back, "go back"),
     //
-    (Layer::NodeForm, &["tab"], Action::NextField, "next"),
-    (Layer::NodeForm, &["shift-tab"], Action::PreviousField, ""),
-    (Layer::NodeForm, &["down"], Action::NextChoice, "choose"),
-    (Layer::NodeForm, &["up"], Action::PreviousChoice, ""),
-    (Layer::NodeForm, &["enter", "ctrl-r"], Action::StartNode, "start"),
-    (Layer::NodeForm, &["ctrl-z"], Action::Undo, ""),
-    (Layer::NodeForm, &["esc"], Action::Back, "close"),
-    //
     (Layer::Presets, &["enter"], Action::Open, "take"),
     (Layer::Presets, &["D"], Action::Remove, "remove"),
     (Layer::Presets, &["esc", "q", "ctrl-o"], Action::Back, "close"),
@@ -222,7 +214,7 @@ pub(crate) const TABLE: &[Row] = &[
     (Layer::Alerts, &["W"], Action::AddAlert, "add"),
     (Layer::Alerts, &["esc", "q", "@"], Action::Back, "close"),
     //
-    (Layer::Prompt, &["enter"], Action::Open, "confirm"),
+    (Layer::Prompt, &["enter", "ctrl-r"], Action::Open, "confirm"),
     (Layer::Prompt, &["tab"], Action::NextField, "next"),
     (Layer::Prompt, &["shift-tab"], Action::PreviousField, ""),
     (Layer::Prompt, &["down"], Action::NextChoice, ""),

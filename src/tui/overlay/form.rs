@@ -412,7 +412,6 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, form: &Form) {
     let y = area.height.saturating_sub(1);
     let mut x = 0;
     let (submit, other) = match form.layer() {
-        Layer::NodeForm => (Action::StartNode, (Action::Back, "Cancel")),
         Layer::Report if form.has_secret() => (Action::Open, (Action::Back, "Close")),
         Layer::Report => (Action::Open, (Action::Copy, "Copy")),
         // Only an import can be cancelled after it was sent.

@@ -289,7 +289,6 @@ impl Form {
     /// Returns the layer of key bindings while the form is open.
     pub(crate) const fn layer(&self) -> Layer {
         match self.purpose {
-            Purpose::AddNode { .. } => Layer::NodeForm,
             Purpose::Report(_) => Layer::Report,
             _ => Layer::Prompt,
         }

@@ -7,7 +7,6 @@ use ratatui::prelude::*;
 use crate::event::{Effect, Target};
 use crate::keymap::{Action, Layer};
 use crate::local::{Level, LocalNode};
-use crate::overlay::form;
 use crate::overlay::view::Question;
 use crate::screens::cluster::state::Pane;
 use crate::screens::update::{PROCESS_SCREENS, connect, load_nodes};
@@ -31,7 +30,6 @@ pub(crate) fn act(state: &mut State, action: Action) {
             let nodes = state.nodes.all(&state.stack);
             state.open_form(node::form(&nodes));
         }
-        Action::StartNode => form::submit(state),
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
                 let detail = "only processes of this screen can be stopped".to_owned();
