@@ -161,10 +161,12 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     }
 }
 
-/// Returns the form for the key of `profile`, if it is open.
+/// Returns the form for the key of `profile`, if it is open and waits for the response.
 fn form_of<'a>(state: &'a mut State, profile: &str) -> Option<&'a mut Form> {
     state.overlays.iter_mut().rev().find_map(|overlay| match overlay {
-        Overlay::Form(form) if form.purpose == Purpose::Key(profile.to_owned()) => {
+        Overlay::Form(form)
+            if form.is_sent() && form.purpose == Purpose::Key(profile.to_owned()) =>
+        {
             Some(&mut **form)
         }
         _ => None,
