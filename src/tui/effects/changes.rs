@@ -275,10 +275,35 @@ async fn import(
         Err(error) => {
             // The last cause ends in a hint if there is one.
             let text = format!("{error:#}");
-            let (why, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-            Err(Failure::new(change.what(), why, hint))
+            let (why, next) = reason_and_advice(&text);
+            Err(Failure::new(change.what(), why, next))
         }
     }
+}
+
+/// Splits the text of an import's error into its reason and advice. Advice about flags of the command
+/// line is replaced by advice about the form.
+fn reason_and_advice(text: &str) -> (&str, &str) {
+    let (why, hint) = text.split_once("\nhint: ").unwrap_or((text, ""));
+    if !text.contains("--") {
+        return (why, hint);
+    }
+    let before_flag = why.split_once("--").map(|(before, _)| before);
+    let before_advice = before_flag.and_then(|before| {
+        let [colon, semicolon] = [": ", "; "].map(|mark| before.rsplit_once(mark));
+        let reasons = [colon, semicolon].into_iter().flatten().map(|(reason, _)| reason);
+        reasons.max_by_key(|reason| reason.len())
+    });
+    let next = if text.contains("--time-column") {
+        "name the field with the timestamp in this form"
+    } else if text.contains("--skip-bad") {
+        "correct the row, or choose that bad rows are skipped"
+    } else if text.contains("--acquire") {
+        "acquire the tag of the dataset on the Data screen"
+    } else {
+        "correct the file, or describe it to the command line: triptych datasets import --help"
+    };
+    (before_advice.unwrap_or(why), next)
 }
 
 /// Collects the messages of an import.
@@ -329,4 +354,42 @@ impl Work for Progress {
     }
 
     fn finish(self: Box<Self>, _n_rows: u64, _did: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, why: &str, next: &str) {
+        assert_eq!(reason_and_advice(text), (why, next));
+    }
+
+    #[test]
+    fn failed_import_gives_advice_about_the_form_instead_of_flags() {
+        let time = "name the field with the timestamp in this form";
+        check(
+            "cannot import a.csv: no column with timestamps among a, b: name it with --time-column",
+            "cannot import a.csv: no column with timestamps among a, b",
+            time,
+        );
+        check(
+            "unclear times of day in column at (9) next to day: write them as 09:30, or pass \
+             --time-column day to only use the date",
+            "unclear times of day in column at (9) next to day",
+            time,
+        );
+        check(
+            "line 7: invalid number `x`\nhint: correct the row, describe its values with --type, or \
+             skip invalid rows with --skip-bad",
+            "line 7: invalid number `x`",
+            "correct the row, or choose that bad rows are skipped",
+        );
+        check(
+            "unknown format of notes\nhint: pass --format csv, ndjson or parquet",
+            "unknown format of notes",
+            "correct the file, or describe it to the command line: triptych datasets import --help",
+        );
+        check("no such file\nhint: name another", "no such file", "name another");
+    }
 }
