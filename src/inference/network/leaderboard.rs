@@ -101,19 +101,14 @@ impl Inference {
         let n_found = u32::try_from(n_counted).unwrap_or(u32::MAX);
         let n_epochs = if since == Timestamp::MIN { n_epochs } else { n_epochs.min(n_found) };
         let counted = losses.get(..n_counted).unwrap_or_default();
-        let actor = match (actor, counted.last(), counted.first()) {
-            (Some(actor), Some((first, _)), Some((last, _))) => {
-                Some(self.find_actor(topic, *first..=*last, actor).await?)
-            }
-            (actor, ..) => actor,
-        };
+        let (first, last) = (counted.last(), counted.first());
+        let nonces = first.zip(last).map(|((first, _), (last, _))| *first..=*last);
+        let actor = self.find_actor(topic, nonces.clone(), actor).await?;
         let board = self.read(topic, move |store| {
             let counted = losses.get(..n_counted).unwrap_or_default();
-            let values = match (counted.last(), counted.first()) {
-                (Some((first, _)), Some((last, _))) => {
-                    PastValues::new(store.epoch_actors(topic, &(*first..=*last))?)
-                }
-                _ => PastValues::default(),
+            let values = match nonces {
+                Some(nonces) => PastValues::new(store.epoch_actors(topic, &nonces)?),
+                None => PastValues::default(),
             };
             let wanted = actor.as_deref();
             let mut board = ranking(&settings, &history, counted, &values, n_epochs, wanted);

@@ -71,24 +71,25 @@ queries! {
 impl Inference {
     /// Returns the address of the actor that `actor` selects in the epochs of `topic` with a nonce in
     /// `nonces`: the actor with this address, or else the only actor that used this name in the latest
-    /// epoch in which it was used. Returns `actor` if there is none.
+    /// epoch in which it was used. Returns `actor` if there is none, or if there are no epochs.
     ///
     /// # Errors
     /// [`InferenceError::AmbiguousActor`]. Otherwise as [`Self::history`].
     pub(crate) async fn find_actor(
         &self,
         topic: TopicId,
-        nonces: RangeInclusive<BlockHeight>,
-        actor: String,
-    ) -> Result<String> {
-        let name = actor.clone();
+        nonces: Option<RangeInclusive<BlockHeight>>,
+        actor: Option<String>,
+    ) -> Result<Option<String>> {
+        let (Some(nonces), Some(name)) = (nonces, actor.clone()) else { return Ok(actor) };
+        let wanted = name.clone();
         let mut found =
-            self.read(topic, move |store| store.find_actors(topic, &nonces, &name)).await?;
+            self.read(topic, move |store| store.find_actors(topic, &nonces, &wanted)).await?;
         if found.len() > 1 {
             found.truncate(AMBIGUOUS_ACTORS_SHOWN);
-            return Err(InferenceError::AmbiguousActor { name: actor, workers: found });
+            return Err(InferenceError::AmbiguousActor { name, workers: found });
         }
-        Ok(found.pop().unwrap_or(actor))
+        Ok(found.pop().or(actor))
     }
 
     /// Returns the losses of the epoch `nonce` of `topic`, or `None` if the network has not learned

@@ -241,12 +241,9 @@ pub(super) async fn epochs(
     let permits = admit_stream(&params.service, &key)?;
     let inference = params.service.inference.clone();
     let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
-    let actor = match (params.find("actor")?, sizes.first(), sizes.last()) {
-        (Some(actor), Some((first, _)), Some((last, _))) => {
-            Some(inference.find_actor(topic, *first..=*last, actor).await?)
-        }
-        (actor, ..) => actor,
-    };
+    let ends = sizes.first().zip(sizes.last());
+    let nonces = ends.map(|((first, _), (last, _))| *first..=*last);
+    let actor = inference.find_actor(topic, nonces, params.find("actor")?).await?;
     let rows = batches(&sizes).into_iter().map(FilePart::Rows);
     let export = Export {
         inference,
