@@ -202,9 +202,6 @@ fn settle(state: &mut State) -> Vec<Effect> {
     if state.effects.iter().any(is_close) && !state.data.has_streams() {
         state.services.stream_closed(Service::Data);
     }
-    if state.effects.contains(&Effect::CloseBundles) {
-        state.services.stream_closed(Service::Inference);
-    }
     if let Some(wait) = state.notices.expire(state.now) {
         state.effects.push(Effect::SetTimer(Timer::Notice, wait));
     }

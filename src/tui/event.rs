@@ -210,9 +210,6 @@ pub(crate) type HeadEvent = StreamEvent<Box<ClusterEvent>>;
 /// An event of a dataset's stream: new and corrected rows, at most 20 batches a second.
 pub(crate) type RowsEvent = StreamEvent<Vec<NamedRow>>;
 
-/// An event of a topic's stream of bundles.
-pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
-
 /// A run to be sent to a head.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
@@ -306,8 +303,6 @@ pub(crate) enum InferenceEvent {
     Confidence { topic: TopicId, result: Outcome<Box<LatestBody>> },
     /// Result of [`Effect::LoadPastBundles`].
     PastBundles { topic: TopicId, result: Outcome<Vec<Bundle>> },
-    /// An event of the stream opened by [`Effect::OpenBundles`].
-    Bundle { topic: TopicId, news: BundleEvent },
     /// Result of [`Effect::LoadHistory`].
     History { topic: TopicId, result: Outcome<TopicHistory> },
     /// Result of [`Effect::LoadTopicSettings`].
@@ -403,10 +398,6 @@ pub(crate) enum Effect {
     LoadConfidence { topic: TopicId },
     /// Reads the latest bundles of a topic.
     LoadPastBundles { topic: TopicId, limit: usize },
-    /// Opens the stream of a topic's bundles. Closes the stream of another topic.
-    OpenBundles { topic: TopicId },
-    /// Closes the stream of a topic's bundles.
-    CloseBundles,
     /// Reads the settings of a topic.
     LoadTopicSettings { topic: TopicId },
     /// Reads the leaderboard of a topic.

@@ -10,7 +10,6 @@ use crate::screens::cluster::{self, operator, processes};
 use crate::screens::data::state::compare::COMPARED_MAX;
 use crate::screens::execute;
 use crate::screens::execute::state::FormField;
-use crate::screens::inference::state::Feed;
 use crate::screens::update::{load_nodes, send_copy, show};
 use crate::screens::{Screen, data, overview};
 use crate::state::State;
@@ -168,10 +167,7 @@ fn in_view(state: &mut State, action: Action) {
             state.inference.act(action, now);
             if matches!(action, Action::AskLess | Action::AskMore) {
                 let every = format::coarse_spaced(state.inference.poll_interval());
-                let has_stream = state.inference.feed == Feed::Up;
-                let detail =
-                    if has_stream { "new epochs come by their stream in any case" } else { "" };
-                state.notify(format!("topics are read every {every}"), detail.to_owned());
+                state.notify(format!("topics are read every {every}"), "");
             }
         }
         Screen::Logs => state.logs.act(action, page),

@@ -1,6 +1,5 @@
 //! Calls to the services: requests, streams, health checks and exports.
 
-use std::convert::identity;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use client::datasets::{Datasets, DatasetsPage, DatasetsQuery};
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
-use client::inference::{Inference, bundles};
+use client::inference::Inference;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, Repeats, ResumeFrom};
 use tokio::sync::mpsc;
@@ -203,15 +202,6 @@ impl Runner {
                     InferenceEvent::History { topic, result }
                 });
             }
-            Effect::OpenBundles { topic } => {
-                let (sender, inbox) = mpsc::channel(1);
-                let event = move |news: StreamEvent<_>| {
-                    let news = news.map(identity, |why| failure("follow the topic", &why));
-                    InferenceEvent::Bundle { topic, news }.into()
-                };
-                self.follow("bundles", bundles::follow(service?, topic, sender), inbox, event);
-            }
-            Effect::CloseBundles => self.drop_call("bundles"),
             effect => return self.call_topic(effect),
         }
         None

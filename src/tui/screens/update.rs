@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use crate::event::{
-    Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, LatestBundle,
-    StreamEvent, Timer,
+    Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, StreamEvent, Timer,
 };
 use crate::keymap::{Action, Layer};
 use crate::local::{Addresses, Level};
@@ -328,15 +327,6 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
                 state.overview.on_latest(*topic, result.clone(), state.now);
             }
         }
-        InferenceEvent::Bundle { topic, news } => match news {
-            StreamEvent::Item(latest) => {
-                note_stream(state, service, None);
-                state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);
-            }
-            StreamEvent::Connected => note_stream(state, service, None),
-            StreamEvent::Lost { why, .. } => note_stream(state, service, Some(why)),
-            _ => {}
-        },
         // A service can lack these parts of the API, so their failure does not make it unhealthy.
         // Only a rate limit is recorded.
         InferenceEvent::Confidence { result: Err(why), .. }

@@ -91,8 +91,6 @@ pub(crate) struct State {
     pub(crate) leaderboard: Option<Leaderboard>,
     /// True if the service has no leaderboard.
     pub(crate) lacks_leaderboard: bool,
-    /// Status of the stream of bundles.
-    pub(crate) feed: Feed,
     /// Poll interval that the user chose. `None` for the default.
     pub(crate) interval: Option<Duration>,
     /// End of the wait that the service's rate limit demands.
@@ -177,19 +175,6 @@ pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f6
     };
     let ((from, to), (low, high)) = (ends(&interval.percentiles)?, ends(&interval.values)?);
     Some((to - from, low, high))
-}
-
-/// Status of the stream of a topic's bundles.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) enum Feed {
-    #[default]
-    Closed,
-    Opening,
-    Up,
-    /// The stream was lost. It is reconnected automatically.
-    Lost,
-    /// The service has no stream of bundles.
-    NotServed,
 }
 
 impl State {

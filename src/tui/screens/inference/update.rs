@@ -6,12 +6,10 @@ use model::timestamp::Timestamp;
 use model::topic::{Address, TopicId};
 use wire::inference::TopicList;
 
-use crate::event::{BundleEvent, Effect, InferenceEvent, LatestBundle, StreamEvent, Target, Timer};
+use crate::event::{Effect, InferenceEvent, LatestBundle, Target, Timer};
 use crate::keymap::Action;
 use crate::screens::inference::state::actors::{ACTOR_ORDERS, MEAN_LOSS};
-use crate::screens::inference::state::{
-    self, Feed, History, LATEST_EVERY, Pane, SCORES_AFTER, State,
-};
+use crate::screens::inference::state::{self, History, LATEST_EVERY, Pane, SCORES_AFTER, State};
 use crate::screens::inference::view;
 use crate::state::navigation::{ColumnOrder, Steps as _, cycled, rows_down};
 use crate::state::resource::{Failure, Outcome, Resource};
@@ -40,18 +38,15 @@ impl State {
 
     /// Loads data when the screen comes into view.
     pub(crate) fn show(&mut self, now: Timestamp) {
-        if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
-            return;
+        if !std::mem::replace(&mut self.is_shown, true) && self.is_connected {
+            self.load(now);
         }
-        self.load(now);
-        self.open_feed();
     }
 
-    /// Closes the stream when the screen goes out of view.
+    /// Stops polling when the screen goes out of view.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.effects.push(Effect::ClearTimer(Timer::Topics));
-        self.close_feed();
     }
 
     /// Handles a response or an event of the service.
@@ -95,9 +90,6 @@ impl State {
                 }
                 self.scores.settle(result, now);
             }
-            InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
-                self.on_bundle(topic, news, now);
-            }
             InferenceEvent::History { result: Err(why), .. }
             | InferenceEvent::PastBundles { result: Err(why), .. }
             | InferenceEvent::Settings { result: Err(why), .. } => self.note_limit(&why, now),
@@ -139,11 +131,8 @@ impl State {
             }
             Action::Pause => {
                 self.is_paused = !self.is_paused;
-                if self.is_paused {
-                    self.close_feed();
-                } else {
+                if !self.is_paused {
                     self.load(now);
-                    self.open_feed();
                 }
             }
             Action::Resistant => {
@@ -222,7 +211,7 @@ impl State {
     }
 
     /// Loads the list of topics. Also loads the latest bundle if the last attempt to load the
-    /// bundle has failed, or if neither the list nor the stream reports new bundles.
+    /// bundle has failed, or if no list reports new bundles.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
@@ -230,8 +219,7 @@ impl State {
         self.limited_until = None;
         self.topics.begin();
         self.effects.push(Effect::LoadTopics);
-        let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
-        if is_unlisted || self.latest.failure().is_some() {
+        if self.topics.failure().is_some() || self.latest.failure().is_some() {
             self.load_latest();
         }
         if self.scores.is_idle() {
@@ -342,7 +330,6 @@ impl State {
         // Past bundles contain earlier values of the actors.
         let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
-        self.open_feed();
     }
 
     /// Returns the topic `n` places after the current topic. The last topic is followed by the first. If
@@ -412,42 +399,6 @@ impl State {
         self.interval = Some(Duration::from_secs(next));
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
             self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
-        }
-    }
-
-    /// Opens the stream of the selected topic.
-    pub(crate) fn open_feed(&mut self) {
-        // A service that lacks the stream of one topic has no streams at all.
-        let is_followed = self.is_shown && !self.is_paused && self.feed != Feed::NotServed;
-        if let Some(topic) = self.selected.filter(|_| is_followed) {
-            self.feed = Feed::Opening;
-            self.effects.push(Effect::OpenBundles { topic });
-        }
-    }
-
-    /// Closes the stream of bundles.
-    pub(crate) fn close_feed(&mut self) {
-        if !matches!(self.feed, Feed::Closed | Feed::NotServed) {
-            self.feed = Feed::Closed;
-            self.effects.push(Effect::CloseBundles);
-        }
-    }
-
-    /// Handles an event of the stream of the topic `topic`.
-    pub(crate) fn on_bundle(&mut self, topic: TopicId, news: BundleEvent, now: Timestamp) {
-        match news {
-            StreamEvent::Connected => self.feed = Feed::Up,
-            StreamEvent::NotServed => self.feed = Feed::NotServed,
-            StreamEvent::Reset | StreamEvent::Heartbeat => {}
-            StreamEvent::Lost { .. } => self.feed = Feed::Lost,
-            StreamEvent::Item(latest) => {
-                self.feed = Feed::Up;
-                if self.is_resistant {
-                    return self.load_latest();
-                }
-                self.on_latest(Ok(*latest), now);
-                self.load_accompanying(topic);
-            }
         }
     }
 

@@ -7,7 +7,6 @@ use wire::inference::{
 };
 
 use super::*;
-use crate::event::StreamEvent;
 use crate::screens::inference::state::TOPICS_EVERY;
 use crate::screens::inference::state::actors::Role;
 
@@ -286,8 +285,7 @@ fn scores_of_the_actor_that_stays_selected_are_loaded() {
         take(&mut state, InferenceEvent::Actor { topic: id(1), actor, result }, 2);
         assert_eq!(state.scores.value().is_some(), is_stored);
     }
-    let news = StreamEvent::Item(Box::new(bundle(1, 100, "12")));
-    let effects = take(&mut state, InferenceEvent::Bundle { topic: id(1), news }, 3);
+    let effects = take(&mut state, list(vec![summary(1, Some(100))]), 3);
     assert!(effects.contains(&load), "a new bundle can have new losses: {effects:?}");
     assert!(state.back());
     assert_eq!(effects_of(&mut state, State::load_actor), []);
@@ -325,38 +323,18 @@ fn bundle_with_outliers_is_ignored_while_outliers_are_excluded() {
     let result = Ok(bundle(1, 90, "9.5"));
     state.on(InferenceEvent::Latest { topic: id(1), is_resistant: true, result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
-    let news = StreamEvent::Item(Box::new(bundle(1, 100, "99")));
-    let asked = take(&mut state, InferenceEvent::Bundle { topic: id(1), news }, 3);
-    assert_eq!(
-        asked[0],
-        Effect::LoadLatest { topic: id(1), is_resistant: true },
-        "streamed bundles include outliers"
-    );
     assert_eq!(act(&mut state, Action::Resistant, 4)[0], load_latest(1));
 }
 
 #[test]
-fn bundles_are_polled_if_the_service_has_no_stream() {
+fn paused_screen_does_not_poll_and_polls_when_it_is_resumed() {
     let mut state = opened();
-    assert_eq!(state.feed, Feed::Opening);
-    let hear =
-        |state: &mut State, news| take(state, InferenceEvent::Bundle { topic: id(1), news }, 2);
-    hear(&mut state, StreamEvent::Connected);
-    let asked = hear(&mut state, StreamEvent::Item(Box::new(bundle(1, 100, "12"))));
-    assert_eq!(state.selection().as_deref(), Some("12"));
-    assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
-    assert!(!asked.contains(&load_latest(1)), "{asked:?}");
-    hear(&mut state, StreamEvent::NotServed);
-    let asked = act(&mut state, Action::NextTopic, 3);
-    assert!(!asked.contains(&Effect::OpenBundles { topic: id(2) }), "{asked:?}");
-}
-
-#[test]
-fn pausing_closes_the_stream_of_bundles_and_resuming_opens_it() {
-    let mut state = opened();
-    assert_eq!(act(&mut state, Action::Pause, 1), [Effect::CloseBundles]);
+    let poll = |state: &mut State| effects_of(state, |state| state.on_timer(at(1)));
+    assert_eq!(act(&mut state, Action::Pause, 1), []);
+    assert_eq!(poll(&mut state), []);
     let asked = act(&mut state, Action::Pause, 2);
-    assert!(asked.contains(&Effect::OpenBundles { topic: id(1) }), "{asked:?}");
+    assert!(asked.contains(&Effect::LoadTopics), "{asked:?}");
+    assert!(poll(&mut state).contains(&Effect::LoadTopics));
 }
 
 #[test]

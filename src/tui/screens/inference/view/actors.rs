@@ -10,7 +10,7 @@ use wire::inference::ActorSummary;
 use crate::event::Target;
 use crate::screens::data::view::rows::telling_in;
 use crate::screens::inference::state::actors::{Actor, Detail, MEAN_LOSS, Role};
-use crate::screens::inference::state::{Epoch, Feed, Pane, label_value, widest_interval};
+use crate::screens::inference::state::{Epoch, Pane, label_value, widest_interval};
 use crate::screens::inference::view::{Scene, loss_text, points};
 use crate::state::layout::TableName;
 use crate::state::navigation::Steps as _;
@@ -348,7 +348,6 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
             let text = format!("429 · retry in {}", format::until(until.since(now)));
             Span::styled(text, theme.warn)
         }
-        _ if state.feed == Feed::Up => "stream".into(),
         _ => format!("polls every {}", format::age(state.poll_interval())).into(),
     });
     join_facts(parts, room)
