@@ -151,9 +151,9 @@ mod tests {
         }
     }
 
-    fn start(file: impl Write + Send + 'static, bytes_max: usize) -> Recording {
+    fn start(file: impl Write + Send + 'static, bytes_max: usize) -> io::Result<Recording> {
         let now = Timestamp::from_seconds(1_700_000_000);
-        Recording::start(file, (80, 24), now, bytes_max).unwrap()
+        Recording::start(file, (80, 24), now, bytes_max)
     }
 
     fn lines(file: &Memory) -> Vec<Value> {
@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn recording_has_a_header_and_events_of_output_and_size() {
         let file = Memory::default();
-        let mut recording = start(file.clone(), 10_000);
+        let mut recording = start(file.clone(), 10_000).unwrap();
         recording.add((80, 24), "\x1b[1mé".as_bytes()).unwrap();
         recording.add((100, 30), b"wide").unwrap();
         recording.finish().await;
@@ -181,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn recording_ends_with_a_notice_at_its_maximum_size() {
         let file = Memory::default();
-        let mut recording = start(file.clone(), 1_000);
+        let mut recording = start(file.clone(), 1_000).unwrap();
         recording.add((80, 24), &[b'x'; 500]).unwrap();
         let error = recording.add((80, 24), &[b'x'; 500]).unwrap_err();
         assert!(error.to_string().contains("maximum"), "{error}");
@@ -193,12 +193,14 @@ mod tests {
 
     #[tokio::test]
     async fn failed_write_is_reported_with_its_reason() {
-        let mut recording = start(Full, 10_000);
+        // The first write can already have failed when the recording is started.
+        let mut recorded = start(Full, 10_000);
         let error = loop {
-            match recording.add((80, 24), b"x") {
-                Ok(()) => tokio::task::yield_now().await,
+            match recorded.and_then(|mut it| it.add((80, 24), b"x").map(|()| it)) {
+                Ok(recording) => recorded = Ok(recording),
                 Err(error) => break error,
             }
+            tokio::task::yield_now().await;
         };
         assert!(
             error.kind() == io::ErrorKind::StorageFull || error.to_string() == "disk is too slow",
