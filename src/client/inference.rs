@@ -8,12 +8,11 @@ use model::topic::{Address, BlockHeight, TopicId};
 use reqwest::Method;
 use wire::inference::cases::Decimal;
 use wire::inference::network::{
-    Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
-    RelearnedBody, ServiceHealth, SignerBody, SubmissionBody, TopicActive, TopicBatch, TopicHealth,
-    TopicSettings,
+    Accepted, EpochActorBody, LatestBody, Leaderboard, RelearnBody, RelearnedBody, ServiceHealth,
+    SignerBody, SubmissionBody, TopicActive, TopicBatch, TopicHealth, TopicSettings,
 };
 use wire::inference::{
-    Bundle, LatestBundle, TopicBatchResponse, TopicBody, TopicHistory, TopicList, TopicResponse,
+    LatestBundle, TopicBatchResponse, TopicBody, TopicHistory, TopicList, TopicResponse,
 };
 use wire::paths;
 
@@ -60,21 +59,6 @@ impl Inference {
         topic: TopicId,
     ) -> Result<LatestBundle, ClientError> {
         self.get(paths::LATEST_OUTLIER_RESISTANT, topic).json(LATEST).await
-    }
-
-    /// Returns the latest `limit` bundles of a topic, oldest first. The chain's API has no such query.
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// Same as [`Self::latest`].
-    pub async fn past_bundles(
-        &self,
-        topic: TopicId,
-        limit: usize,
-    ) -> Result<Vec<Bundle>, ClientError> {
-        let call = self.get(paths::NETWORK_INFERENCES, topic).query(&[("limit", limit)]);
-        let page: NetworkInferencesPage = call.json("the past bundles of a topic").await?;
-        Ok(page.network_inferences)
     }
 
     /// Lists all topics with their state and actors. Cancel-safe.

@@ -30,8 +30,8 @@ use model::topic::{Address, TopicId};
 use wire::executions::{ClusterEvent, ExecutionBody};
 use wire::functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody};
 pub(crate) use wire::inference::LatestBundle;
-use wire::inference::network::{LatestBody, Leaderboard, TopicSettings};
-use wire::inference::{Bundle, TopicHistory, TopicList};
+use wire::inference::network::{EpochActorBody, LatestBody, Leaderboard, TopicSettings};
+use wire::inference::{TopicHistory, TopicList};
 use wire::nodes::NodeDetail;
 
 use crate::keymap::{Action, Chord};
@@ -301,8 +301,8 @@ pub(crate) enum InferenceEvent {
     Latest { topic: TopicId, is_resistant: bool, result: Outcome<LatestBundle> },
     /// Result of [`Effect::LoadConfidence`].
     Confidence { topic: TopicId, result: Outcome<Box<LatestBody>> },
-    /// Result of [`Effect::LoadPastBundles`].
-    PastBundles { topic: TopicId, result: Outcome<Vec<Bundle>> },
+    /// Result of [`Effect::LoadPastActors`].
+    PastActors { topic: TopicId, result: Outcome<Vec<EpochActorBody>> },
     /// Result of [`Effect::LoadHistory`].
     History { topic: TopicId, result: Outcome<TopicHistory> },
     /// Result of [`Effect::LoadTopicSettings`].
@@ -396,8 +396,8 @@ pub(crate) enum Effect {
     LoadLatest { topic: TopicId, is_resistant: bool },
     /// Reads weights and confidence intervals of a topic's latest bundle.
     LoadConfidence { topic: TopicId },
-    /// Reads the latest bundles of a topic.
-    LoadPastBundles { topic: TopicId, limit: usize },
+    /// Reads the values of the actors in the latest epochs of a topic.
+    LoadPastActors { topic: TopicId, limit: usize },
     /// Reads the settings of a topic.
     LoadTopicSettings { topic: TopicId },
     /// Reads the leaderboard of a topic.

@@ -27,9 +27,6 @@ pub mod paths {
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
     /// Id that the next created topic will get.
     pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
-    /// Past bundles of a topic, with the parameters `?from=&to=&limit=`. An extension of the chain's
-    /// API.
-    pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
     /// Lists topics with their schedule and actors. A `POST` creates a topic. This path and all paths
     /// below are extensions, except the consumer API.
     pub const TOPICS: &str = "/api/v1/topics";

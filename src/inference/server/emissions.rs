@@ -27,9 +27,7 @@ pub(super) use self::fixed::constant_queries;
 pub(super) use self::losses::body as loss_body;
 use super::App;
 use super::error::{ApiError, Result};
-use super::openapi::parameters::{
-    AddressMember, AtBlock, ByVersion, ChainParams, LeaveOut, PageMembers,
-};
+use super::openapi::parameters::{AddressMember, AtBlock, ByVersion, ChainParams, LeaveOut};
 use super::request::Params;
 use crate::network::topic::Topic;
 
@@ -47,7 +45,6 @@ pub(super) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(bundles::latest_network_inferences))
         .routes(routes!(bundles::latest_network_inferences_outlier_resistant))
-        .routes(routes!(bundles::network_inferences))
         .nest("/emissions/{version}", queries)
 }
 

@@ -15,6 +15,7 @@ use client::functions::Functions;
 use client::inference::Inference;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, Repeats, ResumeFrom};
+use model::topic::BlockHeight;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -186,12 +187,13 @@ impl Runner {
                     InferenceEvent::Confidence { topic, result }
                 });
             }
-            Effect::LoadPastBundles { topic, limit } => {
-                self.call(format!("past bundles {topic}"), async move {
-                    let what = format!("read the past bundles of topic {topic}");
-                    let call = async |it: Inference| it.past_bundles(topic, limit).await;
+            Effect::LoadPastActors { topic, limit } => {
+                self.call(format!("past actors {topic}"), async move {
+                    let what = format!("read the past values of topic {topic}");
+                    let all = 0..=BlockHeight::MAX;
+                    let call = async |it: Inference| it.epoch_actors(topic, all, None, limit).await;
                     let result = ask(service, &what, call).await;
-                    InferenceEvent::PastBundles { topic, result }
+                    InferenceEvent::PastActors { topic, result }
                 });
             }
             Effect::LoadHistory { topic, limit } => {

@@ -330,7 +330,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
         // A service can lack these parts of the API, so their failure does not make it unhealthy.
         // Only a rate limit is recorded.
         InferenceEvent::Confidence { result: Err(why), .. }
-        | InferenceEvent::PastBundles { result: Err(why), .. }
+        | InferenceEvent::PastActors { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }
         | InferenceEvent::Actor { result: Err(why), .. }
         | InferenceEvent::Settings { result: Err(why), .. }

@@ -371,16 +371,6 @@ pub struct LatestBody {
     pub closed_at: String,
 }
 
-/// A page of a topic's past bundles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct NetworkInferencesPage {
-    /// Bundles, oldest first.
-    pub network_inferences: Vec<Bundle>,
-    /// Value of the parameter `to` for the page with earlier epochs; null on the page with the earliest
-    /// epochs.
-    pub next_to: Option<String>,
-}
-
 /// A past epoch with its values and results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EpochBody {

@@ -6,31 +6,24 @@
 //! JSON.
 
 use std::collections::HashMap;
-use std::future::ready;
-use std::io;
-use std::iter::once;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::response::Response;
-use futures::{StreamExt as _, stream};
 use model::topic::{BlockHeight, TopicId};
 use parking_lot::RwLock;
 use serde::Serialize;
 use wire::inference::chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle};
-use wire::inference::network::NetworkInferencesPage;
 use wire::inference::{Bundle, LatestBundle};
 use wire::paths;
 
-use super::super::bundle_body::{self, PairBody, Pieces, json, pieces};
+use super::super::bundle_body::{self, PairBody, json, pieces};
 use super::{
-    ApiError, App, AtBlock, ByVersion, LeaveOut, OpenApiRouter, PageMembers, Params, Result,
-    no_form, routes,
+    ApiError, App, AtBlock, ByVersion, LeaveOut, OpenApiRouter, Params, Result, no_form, routes,
 };
 use crate::math::pair_values::FullBundle;
 use crate::network::topic::{Topic, TopicKind};
 use crate::store::Bundles;
-use crate::{Inference, InferenceError};
 
 /// Returns the router of these queries.
 pub(super) fn api() -> OpenApiRouter<App> {
@@ -200,73 +193,4 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle> {
     responses((status = 200, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences(params: Params) -> Result<Response> {
     newest_bundle(&params, false).await
-}
-
-/// Default number of bundles of a page.
-const LIMIT_DEFAULT: u64 = 100;
-
-/// JSON text of a page after which the bundles are inserted.
-const PAGE_START: &str = "\"network_inferences\":[";
-
-/// Maximum number of bundles of a page.
-const LIMIT_MAX: u64 = 1000;
-
-/// Returns pages of past bundles of a topic, newest page first.
-///
-/// Bundles are in the format of `v10` with all arrays, for all versions. `next_to` is the value of `to`
-/// for the page with earlier epochs; null on the oldest page.
-#[utoipa::path(get, path = paths::NETWORK_INFERENCES,
-    operation_id = "network_inferences", tag = "bundles", params(PageMembers),
-    responses((status = 200, body = NetworkInferencesPage)))]
-pub(super) async fn network_inferences(params: Params) -> Result<Response> {
-    let topic = params.topic_id()?;
-    let nonces = params.nonces()?;
-    let limit = params.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
-    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    // Reads one more than the limit, to know whether there is another page.
-    let inference = params.service.inference.clone();
-    let mut nonces = inference.nonces(topic, nonces, limit.saturating_add(1)).await?;
-    let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    let next_to = is_more.then(|| nonces.remove(0)).map(|older| older.to_string());
-    let page = NetworkInferencesPage { network_inferences: Vec::new(), next_to };
-    let page = serde_json::to_string(&page)?;
-    let (head, tail) = page.split_at(page.find(PAGE_START).unwrap_or_default() + PAGE_START.len());
-    let (head, tail) = (Bytes::from(head.to_owned()), Bytes::from(tail.to_owned()));
-    let bundles = stream::unfold((nonces.into_iter(), true), move |(mut nonces, is_first)| {
-        let inference = inference.clone();
-        async move {
-            loop {
-                match page_bundle(&inference, topic, nonces.next()?, is_first).await {
-                    Ok(None) => {}
-                    Ok(Some(pieces)) => return Some((stream::iter(pieces), (nonces, false))),
-                    Err(error) => {
-                        let broken: Pieces = Box::new(once(Err(error)));
-                        return Some((stream::iter(broken), (Vec::new().into_iter(), false)));
-                    }
-                }
-            }
-        }
-    });
-    let ends = |piece: Bytes| stream::once(ready(Ok::<_, io::Error>(piece)));
-    let body = ends(head).chain(bundles.flatten()).chain(ends(tail));
-    Ok(json(Body::from_stream(body)))
-}
-
-/// Returns a bundle of a page, or `None` if it was deleted.
-async fn page_bundle(
-    inference: &Inference,
-    topic: TopicId,
-    nonce: BlockHeight,
-    is_first: bool,
-) -> io::Result<Option<Pieces>> {
-    let bundles = match inference.bundle_at(topic, nonce).await {
-        Ok(bundles) => bundles,
-        Err(InferenceError::NoBundle(_)) => return Ok(None),
-        Err(error) => return Err(io::Error::other(error)),
-    };
-    let pairs = PairBody::new(&bundles.bundle, false);
-    let pieces = pieces(&bundles.bundle.bundle, [pairs])
-        .map_err(|_| io::Error::other("bundle cannot be serialized"))?;
-    let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
-    Ok(Some(Box::new(comma.into_iter().chain(pieces))))
 }

@@ -65,21 +65,6 @@ enum LeaveOutName {
     All,
 }
 
-/// Range and number of the bundles on a page.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(in crate::server) struct PageMembers {
-    /// First nonce, inclusive.
-    #[param(minimum = 0, default = 0, format = "uint64")]
-    from: Option<u64>,
-    /// Last nonce, inclusive. The latest by default.
-    #[param(minimum = 0, format = "uint64")]
-    to: Option<u64>,
-    /// Maximum number of bundles of a page, limited to 1000.
-    #[param(minimum = 0, default = 100, format = "uint64")]
-    limit: Option<u64>,
-}
-
 /// Value to sign.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -155,7 +155,7 @@ async fn unknown_and_repeated_parameters_are_rejected_by_name() {
     let unknown = "unknown parameter form; did you mean from?";
     for (path, message) in [
         ("/api/v1/topics/1/history?form=1", unknown),
-        ("/emissions/v10/network_inferences/1?form=1", unknown),
+        ("/api/v1/topics/1/epochs/?form=1", unknown),
         ("/api/v1/topics?limit=1", "unknown parameter limit; there are none here"),
         ("/emissions/v10/topics/1?height=1", "unknown parameter height; there are none here"),
         ("/api/v1/topics/1/history?to=1&to=2", "parameter to is given more than once"),

@@ -1,5 +1,7 @@
 //! The chain's queries, and requests about submissions, topics and consumers, after a few epochs.
 
+use std::collections::BTreeSet;
+
 use super::super::emissions::constant_queries;
 use super::*;
 
@@ -21,7 +23,6 @@ const QUERIES: &[&str] = &[
     "latest_network_inferences_outlier_resistant/1",
     "network_inferences/1/last_inference/13",
     "network_inferences_outlier_resistant/1/last_inference/13",
-    "network_inferences/1?from=1&to=20",
     "inferences/1/13",
     "latest_inferences/1",
     "forecasts/1/25",
@@ -445,14 +446,11 @@ async fn consumer_query_rejects_a_negative_value_instead_of_signing_it() {
 }
 
 #[tokio::test]
-async fn history_query_returns_pages() {
+async fn epochs_query_returns_the_latest_epochs_of_a_range() {
     let fixture = after(5).await;
-    let nonces = |body: &Value| -> Vec<String> {
-        let bundles = body["network_inferences"].as_array().unwrap();
-        bundles.iter().map(|bundle| bundle["nonce"].as_str().unwrap().to_owned()).collect()
-    };
-    let (_, page) = fixture.get("/emissions/v10/network_inferences/1?from=5&limit=2").await;
-    assert_eq!((nonces(&page), &page["next_to"]), (vec!["37".into(), "49".into()], &json!("25")));
-    let (_, page) = fixture.get("/emissions/v10/network_inferences/1?from=5&to=25&limit=2").await;
-    assert_eq!((nonces(&page), &page["next_to"]), (vec!["13".into(), "25".into()], &Value::Null));
+    for (query, want) in [("from=5&limit=2", [37, 49]), ("from=5&to=25&limit=2", [13, 25])] {
+        let (_, rows) = fixture.get(&format!("/api/v1/topics/1/epochs/?{query}")).await;
+        let nonces = rows.as_array().unwrap().iter().map(|row| row["nonce"].as_u64().unwrap());
+        assert_eq!(nonces.collect::<BTreeSet<_>>(), want.into());
+    }
 }

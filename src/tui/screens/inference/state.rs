@@ -14,7 +14,7 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId, decimal};
 use strum::VariantArray;
-use wire::inference::network::{LatestBody, Leaderboard, WeightsBody};
+use wire::inference::network::{EpochActorBody, LatestBody, Leaderboard, WeightsBody};
 use wire::inference::{Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary};
 
 use crate::event::{Effect, LatestBundle};
@@ -259,9 +259,18 @@ impl History {
         let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);
         let actors = actors.map(|actor| (actor.worker.clone(), values(&actor.values)));
         self.values.insert(bundle.nonce, actors.collect());
-        while self.values.len() > VALUES_MAX {
-            self.values.pop_first();
+        self.trim();
+    }
+
+    /// Records the values of the actors in past epochs.
+    pub(crate) fn take_actors(&mut self, actors: Vec<EpochActorBody>) {
+        for EpochActorBody { nonce, worker, label, value, .. } in actors {
+            if let (Ok(worker), Some(value)) = (worker.parse(), value) {
+                let known = self.values.entry(nonce).or_default().entry(worker).or_default();
+                known.insert(label, value);
+            }
         }
+        self.trim();
     }
 
     /// Records the epochs that the service returned. Returned epochs replace epochs recorded earlier.
@@ -304,6 +313,9 @@ impl History {
         // A chart has fewer columns of dots.
         while self.epochs.len() > 600 {
             self.epochs.pop_first();
+        }
+        while self.values.len() > VALUES_MAX {
+            self.values.pop_first();
         }
     }
 }

@@ -55,11 +55,8 @@ impl State {
         let is_selected = |topic| Some(topic) == selected;
         match event {
             InferenceEvent::Topics(result) => self.on_topics(result, now),
-            InferenceEvent::PastBundles { topic, result: Ok(bundles) } => {
-                let past = self.past_mut(topic);
-                for bundle in &bundles {
-                    past.take_values(bundle);
-                }
+            InferenceEvent::PastActors { topic, result: Ok(actors) } => {
+                self.past_mut(topic).take_actors(actors);
             }
             InferenceEvent::History { topic, result: Ok(history) } => {
                 self.past_mut(topic).take_history(history);
@@ -91,7 +88,7 @@ impl State {
                 self.scores.settle(result, now);
             }
             InferenceEvent::History { result: Err(why), .. }
-            | InferenceEvent::PastBundles { result: Err(why), .. }
+            | InferenceEvent::PastActors { result: Err(why), .. }
             | InferenceEvent::Settings { result: Err(why), .. } => self.note_limit(&why, now),
             // The topic of the response is no longer in view.
             _ => {}
@@ -327,8 +324,7 @@ impl State {
         self.confidence = None;
         self.leaderboard = None;
         self.load_latest();
-        // Past bundles contain earlier values of the actors.
-        let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
+        let past = topic.map(|topic| Effect::LoadPastActors { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
     }
 

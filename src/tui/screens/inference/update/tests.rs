@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use wire::inference::network::{Leaderboard, RankedActor};
+use wire::inference::network::{EpochActorBody, Leaderboard, RankedActor};
 use wire::inference::{
     ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicSummary, WithheldInferer,
     WorkerValues,
@@ -390,8 +390,25 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
 #[test]
 fn past_values_of_actors_are_shown() {
     let mut state = opened();
-    let bundles = [70, 80].map(|nonce| bundle(1, nonce, "1").bundle).into();
-    state.on(InferenceEvent::PastBundles { topic: id(1), result: Ok(bundles) }, at(0));
+    let actor = |nonce| EpochActorBody {
+        timestamp: String::new(),
+        nonce,
+        worker: "allo1aaa".to_owned(),
+        role: "inferer".to_owned(),
+        name: None,
+        label: "y".to_owned(),
+        value: Some(9.0),
+        weight: None,
+        loss: None,
+        score: None,
+        truth: None,
+        combined_value: None,
+        naive_value: None,
+        combined_loss: None,
+        naive_loss: None,
+    };
+    let actors = [70, 80].map(actor).into();
+    state.on(InferenceEvent::PastActors { topic: id(1), result: Ok(actors) }, at(0));
     let worker = "allo1aaa".parse().unwrap();
     assert_eq!(state.past().unwrap().values_of(&worker, "y"), [Some(9.0); 3]);
     assert_eq!(state.past().unwrap().values_of(&worker, "z"), [None; 3]);
