@@ -5,13 +5,9 @@ use std::path::{Path, PathBuf};
 
 use model::block::Block;
 use model::dataset::DatasetId;
-use model::resolution::Resolution;
-use model::row::Bucket;
-use model::timestamp::Timestamp;
 use task::causes::chain;
 
 use crate::archive::check_month;
-use crate::archive::month::Month;
 use crate::archive::objects::Objects;
 use crate::store::StoreError;
 use crate::store::archived::ArchivedMonth;
@@ -39,72 +35,11 @@ pub struct Report {
     pub n_buckets: u64,
     /// Number of archived months that were read.
     pub n_archived: u64,
-    /// The first faults, at most [`FAULTS_MAX`].
-    pub faults: Vec<Fault>,
+    /// Descriptions of the first faults, at most [`FAULTS_MAX`]. A fault is a difference between the
+    /// stored data and the data that was written.
+    pub faults: Vec<String>,
     /// Number of all faults.
     pub n_faults: u64,
-}
-
-/// A difference between the stored data and the data that was written.
-#[derive(Debug, Clone, PartialEq, derive_more::Display)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The file is damaged.
-    #[display("the file is damaged: {what}")]
-    File {
-        /// Message of the database engine.
-        what: String,
-    },
-    /// A chunk of rows or buckets cannot be read, or differs from its index entry.
-    #[display("dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}")]
-    Chunk {
-        /// Dataset of the chunk.
-        dataset: DatasetId,
-        /// Raw rows, or buckets of this length.
-        resolution: Resolution,
-        /// Timestamp of the first row.
-        first: Timestamp,
-        /// Timestamp of the last row.
-        last: Timestamp,
-        /// Description of the fault.
-        what: String,
-    },
-    /// The stored bucket differs from the bucket computed from its rows or from the shorter buckets in
-    /// it.
-    #[display(
-        "dataset {dataset}: the {resolution} bucket at {start} {}",
-        compare(want.as_ref(), found.as_ref())
-    )]
-    Bucket {
-        /// Dataset of the bucket.
-        dataset: DatasetId,
-        /// Length of the bucket.
-        resolution: Resolution,
-        /// Start of the bucket.
-        start: Timestamp,
-        /// Expected bucket, or `None` if there should be no bucket.
-        want: Option<Bucket>,
-        /// Stored bucket, or `None` if it is missing.
-        found: Option<Bucket>,
-    },
-    /// The file of an archived month cannot be read, or its rows differ from those that were written.
-    #[display("dataset {dataset}: the archived month {month}: {what}")]
-    Archive {
-        /// Dataset of the rows.
-        dataset: DatasetId,
-        /// Month of the rows.
-        month: Month,
-        /// Description of the fault.
-        what: String,
-    },
-    /// The recorded state of a dataset, such as a count, is wrong.
-    #[display("dataset {dataset}: {what}")]
-    Dataset {
-        /// The dataset.
-        dataset: DatasetId,
-        /// Description of the fault.
-        what: String,
-    },
 }
 
 /// Failure of the administration of a store.
@@ -134,8 +69,8 @@ pub enum AdminError {
     Unsound {
         /// Number of all faults of the backup.
         n_faults: u64,
-        /// First fault.
-        first: Box<Fault>,
+        /// Description of the first fault.
+        first: String,
     },
     /// The store cannot be read or written.
     #[error("dataset store {} failed", path.display())]
@@ -189,27 +124,18 @@ impl Report {
             match check_month(archive, month, empty) {
                 Ok(n_rows) => self.n_rows += n_rows,
                 Err(error) => {
-                    let (month, what) = (month.file.month, chain(&error));
-                    self.fault(Fault::Archive { dataset, month, what });
+                    let (month, error) = (month.file.month, chain(&error));
+                    self.fault(format!("dataset {dataset}: the archived month {month}: {error}"));
                 }
             }
         }
     }
 
     /// Adds a fault to the report, or only counts it after [`FAULTS_MAX`] faults.
-    pub(crate) fn fault(&mut self, fault: Fault) {
+    pub(crate) fn fault(&mut self, fault: String) {
         self.n_faults += 1;
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(fault);
         }
-    }
-}
-
-/// Describes how a stored bucket differs from the bucket computed from its rows.
-fn compare(want: Option<&Bucket>, found: Option<&Bucket>) -> String {
-    match (want, found) {
-        (Some(_), None) => "is missing".to_owned(),
-        (None, _) => "has no rows".to_owned(),
-        (Some(want), Some(found)) => format!("is {found:?}, its rows give {want:?}"),
     }
 }

@@ -120,8 +120,7 @@ fn check_store(
 }
 
 fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
-    let faults: Vec<String> =
-        report.faults.iter().map(|fault| escape_line(&fault.to_string()).into()).collect();
+    let faults: Vec<String> = report.faults.iter().map(|fault| escape_line(fault).into()).collect();
     let Report { n_datasets, n_rows, n_buckets, n_archived, n_faults, .. } = report;
     if is_json {
         let report = json!({

@@ -29,7 +29,6 @@ use super::{ArchiveOptions, ArchivedStore};
 use crate::admin::copy::copy;
 use crate::admin::{self};
 use crate::catalog::{ColumnChange, DatasetChange, DatasetRef};
-use crate::report::Fault;
 use crate::span::{Order, Span};
 use crate::store::engine::Engine;
 use crate::store::row_batch::RowBatch;
@@ -371,7 +370,8 @@ fn archived_months_are_copied_and_verified() {
     fs::write(&file, bytes).unwrap();
     let report = verify();
     let month = Month::of(at(800));
-    assert!(matches!(&*report.faults, [Fault::Archive { month: found, .. }] if *found == month));
+    let [fault] = &*report.faults else { panic!("{:?}", report.faults) };
+    assert!(fault.contains(&format!("the archived month {month}: ")), "{fault}");
     fs::remove_file(&file).unwrap();
     let from_records = admin::verify_archive(&*open_file(folder.path()), &objects).unwrap();
     assert_eq!((from_records.n_archived, from_records.n_faults), (3, 1));

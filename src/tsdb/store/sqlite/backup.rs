@@ -97,8 +97,6 @@ fn prepare(from: &Path, draft: &Path) -> Result<Report, AdminError> {
         .map_err(|source| AdminError::store(from, source))?;
     match report.faults.first() {
         None => Ok(report),
-        Some(first) => {
-            Err(AdminError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
-        }
+        Some(first) => Err(AdminError::Unsound { n_faults: report.n_faults, first: first.clone() }),
     }
 }

@@ -20,7 +20,7 @@ use super::series::{KEPT, SeriesId};
 use super::{Result, StoreError, catalog, progress, tables, tail};
 use crate::archive::month::Month;
 use crate::archive::objects::Objects;
-use crate::report::{Fault, Progress, Report};
+use crate::report::{Progress, Report};
 use crate::rollup::{coarsen, stored_bits};
 use crate::span::{Order, Span};
 use crate::store::records;
@@ -44,7 +44,7 @@ pub(crate) fn verify(
     tables::SCHEMA.check_version(&read)?;
     let mut report = Report::default();
     for complaint in complaints(&read)? {
-        report.fault(Fault::File { what: complaint });
+        report.fault(format!("the file is damaged: {complaint}"));
     }
     let n_rows: u64 = read.value(
         "SELECT (SELECT coalesce(sum(n), 0) FROM chunks WHERE resolution = 0)
@@ -96,14 +96,14 @@ impl Verifier<'_> {
             })?;
             self.report.n_rows += n_seen;
             if n_seen != n_rows {
-                let what = format!("{n_seen} rows, but {n_rows} are counted");
-                self.report.fault(Fault::Dataset { dataset, what });
+                let fault = format!("dataset {dataset}: {n_seen} rows, but {n_rows} are counted");
+                self.report.fault(fault);
             }
             if progress::newest(self.connection, dataset)?.max(progress.state.newest_archived)
                 != progress.state.newest
             {
-                let what = "the recorded latest row is not the latest row".to_owned();
-                self.report.fault(Fault::Dataset { dataset, what });
+                let fault = "the recorded latest row is not the latest row";
+                self.report.fault(format!("dataset {dataset}: {fault}"));
             }
         }
         if let Some(archive) = self.archive {
@@ -138,7 +138,9 @@ impl Verifier<'_> {
             if let Some(what) = wrong {
                 let SeriesId { dataset, resolution } = series;
                 let Span { first, last } = chunk.span;
-                self.report.fault(Fault::Chunk { dataset, resolution, first, last, what });
+                self.report.fault(format!(
+                    "dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}"
+                ));
             }
             if series.resolution == Resolution::Raw {
                 self.passed(chunk.n);
@@ -249,7 +251,13 @@ impl Verifier<'_> {
             self.report.n_buckets += 1;
             if want.as_ref().map(stored_bits) != found.as_ref().map(stored_bits) {
                 let SeriesId { dataset, resolution } = series;
-                self.report.fault(Fault::Bucket { dataset, resolution, start, want, found });
+                let what = match (want, found) {
+                    (Some(_), None) => "is missing".to_owned(),
+                    (None, _) => "has no rows".to_owned(),
+                    (Some(want), Some(found)) => format!("is {found:?}, its rows give {want:?}"),
+                };
+                self.report
+                    .fault(format!("dataset {dataset}: the {resolution} bucket at {start} {what}"));
             }
         }
     }
