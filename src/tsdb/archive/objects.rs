@@ -103,7 +103,7 @@ impl Objects {
     /// Returns the objects at `url`. Creates a missing directory. Does not contact S3 yet.
     ///
     /// # Errors
-    /// [`ObjectError::Prepare`] if the directory cannot be created, or the settings are incomplete.
+    /// [`ObjectError::Failed`] if the directory cannot be created, or the settings are incomplete.
     pub fn open(url: &ArchiveUrl) -> Result<Self> {
         Self::connect(url, AmazonS3Builder::from_env())
     }
@@ -115,9 +115,9 @@ impl Objects {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
                 std::fs::create_dir_all(path)
-                    .map_err(|error| ObjectError::Prepare(error.into()))?;
+                    .map_err(|error| ObjectError::Failed(error.into()))?;
                 let directory = LocalFileSystem::new_with_prefix(path)
-                    .map_err(|error| ObjectError::Prepare(error.into()))?;
+                    .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))
             }
             Target::Bucket { bucket, prefix, endpoint, region } => {
@@ -143,7 +143,7 @@ impl Objects {
                 if let Some(region) = region {
                     builder = builder.with_region(region);
                 }
-                let bucket = builder.build().map_err(|error| ObjectError::Prepare(error.into()))?;
+                let bucket = builder.build().map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(PrefixStore::new(bucket, prefix.clone()))
             }
         };
@@ -152,7 +152,7 @@ impl Objects {
             .thread_name("archive")
             .enable_all()
             .build()
-            .map_err(|error| ObjectError::Prepare(error.into()))?;
+            .map_err(|error| ObjectError::Failed(error.into()))?;
         Ok(Self { store, lock, place: url.to_string(), runtime: Some(runtime) })
     }
 
@@ -211,7 +211,7 @@ impl Objects {
         let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
         let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
         let lock = self.lock.as_ref().map(|path| lock(path)).transpose();
-        let lock = lock.map_err(|error| ObjectError::Prepare(error.into()))?;
+        let lock = lock.map_err(|error| ObjectError::Failed(error.into()))?;
         let write = async {
             let io = |source: std::io::Error| object_store::Error::Generic {
                 store: "archive",
@@ -299,5 +299,5 @@ fn lock(path: &std::path::Path) -> std::io::Result<File> {
 }
 
 fn path(key: &str) -> Result<Path> {
-    Path::parse(key).map_err(|error| ObjectError::Prepare(error.into()))
+    Path::parse(key).map_err(|error| ObjectError::Failed(error.into()))
 }

@@ -9,22 +9,14 @@ use crate::store::Cause;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// The settings are incomplete or invalid.
-    #[error("invalid settings of the archive")]
-    Prepare(#[source] Cause),
     /// The server cannot be reached, is overloaded, or is too slow. The request can succeed later.
     #[error("archive cannot be reached")]
     Unreachable(#[source] Cause),
-    /// There are no credentials in the environment, and none could be fetched from the machine's
-    /// metadata service or a service that the environment names.
-    #[error("no credentials for the archive")]
-    NoCredentials(#[source] Cause),
-    /// The server does not know the credentials, or they lack a permission.
-    #[error("archive rejects the credentials")]
+    /// The server does not know the credentials, or they lack a permission. Or there are no credentials in
+    /// the environment, and none could be fetched from the machine's metadata service or a service that
+    /// the environment names.
+    #[error("no valid credentials for the archive")]
     Denied(#[source] Cause),
-    /// The bucket does not exist.
-    #[error("bucket of the archive does not exist")]
-    NoBucket(#[source] Cause),
     /// The object does not exist. A rule of the bucket might have deleted it.
     #[error("archive object {key} is missing")]
     Missing {
@@ -39,8 +31,9 @@ pub enum ObjectError {
         /// Description of how the object differs.
         what: String,
     },
-    /// The server rejected the request, or its response is invalid.
-    #[error("request to the archive failed")]
+    /// The settings are incomplete, the bucket or the directory does not exist, or the server rejected the
+    /// request.
+    #[error("archive failed")]
     Failed(#[source] Cause),
 }
 
@@ -48,19 +41,16 @@ impl ObjectError {
     /// Returns advice for an operator.
     pub const fn advice(&self) -> &'static str {
         match self {
-            Self::Prepare(_) => "correct the variables that begin with AWS_",
-            Self::NoCredentials(_) => {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role"
-            }
             Self::Unreachable(_) => "check that it runs, and its endpoint",
             Self::Denied(_) => {
-                "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; allow s3:PutObject, s3:GetObject and s3:DeleteObject on the objects, and s3:ListBucket on the bucket"
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role; allow s3:PutObject, s3:GetObject and s3:DeleteObject on the objects, and s3:ListBucket on the bucket"
             }
-            Self::NoBucket(_) => "create it, or correct its name, endpoint or region",
             Self::Missing { .. } | Self::Damaged { .. } => {
                 "restore the object from a backup or an earlier version; look for other programs that write to the archive"
             }
-            Self::Failed(_) => "see the log of the server",
+            Self::Failed(_) => {
+                "check its address and the variables that begin with AWS_; create a missing bucket"
+            }
         }
     }
 
@@ -78,7 +68,7 @@ impl ObjectError {
             let innermost = causes(transport).last().map(ToString::to_string);
             let cause = innermost.unwrap_or_default().into();
             if is_of_credentials(&error) {
-                return Self::NoCredentials(cause);
+                return Self::Denied(cause);
             }
             return if is_lasting { Self::Failed } else { Self::Unreachable }(cause);
         }
@@ -90,9 +80,8 @@ impl ObjectError {
         };
         let cause = format!("response has status {status} {code}").into();
         match (status, &*code) {
-            _ if is_of_credentials(&error) => Self::NoCredentials(cause),
-            (404, "NoSuchBucket") => Self::NoBucket(cause),
-            (404, _) => Self::Missing { key: key.to_owned() },
+            _ if is_of_credentials(&error) => Self::Denied(cause),
+            (404, code) if code != "NoSuchBucket" => Self::Missing { key: key.to_owned() },
             (401 | 403, _) => Self::Denied(cause),
             (408 | 429 | 500 | 502.., _) => Self::Unreachable(cause),
             _ => Self::Failed(cause),
