@@ -72,9 +72,9 @@ impl ArchivedStore {
             }
         }
         while archive.extend_lease()?
-            && let Some((dataset, key)) = archive.store.doomed_file(archive.options.grace)?
+            && let Some((dataset, month, key)) = archive.store.doomed_file(archive.options.grace)?
         {
-            archive.objects.delete(&key).map_err(fails(dataset, Month::of(now)))?;
+            archive.objects.delete(&key).map_err(fails(dataset, month))?;
             block_on(archive.store.forget_file(dataset, key))?;
             report.n_deleted += 1;
         }

@@ -114,8 +114,7 @@ impl Objects {
         let store: Arc<dyn ObjectStore> = match &url.target {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
-                std::fs::create_dir_all(path)
-                    .map_err(|error| ObjectError::Failed(error.into()))?;
+                std::fs::create_dir_all(path).map_err(|error| ObjectError::Failed(error.into()))?;
                 let directory = LocalFileSystem::new_with_prefix(path)
                     .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))

@@ -347,6 +347,20 @@ fn files_of_pruned_months_and_deleted_datasets_are_deleted() {
 }
 
 #[test]
+fn failed_deletion_of_an_obsolete_file_is_reported_with_its_month() {
+    let (folder, server) = (tempdir().unwrap(), TestServer::start());
+    let store = ArchivedStore::new(open_file(folder.path()), server.open(), OPTIONS);
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 100));
+    assert_eq!(store.archive(LATE).unwrap().unwrap().n_files, 1);
+    assert!(block_on(store.catalog().delete(id)).unwrap());
+    server.lose(true);
+    let error = store.archive(LATE).unwrap_err();
+    let StoreError::Archive { dataset, month, .. } = error else { panic!("{error:?}") };
+    assert_eq!((dataset, month), (id, Month::of(at(0))));
+}
+
+#[test]
 fn archived_months_are_copied_and_verified() {
     let (folder, store, id, file) = archived();
     append(&store, id, AppendMode::Replace, &[(800, 77), (2_100, 5)]);

@@ -10,6 +10,7 @@ use model::timestamp::Timestamp;
 
 use super::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use super::{Catalog, Result, Sight, Store};
+use crate::archive::month::Month;
 use crate::catalog::{DatasetRef, NewDataset, Tag, TagFilter};
 use crate::span::Span;
 
@@ -98,9 +99,9 @@ pub trait Engine: Catalog + Store {
     /// rows were deleted meanwhile, or another file was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
-    /// Returns the dataset and key of a file that has been out of effect for `grace`, by the clock of
+    /// Returns the dataset, month and key of a file that has been out of effect for `grace`, by the clock of
     /// the engine.
-    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, Month, String)>>;
 
     /// Removes the record of a deleted file that was out of effect.
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;

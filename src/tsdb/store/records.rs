@@ -293,9 +293,9 @@ pub(super) async fn put_into_effect<S: Session>(
 pub(super) async fn doomed<S: Session>(
     s: &mut S,
     grace: Duration,
-) -> Result<Option<(DatasetId, String)>> {
+) -> Result<Option<(DatasetId, Month, String)>> {
     let sql = format!(
-        "SELECT dataset, key FROM datasets.archived doomed
+        "SELECT dataset, month, key FROM datasets.archived doomed
          WHERE state <> 1 AND changed <= {now} - ?1 * {microsecond} AND NOT EXISTS (
              SELECT 1 FROM datasets.archived other
              WHERE other.dataset = doomed.dataset AND other.key = doomed.key AND (other.state = 1
@@ -304,9 +304,12 @@ pub(super) async fn doomed<S: Session>(
         now = S::NOW,
         microsecond = S::MICROSECOND
     );
-    let file = |row: &Row<'_>| Ok((DatasetId::new(row.get(0)?), row.get(1)?));
+    let file = |row: &Row<'_>| {
+        let Time(month) = row.get(1)?;
+        Ok((DatasetId::new(row.get(0)?), Month::of(month), row.get(2)?))
+    };
     let found = s.all(&sql, &[&micros(grace)], file).await?.pop();
-    Ok(found.and_then(|(dataset, key)| Some((dataset?, key))))
+    Ok(found.and_then(|(dataset, month, key)| Some((dataset?, month, key))))
 }
 
 /// See [`Engine::forget_file`](super::engine::Engine::forget_file).

@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use super::head::Head;
 use super::time::{Time, bounds};
 use super::{PostgresStore, Result, StoreError, append};
+use crate::archive::month::Month;
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
@@ -57,7 +58,7 @@ impl Engine for PostgresStore {
         self.write(Some(commit.dataset), move |c| put_into_effect(c, commit, holder).boxed())
     }
 
-    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>> {
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, Month, String)>> {
         self.read(move |c| records::doomed(c, grace).boxed())
     }
 

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use super::progress::Progress;
 use super::series::SeriesId;
 use super::{Result, SqliteStore, StoreError, append, buckets, chunks, scan, tail};
+use crate::archive::month::Month;
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
@@ -58,7 +59,7 @@ impl Engine for SqliteStore {
         self.write(move |connection| put_into_effect(connection, &commit, holder))
     }
 
-    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>> {
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, Month, String)>> {
         self.readers.read(|connection| ready(records::doomed(&mut &*connection, grace)))
     }
 
