@@ -123,12 +123,12 @@ fn copy_all(
     last.map_or(Ok(()), Err)
 }
 
-/// Formats a copied dataset as a line: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.
+/// Formats a copied dataset as a line: `2  btcusd  40.5 k rows  3.1 k buckets  equal`.
 fn line_of(dataset: &CopiedDataset) -> String {
-    let CopiedDataset { id, name, n_rows, n_buckets, checksum } = dataset;
+    let CopiedDataset { id, name, n_rows, n_buckets } = dataset;
     let rows = format!("{n_rows} {}", if *n_rows == 1 { "row" } else { "rows" });
     let buckets = counted_short(*n_buckets, "bucket");
-    format!("{id}  {}  {rows}  {buckets}  equal  {checksum:016x}", escape_line(name))
+    format!("{id}  {}  {rows}  {buckets}  equal", escape_line(name))
 }
 
 /// Progress of copying one dataset.

@@ -22,16 +22,16 @@ use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
 
-use self::digest::Digest;
-use crate::catalog::{DatasetRef, TagChange};
+use crate::catalog::TagChange;
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::series::bucket_end;
 use crate::store::{self, Append, AppendMode, Count, PageRead, Store, StoreError};
 
-mod digest;
+mod compare;
 
-/// Maximum number of rows per commit of a copy: eight chunks, or fewer if the rows are long.
+/// Maximum number of rows per commit of a copy, and per page of a comparison: eight chunks, or fewer if
+/// the rows are long.
 const COMMIT_ROWS: usize = 8192;
 
 /// Approximate number of bytes of rows per commit.
@@ -58,11 +58,11 @@ pub enum CopyProgress<'a> {
         /// Number of rows in the source.
         n_all: u64,
     },
-    /// Rows were read for the comparison: first all rows of the source, then all rows of the copy.
+    /// Rows of the copy were compared with rows of the source.
     Compared {
-        /// Number of compared rows, the sum of source and copy.
+        /// Number of compared rows.
         n_rows: u64,
-        /// Number of all rows, the sum of source and copy.
+        /// Number of rows in the source.
         n_all: u64,
     },
     /// A dataset is copied and equal to its source, up to the latest row of the copy.
@@ -80,8 +80,6 @@ pub struct CopiedDataset {
     pub n_rows: u64,
     /// Number of stored buckets of the copy.
     pub n_buckets: u64,
-    /// Checksum of rows, buckets, name, description, metadata, columns and tags.
-    pub checksum: u64,
 }
 
 /// Result of a copy of datasets.
@@ -213,21 +211,12 @@ impl Copy<'_> {
         let is_continued = found.is_some();
         let found = found.map_or_else(|| self.create(), Ok)?;
         self.copy_rest(&found, on_progress)?;
-        let (mut copied, mut difference) = self.compare(on_progress)?;
-        if is_continued && difference.is_some() {
+        let mut compared = self.compare(on_progress)?;
+        if is_continued && compared.is_err() {
             self.copy_rest(&self.create()?, on_progress)?;
-            (copied, difference) = self.compare(on_progress)?;
+            compared = self.compare(on_progress)?;
         }
-        if let Some(what) = difference {
-            return Err(CopyError::Differs { what });
-        }
-        let copied = CopiedDataset {
-            id,
-            name: self.entry.dataset.name.clone(),
-            n_rows: copied.n_rows,
-            n_buckets: copied.n_buckets,
-            checksum: copied.checksum(),
-        };
+        let copied = compared.map_err(|what| CopyError::Differs { what })?;
         report(on_progress, CopyProgress::Copied(&copied))
     }
 
@@ -249,12 +238,7 @@ impl Copy<'_> {
 
     /// Returns true if `found` lacks at most rows and tags, so the copy can be continued.
     fn continues(&self, found: &CatalogEntry) -> bool {
-        let described = |entry: &CatalogEntry| {
-            let Dataset { name, description, metadata, .. } = entry.dataset.clone();
-            let names = entry.visible().map(|(_, column)| (column.name.clone(), column.dtype));
-            (name, description, metadata, entry.kept_from, names.collect::<Vec<_>>())
-        };
-        described(found) == described(&self.entry) && found.columns.len() == found.visible().count()
+        describe(found) == describe(&self.entry) && found.columns.len() == found.visible().count()
     }
 
     /// Creates the copy. Replaces the existing copy if [`Self::find`] returns one.
@@ -353,53 +337,13 @@ impl Copy<'_> {
         done?;
         if pending.is_empty() { Ok(()) } else { put(pending) }
     }
+}
 
-    /// Reads the source and then the copy, up to the latest row of the copy. Returns the digest of the
-    /// copy and the name of the first part that differs, if any.
-    fn compare(
-        &self,
-        on_progress: OnProgress<'_>,
-    ) -> Result<(Digest, Option<&'static str>), CopyError> {
-        let id = self.entry.dataset.id;
-        let newest = |store: &dyn Store| {
-            let sight = store.sight(None, &DatasetRef::Id(id))?;
-            Ok(sight.and_then(|sight| sight.newest))
-        };
-        let pruned = self.entry.kept_from.map(just_before);
-        let until = newest(self.to).map_err(CopyError::Write)?.max(pruned);
-        let until = until.unwrap_or(Timestamp::MIN);
-        let source = self.digest(self.from, until, 0, on_progress)?.map_err(CopyError::Read)?;
-        let copied = self.digest(self.to, until, source.n_rows, on_progress)?;
-        let copied = copied.map_err(CopyError::Write)?;
-        let is_ahead = newest(self.from).map_err(CopyError::Read)? > Some(until);
-        let difference = source.difference(&copied, is_ahead);
-        Ok((copied, difference))
-    }
-
-    /// Returns the digest of the dataset in a store up to `until`. Progress includes `n_before`, the
-    /// number of rows that were already read from the other store.
-    fn digest(
-        &self,
-        store: &dyn Store,
-        until: Timestamp,
-        n_before: u64,
-        on_progress: OnProgress<'_>,
-    ) -> Result<store::Result<Digest>, CopyError> {
-        let id = self.entry.dataset.id;
-        let mut is_stopped = false;
-        let mut read = || {
-            let n_all = 2 * count(store, id)?;
-            let found = CatalogEntry::read(store.catalog(), id)?;
-            let found = found.ok_or(StoreError::NoDataset { dataset: id })?;
-            Digest::read(store, &found, until, &mut |n_rows| {
-                let next = on_progress(CopyProgress::Compared { n_rows: n_before + n_rows, n_all });
-                is_stopped = next.is_break();
-                next
-            })
-        };
-        let digest = read();
-        if is_stopped { Err(CopyError::Stopped) } else { Ok(digest) }
-    }
+/// Returns the parts of an entry that a copy has from its first commit.
+fn describe(entry: &CatalogEntry) -> impl PartialEq {
+    let Dataset { name, description, metadata, .. } = &entry.dataset;
+    let columns: Vec<_> = entry.visible().map(|(_, column)| (&column.name, column.dtype)).collect();
+    (name, description, metadata, entry.kept_from, columns)
 }
 
 /// Returns the number of rows of a dataset.
