@@ -50,17 +50,6 @@ pub(super) fn open<'s>(
     })?)
 }
 
-/// Returns the timestamp of the first tail row at `from` or later.
-pub(super) fn first_from(
-    connection: &Connection,
-    dataset: DatasetId,
-    from: Timestamp,
-) -> Result<Option<Timestamp>> {
-    let sql = "SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2";
-    let first: Option<i64> = connection.value(sql, [dataset.get(), from.micros()])?;
-    Ok(first.map(Timestamp::from_micros))
-}
-
 /// Stores rows in the tail. Returns the number of late rows, which are not after `chunks_end`. `held`
 /// has the sorted timestamps of these rows at which chunks already have rows.
 pub(super) fn put(

@@ -17,7 +17,7 @@ use super::chunks::{self, Chunk};
 use super::rebuild_buckets::BucketRebuild;
 use super::scan::{self, Projection};
 use super::series::{KEPT, SeriesId};
-use super::{Result, StoreError, catalog, progress, tables, tail};
+use super::{Result, StoreError, catalog, progress, tables};
 use crate::archive::month::Month;
 use crate::archive::objects::Objects;
 use crate::report::{Progress, Report};
@@ -175,22 +175,14 @@ impl Verifier<'_> {
 
     /// Returns the next timestamp at which a row or a bucket is stored.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
-        let Span { last, .. } = Span::ALL;
-        let mut next: Option<Timestamp> = None;
-        for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
-            let series = SeriesId { dataset, resolution };
-            let chunk = chunks::ending_from(self.connection, series, from)?;
-            let starts = chunk.map(|chunk| chunk.span.first.max(from));
-            let single = if resolution == Resolution::Raw {
-                tail::first_from(self.connection, dataset, from)?
-            } else {
-                let span = Span { first: from, last };
-                let found = bucket_reader::single(self.connection, series, span, 1)?;
-                found.first().map(|bucket| bucket.timestamp)
-            };
-            next = [next, starts, single].into_iter().flatten().min();
-        }
-        Ok(next)
+        let next: Option<i64> = self.connection.value(
+            "SELECT min(t) FROM (
+                 SELECT max(t_first, ?2) AS t FROM chunks WHERE dataset = ?1 AND t_last >= ?2
+                 UNION ALL SELECT t FROM tail WHERE dataset = ?1 AND t >= ?2
+                 UNION ALL SELECT t FROM buckets WHERE dataset = ?1 AND t >= ?2)",
+            [dataset.get(), from.micros()],
+        )?;
+        Ok(next.map(Timestamp::from_micros))
     }
 
     fn window(
