@@ -36,6 +36,9 @@ use crate::store::archived::{ArchivedFile, ArchivedMonth};
 /// Maximum size of the footer of a file that has no record. A larger footer is not read.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;
 
+/// Number of rows that a check of a whole file reads at a time.
+const CHECKED_ROWS: usize = 16 * PAGE_ROWS;
+
 /// Footer of a file.
 #[derive(Debug)]
 pub(super) struct FileFooter {
@@ -175,14 +178,15 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
     let reader = FileReader::open(objects, month)?;
     let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
     let mut is_sorted = true;
-    reader.read_all(empty, |block| {
+    for from in (0..reader.n_rows()).step_by(CHECKED_ROWS) {
+        let block = reader.rows(from..from + CHECKED_ROWS as u64, empty)?;
         for time in &block.times {
             is_sorted &= ends.is_none_or(|ends| ends.last < *time);
             ends = Some(Span { first: ends.map_or(*time, |ends| ends.first), last: *time });
         }
         n_rows += block.len() as u64;
         last_row = block.ids.iter().copied().fold(last_row, i64::max);
-    })?;
+    }
     let ArchivedFile { key, rows, .. } = &reader.file;
     if !is_sorted {
         return Err(damaged(key, "its rows are out of order"));
@@ -210,17 +214,6 @@ impl<'a> FileReader<'a> {
             }
         }
         Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
-    }
-
-    /// Reads all rows and calls `visit` with some pages of rows at a time.
-    pub(super) fn read_all(&self, empty: &Block, mut visit: impl FnMut(&Block)) -> Result<()> {
-        let mut from = 0;
-        while from < self.n_rows() {
-            let until = self.n_rows().min(from + 16 * PAGE_ROWS as u64);
-            visit(&self.rows(from..until, empty)?);
-            from = until;
-        }
-        Ok(())
     }
 
     /// Returns the number of rows in the file.
