@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tsdb::archive::objects::{ArchiveUrl, Objects};
 use tsdb::store::StoreError;
 use tsdb::store::postgres::CONNECTIONS_MAX;
-use tsdb::store::postgres::look::{ServerSeen, UserRights, look};
+use tsdb::store::postgres::look::{ServerSeen, look};
 
 use super::Finding;
 
@@ -48,8 +48,7 @@ pub(super) async fn check_archive(url: ArchiveUrl) -> Finding {
 }
 
 fn evaluate(what: &str, seen: ServerSeen) -> Finding {
-    let ServerSeen { version, is_too_old, is_standby, format, n_connections, rights, encoding } =
-        seen;
+    let ServerSeen { version, is_too_old, is_standby, tables, n_connections, encoding } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(what, format!("{version}, {seen}"), next);
     if is_too_old {
@@ -61,27 +60,31 @@ fn evaluate(what: &str, seen: ServerSeen) -> Finding {
             "create another database: createdb --encoding UTF8 --template template0 NAME",
         );
     }
-    if rights == UserRights::NoUsage {
-        return wrong(
-            "no permission to use schema datasets",
-            "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and access to their tables",
-        );
-    }
-    let tables = match format {
-        Some(ServerSeen::FORMAT) => format!("tables of format {}", ServerSeen::FORMAT),
-        Some(format) => {
+    let tables = match tables {
+        None => {
+            return wrong(
+                "no permission to use schema datasets",
+                "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and access to their tables",
+            );
+        }
+        Some(SchemaSeen::Format(ServerSeen::FORMAT)) => {
+            format!("tables of format {}", ServerSeen::FORMAT)
+        }
+        Some(SchemaSeen::Format(format)) => {
             return wrong(
                 &format!("tables of format {format}; this program reads {}", ServerSeen::FORMAT),
                 OTHER_FORMAT,
             );
         }
-        None if rights == UserRights::NoCreate => {
+        Some(SchemaSeen::Missing { can_create: false }) => {
             return wrong(
                 "no tables, and no permission to create them",
                 "let its owner GRANT CREATE ON DATABASE name TO user",
             );
         }
-        None => "no tables: the first service makes them".to_owned(),
+        Some(SchemaSeen::Missing { can_create: true }) => {
+            "no tables: the first service makes them".to_owned()
+        }
     };
     if is_standby {
         return Finding::warning(
@@ -165,9 +168,8 @@ mod tests {
             version: "17.2".to_owned(),
             is_too_old: false,
             is_standby: false,
-            format: Some(ServerSeen::FORMAT),
+            tables: Some(SchemaSeen::Format(ServerSeen::FORMAT)),
             n_connections,
-            rights: UserRights::Enough,
             encoding: ENCODING.to_owned(),
         };
         let finding = evaluate("store at postgres://db/rows", seen);

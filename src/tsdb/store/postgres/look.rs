@@ -39,25 +39,12 @@ pub struct ServerSeen {
     pub is_too_old: bool,
     /// True if the server is a standby, which follows another server and rejects writes.
     pub is_standby: bool,
-    /// Format of the tables. `None` if they do not exist.
-    pub format: Option<i32>,
+    /// State of the tables. `None` if the schema exists, but the user may not use it.
+    pub tables: Option<SchemaSeen>,
     /// Maximum number of connections of all services together.
     pub n_connections: u64,
-    /// Rights of the user in the schema of the store.
-    pub rights: UserRights,
     /// Encoding of the database, such as `UTF8`.
     pub encoding: String,
-}
-
-/// Rights of the user in the schema of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UserRights {
-    /// The user may use the schema, or may create it if it is missing.
-    Enough,
-    /// The schema is missing and the user may not create it.
-    NoCreate,
-    /// The schema exists, but the user may not use it.
-    NoUsage,
 }
 
 impl ServerSeen {
@@ -76,15 +63,7 @@ pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
     let limit: i64 = sqlx::query_scalar(LIMIT).fetch_one(&mut *c).await?;
     let n_connections = u64::try_from(limit).unwrap_or(0);
-    let (format, rights) = if may_use == Some(false) {
-        (None, UserRights::NoUsage)
-    } else {
-        match SCHEMA.look(c).await? {
-            SchemaSeen::Format(format) => (Some(format), UserRights::Enough),
-            SchemaSeen::Missing { can_create: true } => (None, UserRights::Enough),
-            SchemaSeen::Missing { can_create: false } => (None, UserRights::NoCreate),
-        }
-    };
+    let tables = if may_use == Some(false) { None } else { Some(SCHEMA.look(c).await?) };
     let is_too_old = major < MAJOR_MIN;
-    Ok(ServerSeen { version, is_too_old, is_standby, format, n_connections, rights, encoding })
+    Ok(ServerSeen { version, is_too_old, is_standby, tables, n_connections, encoding })
 }
