@@ -181,8 +181,7 @@ impl ExternalParts {
         run: &ExternalRun,
         has_input: bool,
     ) -> Result<(Command, ScratchDir), ExternalError> {
-        environment::check(&run.call.environment)?;
-        environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
+        environment::check(&run.call.environment, &self.allowed_variables)?;
         let module = self.module(run)?;
         let scratch = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;

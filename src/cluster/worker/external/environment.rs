@@ -47,35 +47,27 @@ pub(in crate::worker) enum VariableError {
     },
 }
 
-/// Checks the form of the request's variables.
+/// Checks the form of the request's variables, and that the operator allows each of them in the
+/// environment of the runtime process.
 ///
 /// # Errors
 /// [`VariableError`] for the first invalid variable.
-pub(super) fn check(variables: &BTreeMap<String, String>) -> Result<(), VariableError> {
+pub(super) fn check(
+    variables: &BTreeMap<String, String>,
+    allowed: &BTreeSet<String>,
+) -> Result<(), VariableError> {
     for (name, value) in variables {
         if !is_plain(name) {
             return Err(VariableError::Name { name: shorten(name) });
+        }
+        if !allowed.contains(name) {
+            return Err(VariableError::NotAllowed { name: shorten(name) });
         }
         if value.contains('\0') {
             return Err(VariableError::Value { name: shorten(name) });
         }
     }
     Ok(())
-}
-
-/// Checks that the operator allows each variable of the request in the environment of the runtime
-/// process.
-///
-/// # Errors
-/// [`VariableError::NotAllowed`] for the first variable that is not in `allowed`.
-pub(super) fn check_allowed(
-    variables: &BTreeMap<String, String>,
-    allowed: &BTreeSet<String>,
-) -> Result<(), VariableError> {
-    match variables.keys().find(|name| !allowed.contains(*name)) {
-        Some(name) => Err(VariableError::NotAllowed { name: shorten(name) }),
-        None => Ok(()),
-    }
 }
 
 /// Returns the environment of a process that gets the request's variables as b7s passes them.
