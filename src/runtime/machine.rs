@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use task::cache::Cache;
+use task::cache::{Cache, Capacity};
 use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
@@ -28,6 +28,10 @@ const ADDRESS_SPACE_BYTES: usize = 1 << 32;
 /// Bytes of a memory that are zeroed and reused for the next guest: as many as a small program touches.
 /// Returning these pages to the system would cost more time than the program itself.
 const MEMORY_KEPT_BYTES: usize = 256 * 1024;
+
+/// Capacity of the cache of compiled modules. The cache can hold one of the largest modules, since
+/// compiled code has about three times the size of its module.
+const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024 };
 
 /// Bytes of a table that are zeroed and reused for the next guest.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
@@ -80,7 +84,7 @@ impl Machine {
             settings,
             commands,
             components,
-            programs: Cache::new(options.kept),
+            programs: Cache::new(KEPT),
             pending: SingleFlight::new(),
             compiler,
             ticker,

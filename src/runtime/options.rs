@@ -4,17 +4,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use task::cache::Capacity;
-
 use crate::compiler::CompileIn;
 
 /// Maximum module size. Functions have some ten kilobytes in C, a few megabytes in Go, and up to a
 /// hundred with an interpreter and its libraries. Compilation needs time and memory in proportion.
 const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
-
-/// Capacity of the cache of compiled modules. The cache can hold one of the largest modules, since
-/// compiled code has about three times the size of its module.
-const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024 };
 
 /// Default time limit of a compilation. An interpreter of 17 MB takes a minute on two idle processors.
 pub const COMPILE_WITHIN: Duration = Duration::from_mins(5);
@@ -30,8 +24,6 @@ pub struct RuntimeOptions {
     pub runs_max: NonZeroU32,
     /// Maximum module size.
     pub module_bytes_max: usize,
-    /// Capacity of the cache of compiled modules.
-    pub kept: Capacity,
     /// Maximum processor time of a run that counts as short. After a short run, the next run of the
     /// program begins in the calling thread.
     pub short_cpu: Duration,
@@ -46,14 +38,13 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// Returns the defaults for `runs_max` concurrent guests: modules up to 128 MiB, a cache of 64 compiled modules in at most 512 MiB of memory but not on the disk, five minutes for
-    /// a compilation, and 1 ms for a short run.
+    /// Returns the defaults for `runs_max` concurrent guests: modules up to 128 MiB, no
+    /// compiled code on the disk, five minutes for a compilation, and 1 ms for a short run.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {
             runs_max,
             module_bytes_max: MODULE_BYTES_MAX,
-            kept: KEPT,
             short_cpu: SHORT_CPU,
             compiled_folder: None,
             compile_in,
