@@ -28,15 +28,21 @@ def parse(value: Time) -> dt.datetime:
         # only value that differs from itself.
         if value != value:
             raise TriptychError("the time is missing (NaT)")
-        plain = dt.datetime(
-            value.year, value.month, value.day, value.hour, value.minute, value.second,
-            value.microsecond, value.tzinfo or dt.timezone.utc, fold=value.fold,
-        )
-        return plain.astimezone(dt.timezone.utc)
+        try:
+            plain = dt.datetime(
+                value.year, value.month, value.day, value.hour, value.minute, value.second,
+                value.microsecond, value.tzinfo or dt.timezone.utc, fold=value.fold,
+            )
+            return plain.astimezone(dt.timezone.utc)
+        except (OverflowError, ValueError) as error:
+            raise TriptychError(f"{value!r} is not in the years 1 to 9999 of UTC: {error}") from error
     if isinstance(value, dt.date):
         return dt.datetime(value.year, value.month, value.day, tzinfo=dt.timezone.utc)
     if type(value).__name__ == "datetime64":
-        return _parse_text(str(value))
+        # A numpy.datetime64 of any unit. Out of the years of `datetime` it becomes an integer.
+        plain = value.astype("datetime64[us]").item()
+        if isinstance(plain, dt.datetime):
+            return plain.replace(tzinfo=dt.timezone.utc)
     raise TriptychError(f"{value!r} is not a time: pass a text such as 2026-07-01T00:00:00Z or a datetime")
 
 
@@ -49,9 +55,9 @@ def _parse_text(text: str) -> dt.datetime:
     micros = (fraction or "").ljust(6, "0")[:6]
     try:
         parsed = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}:{seconds or '00'}.{micros}{zone}")
-    except ValueError as error:
-        raise TriptychError(f"{text!r} is not a time: {error}") from None
-    return parsed.astimezone(dt.timezone.utc)
+        return parsed.astimezone(dt.timezone.utc)
+    except (OverflowError, ValueError) as error:
+        raise TriptychError(f"{text!r} is not a time: {error}") from error
 
 
 def text(value: Time) -> str:
