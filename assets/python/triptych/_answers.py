@@ -70,7 +70,7 @@ def read_answer(answer: Answer, labels: list[str]) -> Submission:
 def _number(value: Any, labels: list[str]) -> float:
     try:
         number = float(value.item() if hasattr(value, "item") else value)
-    except (TypeError, ValueError):
+    except (OverflowError, RuntimeError, TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
         raise TriptychError(f"the model returned {value!r:.120}, expected {_example(labels)}")

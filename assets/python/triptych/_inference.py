@@ -188,7 +188,8 @@ def backtest(
     library = _frames.kind(frame or client.frame)
     settings = _Settings(_settings(client, topic))
     start, end = _time.parse(start), _time.parse(end)
-    if every <= 0:
+    # A shorter time is 0 in microseconds.
+    if not every >= 1e-6:
         raise TriptychError(f"every is {every}: epochs have to be some seconds apart")
     # Counts rows instead of subtracting a duration, since a dataset with gaps has fewer rows in a time
     # range.
@@ -227,22 +228,24 @@ class _Settings:
             self.dataset = settings.get("dataset_id") or settings["dataset"]
             self.column = settings["column"]
             self.horizon = dt.timedelta(seconds=settings["horizon_seconds"])
+            threshold = settings.get("direction_threshold")
+            self.threshold = None if threshold is None else float(threshold)
+            given = settings.get("loss_parameters") or {}
+            self.parameters = {name: float(value) for name, value in given.items()}
+            self.floor = float(settings.get("loss_floor") or LOSS_FLOOR)
         except KeyError as error:
-            raise TriptychError(f"the settings of the topic have no {error.args[0]}") from None
-        threshold = settings.get("direction_threshold")
-        self.threshold = None if threshold is None else float(threshold)
+            raise TriptychError(f"the settings of the topic have no {error.args[0]}") from error
+        except (OverflowError, TypeError, ValueError) as error:
+            raise TriptychError(f"the settings of the topic have an invalid number: {error}") from error
         self.target = settings.get("target") or "value"
         self.labels = settings.get("label_whitelist") or ["y"]
         if self.threshold is not None and not settings.get("label_whitelist"):
             self.labels = ["up", "down", "flat"]
         method = (settings.get("loss_method") or "mse").lower()
         self.method = {"sqe": "mse", "abse": "mae"}.get(method, method)
-        given = settings.get("loss_parameters") or {}
-        self.parameters = {name: float(value) for name, value in given.items()}
         # Truths whose deviation scales the loss, unless it is a parameter.
         self.truths: list[float] = []
         self.is_plain = bool(settings.get("allow_negative"))
-        self.floor = float(settings.get("loss_floor") or LOSS_FLOOR)
         if self.method not in LOSSES:
             raise TriptychError(f"loss method {self.method} is not known: use {', '.join(LOSSES)}")
 
@@ -387,7 +390,10 @@ class _Walk:
         # Indices, times and values of the rows that have a value in the column.
         self.places = [at for at, value in enumerate(known) if value is not None and value == value]
         self.known_times = [self.times[at] for at in self.places]
-        self.known = [float(known[at]) for at in self.places]
+        try:
+            self.known = [float(known[at]) for at in self.places]
+        except ValueError as error:
+            raise TriptychError(f"column `{settings.column}` has no numbers: {error}") from error
 
     def epochs(self, start: dt.datetime, every: float) -> Iterator[dt.datetime]:
         if not self.known_times:

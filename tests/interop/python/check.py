@@ -30,6 +30,7 @@ TESTS = [
     inference.functions_run_on_workers,
     inference.history_agrees_with_other_queries,
     inference.backtest_agrees_with_the_command,
+    inference.invalid_backtests_are_explained,
     one_liners.readme_runs,
     one_liners.readme_of_the_package_runs,
     stream.rows_arrive_once_over_a_restart,

@@ -149,3 +149,18 @@ def functions_run_on_workers(_):
     assert len(triptych.run("whoami", nodes="all")) == 3
     assert triptych.run(f"{FUNCTIONS}/hello.wasm")[0].stdout == group.stdout
     expect(lambda: triptych.run("hello", subgroup="nowhere", timeout=1), "cannot run hello")
+
+
+def invalid_backtests_are_explained(_):
+    end = triptych.latest(MARKET, 1)["timestamp"].iloc[0]
+    start = end - pandas.Timedelta("1min")
+    settings = {"metadata": "x", "dataset": MARKET, "column": "close", "horizon_seconds": 10}
+    for name, value in {
+        "horizon_seconds": "10", "direction_threshold": "x", "loss_parameters": {"delta": "x"}, "loss_floor": "x",
+    }.items():
+        expect(lambda: triptych.backtest(last_close, settings | {name: value}, start, end), "an invalid number")
+    expect(lambda: triptych.backtest(last_close, settings, start, end, every=1e-9), "every is 1e-09")
+    expect(lambda: triptych.backtest(lambda _: 10**400, settings, start, end), "expected a finite number")
+    texts = [{"timestamp": start + pandas.Timedelta(seconds=10 * number), "close": "x"} for number in range(5)]
+    triptych.insert("labels", texts, create=True)
+    expect(lambda: triptych.backtest(last_close, settings | {"dataset": "labels"}, start, end), "has no numbers")
