@@ -394,5 +394,8 @@ def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:
 
 
 def _row(line: str | bytes) -> Row:
-    row = json.loads(line)
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise TriptychError("the response of the dataset service is not JSON: check its address") from error
     return {"timestamp": _time.parse(row.pop("timestamp")), **row}

@@ -36,6 +36,8 @@ def kind(wanted: str | None) -> str:
 
 def from_parquet(data: bytes, name: str, columns: list[str] | None = None) -> Frame:
     """Returns the rows of a Parquet file as a frame of the library `name`."""
+    if not data.startswith(b"PAR1"):
+        raise TriptychError("the response is not a Parquet file: check the address of the service")
     file = io.BytesIO(data)
     if name == "pandas":
         import pandas

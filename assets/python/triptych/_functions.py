@@ -100,11 +100,12 @@ def _find(client: Client, text: str) -> dict[str, Any]:
     """Returns the function that `text` names."""
     path = pathlib.Path(text)
     if path.suffix == ".wasm":
-        if not path.is_file():
-            raise TriptychError(f"there is no file {text}")
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise TriptychError(f"cannot read {text}: {error.strerror}") from error
         query = {"name": path.stem, "method": path.name}
         headers = {"Content-Type": "application/wasm"}
-        data = path.read_bytes()
         client.head.call("POST", "/api/v1/functions", query, data=data, headers=headers)
         text = path.stem
     functions: list[dict[str, Any]] = client.head.get_json("/api/v1/functions")["functions"]

@@ -59,16 +59,26 @@ class Service:
 
     def get_json(self, path: str, query: Query | None = None) -> Any:
         """Returns the parsed body of a `GET`."""
-        return json.loads(self.call("GET", path, query))
+        return self.call_json("GET", path, query)
 
     def send_json(
         self, method: str, path: str, body: Any, *, tries: int = TRIES, within: float | None = None
     ) -> Any:
         """Sends `body` as JSON and returns the parsed response."""
-        data = json.dumps(body, allow_nan=False).encode()
+        try:
+            data = json.dumps(body, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise TriptychError(f"a value in the request to the {self.what} is not JSON: {error}") from error
         headers = {"Content-Type": "application/json"}
-        response = self.call(method, path, data=data, headers=headers, tries=tries, within=within)
-        return json.loads(response or b"null")
+        return self.call_json(method, path, data=data, headers=headers, tries=tries, within=within)
+
+    def call_json(self, method: str, path: str, query: Query | None = None, **options: Any) -> Any:
+        """Returns the parsed body of a response, `None` if it is empty. Takes the options of `call`."""
+        response = self.call(method, path, query, **options)
+        try:
+            return json.loads(response or b"null")
+        except ValueError as error:
+            raise TriptychError(f"the response of the {self.what} is not JSON: check its address") from error
 
     def call(
         self,

@@ -24,6 +24,7 @@ TESTS = [
     reads.times_without_a_zone_are_in_utc,
     reads.empty_range_has_columns,
     errors.refusals_are_explained,
+    errors.wrong_services_are_explained,
     inserts.frames_are_stored_and_read_back,
     inserts.missing_values_are_left_out,
     inserts.unfit_frames_are_rejected,

@@ -1,7 +1,9 @@
 """Tests that errors say what is wrong and what to do, and contain no key."""
 
+import http.server
 import os
 import pathlib
+import threading
 
 import triptych
 from stack import MARKET
@@ -83,3 +85,30 @@ def refusals_are_explained(_):
     expect(lambda: triptych.history(99), "topic 99 not found")
     expect(lambda: triptych.worker(topic=99)(len).run(), "topic 99 does not exist: the service has 1, 2")
     expect(lambda: triptych.run("nothing"), "no function nothing", "hello")
+    expect(lambda: triptych.run("nothing.wasm"), "cannot read nothing.wasm")
+    expect(lambda: triptych.run("hello", stdin=b"bytes"), "not JSON", "bytes")
+
+
+def wrong_services_are_explained(_):
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html></html>")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        client = triptych.Client(datasets=address, inference=address)
+        for call in (
+            lambda: triptych.rows("x", client=client),
+            lambda: triptych.follow("x", client=client),
+            lambda: triptych.insert("x", [{"timestamp": "2026-01-01", "a": 1}], client=client),
+            lambda: triptych.history(1, client=client),
+            lambda: triptych.leaderboard(1, client=client),
+        ):
+            expect(call, "the response", "check", "address")
+        server.shutdown()
