@@ -76,7 +76,7 @@ def rows(
     query["time_zone"] = time_zone
     data = client.datasets.call("GET", path, query, within=DOWNLOAD_WITHIN_S)
     wanted = None if columns is None else ["timestamp", *(c for c in columns if c != "timestamp")]
-    if wanted is not None and complete:
+    if wanted is not None and complete and "complete" not in wanted:
         wanted.append("complete")
     return _frames.from_parquet(data, library, wanted)
 
@@ -148,7 +148,7 @@ def follow(
 
     Args:
         name: Name or number of the dataset.
-        last: Number of the latest rows to begin with.
+        last: Number of the latest rows to begin with, at most 10 000.
         since: Time from which stored rows are yielded first, in place of `last`.
         columns: Columns to yield, in addition to `timestamp`; by default all.
         changes: Yields a dict with an `event` in place of each row: "data" or "correction" with the
@@ -163,7 +163,8 @@ def follow(
     client = client or Client()
     which = {**_dataset(name), **_columns_of(columns)}
     if since is not None:
-        return _Follower(client, which, _time.parse(since) - MICROSECOND, changes).rows()
+        before = max(_time.parse(since), EARLIEST + MICROSECOND) - MICROSECOND
+        return _Follower(client, which, before, changes).rows()
     query = {**which, "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
     found = [_row(line) for line in client.datasets.call("GET", "/rows/live/", query).splitlines()]
     latest_at = found[0]["timestamp"] if found else EARLIEST
@@ -338,6 +339,7 @@ def insert(
 
 def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     """Returns the dataset with this name or number; `None` if the key sees none."""
+    _dataset(name)
     if isinstance(name, int):
         try:
             dataset: dict[str, Any] = client.datasets.get_json(f"/datasets/{name}/")
@@ -383,6 +385,11 @@ def _columns_of(columns: list[str] | None) -> dict[str, str]:
     """Returns the parameter that selects columns."""
     if columns is None:
         return {}
+    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+        raise TriptychError(f"columns is {columns!r:.120}, expected a list of names")
+    twice = _frames.duplicate(columns)
+    if twice is not None:
+        raise TriptychError(f"column `{twice}` is named twice: name it once")
     return {"columns": ",".join(column.replace(",", "%2C") for column in columns) or "timestamp"}
 
 

@@ -93,6 +93,16 @@ def reversed_rows(frame: Frame, name: str) -> Frame:
     return frame.take(pyarrow.array(range(len(frame) - 1, -1, -1), pyarrow.int64()))
 
 
+def duplicate(values: Iterable[Any]) -> Any:
+    """Returns the first value that occurred before; `None` if all are distinct."""
+    seen = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
 class Rows:
     """Rows to insert: their columns, and bodies of requests.
 

@@ -78,6 +78,11 @@ def refusals_are_explained(_):
     expect(lambda: triptych.rows("nothing"), "dataset not found")
     expect(lambda: triptych.rows(MARKET, resolution="often"), "resolution")
     expect(lambda: triptych.rows(MARKET, columns=["clsoe"]), "clsoe")
+    for library in ("pandas", "polars", "arrow"):
+        expect(lambda: triptych.rows(MARKET, columns=["close", "close"], frame=library), "`close` is named twice")
+    expect(lambda: next(triptych.follow(MARKET, columns=["close", "close"])), "`close` is named twice")
+    expect(lambda: triptych.rows(MARKET, columns="close"), "expected a list of names")
+    expect(lambda: triptych.rows(MARKET, columns=[0]), "expected a list of names")
     expect(lambda: triptych.rows(MARKET, "2026-02-01", "2026-01-01"), "start 2026-02-01T00:00:00Z is after end")
     expect(lambda: triptych.rows(MARKET, "yesterday"), "'yesterday' is not a time", "2026-07-01")
     expect(lambda: triptych.rows(MARKET, frame="excel"), "choose pandas, polars or arrow")
@@ -87,6 +92,7 @@ def refusals_are_explained(_):
     expect(lambda: triptych.run("nothing"), "no function nothing", "hello")
     expect(lambda: triptych.run("nothing.wasm"), "cannot read nothing.wasm")
     expect(lambda: triptych.run("hello", stdin=b"bytes"), "not JSON", "bytes")
+    expect(lambda: triptych.insert("", [{"timestamp": "2026-01-01"}]), "'' is not a dataset")
 
 
 def wrong_services_are_explained(_):

@@ -38,6 +38,10 @@ def rows_are_frames_of_three_libraries(_):
     assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
     bars = triptych.rows(MARKET, end - dt.timedelta(hours=3), resolution="1h", fill="previous", complete=True)
     assert bars["complete"].tolist()[-1:] == [False] and bars["close"].notna().all()
+    hours = triptych.rows(MARKET, resolution="1h", columns=["complete", "close"], complete=True, frame="polars")
+    assert hours.columns == ["timestamp", "complete", "close"]
+    earliest = next(triptych.follow(MARKET, since="0001-01-01"))["timestamp"]
+    assert earliest == triptych.coverage(MARKET)["first"]
     days = triptych.rows(MARKET, resolution="1d", time_zone="Asia/Kathmandu")["timestamp"]
     assert {str(time.time()) for time in days.dt.tz_convert("Asia/Kathmandu")} == {"00:00:00"}
     covered = triptych.coverage(MARKET, end=end)
