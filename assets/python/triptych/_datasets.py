@@ -283,10 +283,11 @@ def insert(
     merge: bool = False,
     client: Client | None = None,
 ) -> int:
-    """Inserts rows into a dataset and returns how many. On return they are durable.
+    """Inserts rows into a dataset and returns the number of stored rows. On return they are durable.
 
     A row replaces the stored row of its time, so an insert can be repeated. NaN and None are no
-    values. Times without a zone are in UTC.
+    values. Times without a zone are in UTC, and stored in microseconds. Two rows with one time are an
+    error, and so is a number with more digits than its column stores.
 
     Args:
         name: Name or number of the dataset.
@@ -310,31 +311,35 @@ def insert(
         if not create or isinstance(name, int):
             hint = "" if isinstance(name, int) else ": pass create=True to create it"
             raise TriptychError(f"there is no dataset {name} that the key can see{hint}")
-        columns = [{"name": column, "dtype": dtype} for column, dtype in new.columns.items()]
-        new_dataset = {
-            "name": name, "description": description, "columns": columns, "tags": tags or [],
-            "metadata": metadata or {},
-        }
-        # Not retried, since a retry would fail if only the response of the first attempt was lost.
-        dataset = client.datasets.send_json("POST", "/datasets/", new_dataset, tries=1)
-    number = dataset["id"]
-    types = _columns(client, number)
+    types = new.columns if dataset is None else _columns(client, dataset["id"])
     missing = {column: dtype for column, dtype in new.columns.items() if column not in types}
     if missing and not create:
         names = ", ".join(missing)
         raise TriptychError(f"dataset {name} has no column {names}: pass create=True to create it")
+    types = {**types, **missing}
+    # Nothing is created if the rows do not fit.
+    new.cast(types)
+    # Not retried, since a retry would fail if only the response of the first attempt was lost.
+    if dataset is None:
+        columns = [{"name": column, "dtype": dtype} for column, dtype in types.items()]
+        new_dataset = {
+            "name": name, "description": description, "columns": columns, "tags": tags or [],
+            "metadata": metadata or {},
+        }
+        dataset = client.datasets.send_json("POST", "/datasets/", new_dataset, tries=1)
+    number = dataset["id"]
     for column, dtype in missing.items():
         new_column = {"dataset": number, "name": column, "dtype": dtype}
         client.datasets.send_json("POST", "/columns/", new_column, tries=1)
     rows_max = min(BATCH_ROWS, ROWS_MAX if merge else BATCH_ROWS, BATCH_VALUES // max(len(types), 1)) or 1
     query = {"dataset": number, "mode": "merge" if merge else None}
-    n_inserted = 0
-    for body, n_rows in new.bodies({**types, **missing}, rows_max):
+    n_stored = 0
+    for body in new.bodies(rows_max):
         headers = {"Content-Type": new.content_type, "Idempotency-Key": str(uuid.uuid4())}
-        path = "/rows/bulk_insert/"
-        client.datasets.call("POST", path, query, data=body, headers=headers, within=INSERT_WITHIN_S)
-        n_inserted += n_rows
-    return n_inserted
+        path, within = "/rows/bulk_insert/", INSERT_WITHIN_S
+        done = client.datasets.call_json("POST", path, query, data=body, headers=headers, within=within)
+        n_stored += done["inserted"]
+    return n_stored
 
 
 def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:

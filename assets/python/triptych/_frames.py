@@ -6,8 +6,10 @@ import importlib.util
 import io
 import json
 import math
+import numbers
 import os
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 from . import _time
@@ -16,6 +18,7 @@ from ._errors import TriptychError
 MODULES = {"pandas": ("pandas", "pyarrow"), "polars": ("polars",), "arrow": ("pyarrow",)}
 PARQUET = "application/vnd.apache.parquet"
 NDJSON = "application/x-ndjson"
+NUMPY_TIMES = ("datetime64", "timedelta64")
 
 Frame = Any
 
@@ -93,6 +96,78 @@ def reversed_rows(frame: Frame, name: str) -> Frame:
     return frame.take(pyarrow.array(range(len(frame) - 1, -1, -1), pyarrow.int64()))
 
 
+class Rows:
+    """Rows to insert: their columns, and bodies of requests.
+
+    Attributes:
+        columns: Types of the columns by name, without `timestamp`.
+        content_type: Media type of the bodies.
+    """
+
+    def __init__(self, frame: Frame, time: str = "timestamp") -> None:
+        _check_frame(frame)
+        table = _arrow_of(frame, time)
+        if table is not None:
+            self.content_type = PARQUET
+            self._table = _normal_table(table, time, _without_duplicates(frame, time))
+            fields = [field for field in self._table.schema if field.name != "timestamp"]
+            self.columns = {field.name: _dtype_of_arrow(field) for field in fields}
+        else:
+            self.content_type = NDJSON
+            self._table = None
+            self._rows = _normal_rows(_dicts_of(frame, time), time, _without_duplicates(frame, time))
+            self.columns = _dtypes_of_rows(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows if self._table is None else self._table)
+
+    def cast(self, types: dict[str, str]) -> None:
+        """Converts the values to the stored types of their columns."""
+        if self._table is None:
+            self._rows = [_cast_row(row, types) for row in self._rows]
+        else:
+            self._table = _cast(self._table, types)
+
+    def bodies(self, rows_max: int) -> Iterator[bytes]:
+        """Yields bodies of up to `rows_max` rows."""
+        for begin in range(0, len(self), rows_max):
+            if self._table is None:
+                some = self._rows[begin : begin + rows_max]
+                yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in some).encode()
+            else:
+                yield _parquet(self._table.slice(begin, rows_max))
+
+
+def _library(frame: Frame) -> str:
+    """Returns the library that the class of `frame` or one of its bases is from, "" if there is none."""
+    modules = (base.__module__.partition(".")[0] for base in type(frame).__mro__)
+    return next((module for module in modules if module in ("pandas", "polars", "pyarrow")), "")
+
+
+def _check_frame(frame: Frame) -> None:
+    """Raises an error if `frame` is neither a frame with distinct column names nor iterable."""
+    library, name = _library(frame), type(frame).__name__
+    if library in ("pandas", "polars") and "DataFrame" not in (base.__name__ for base in type(frame).__mro__):
+        hint = {"Series": '.to_frame("value")', "LazyFrame": ".collect()"}.get(name)
+        raise TriptychError(
+            f"the rows are a {name} of {library}: pass a DataFrame" + (f", made with {hint}" if hint else "")
+        )
+    if library in ("pandas", "polars"):
+        columns = frame.columns
+    elif hasattr(frame, "schema"):
+        columns = frame.schema.names
+    elif isinstance(frame, Iterable):
+        return
+    else:
+        raise TriptychError(f"{frame!r:.80} has no rows: pass a DataFrame, an Arrow table or dicts")
+    if getattr(columns, "nlevels", 1) > 1:
+        flat = "frame.columns = ['_'.join(names) for names in frame.columns]"
+        raise TriptychError(f"the names of the columns have several levels: join them, such as with {flat}")
+    twice = duplicate(map(str, columns))
+    if twice is not None:
+        raise TriptychError(f"several columns are called `{twice}`: rename or drop all but one")
+
+
 def duplicate(values: Iterable[Any]) -> Any:
     """Returns the first value that occurred before; `None` if all are distinct."""
     seen = set()
@@ -103,55 +178,66 @@ def duplicate(values: Iterable[Any]) -> Any:
     return None
 
 
-class Rows:
-    """Rows to insert: their columns, and bodies of requests.
+def _without_duplicates(frame: Frame, time: str) -> str:
+    """Returns a hint how to keep one row of each time."""
+    library = _library(frame)
+    if library == "polars":
+        return f': keep one of them, such as with frame.unique("{time}", keep="last", maintain_order=True)'
+    if library != "pandas":
+        return ": keep one of them"
+    if time in frame.columns:
+        return f': keep one of them, such as with frame.drop_duplicates("{time}", keep="last")'
+    return ': keep one of them, such as with frame[~frame.index.duplicated(keep="last")]'
 
-    Attributes:
-        columns: Types of the columns by name, without `timestamp`.
-        content_type: Media type of the bodies.
-    """
 
-    def __init__(self, frame: Frame, time: str = "timestamp") -> None:
-        table = _arrow_of(frame, time)
-        if table is not None:
-            self.content_type = PARQUET
-            self._table = _normal_table(table, time)
-            self.columns = {
-                field.name: _dtype_of_arrow(field) for field in self._table.schema if field.name != "timestamp"
-            }
-        else:
-            self.content_type = NDJSON
-            self._table = None
-            self._rows = [_normal_row(row, time, number) for number, row in enumerate(_dicts_of(frame, time))]
-            self.columns = _dtypes_of_rows(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows if self._table is None else self._table)
-
-    def bodies(self, types: dict[str, str], rows_max: int) -> Iterator[tuple[bytes, int]]:
-        """Yields bodies of up to `rows_max` rows with values of `types`, and the rows in each."""
-        for begin in range(0, len(self), rows_max):
-            if self._table is None:
-                some = self._rows[begin : begin + rows_max]
-                yield "".join(_line(row, types) for row in some).encode(), len(some)
-            else:
-                some = _cast(self._table.slice(begin, rows_max), types)
-                yield _parquet(some), len(some)
+def _duplicate_error(
+    rows: tuple[int, int], stored: str, given: tuple[str, str] | None, hint: str
+) -> TriptychError:
+    """Returns the error for two rows with the timestamp `stored`, which `given` are converted to."""
+    error = f"rows {rows[0]} and {rows[1]} have the same timestamp {stored}"
+    if given is None:
+        return TriptychError(error + hint)
+    return TriptychError(
+        f"{error}, since timestamps are stored in microseconds: {given[0]} and {given[1]} are "
+        "the same, so keep one of them"
+    )
 
 
 def _arrow_of(frame: Frame, time: str) -> Any:
     """Returns a frame as an Arrow table; `None` if it is no frame, or pyarrow is not installed."""
-    module = type(frame).__module__.partition(".")[0]
-    if module not in ("pandas", "polars", "pyarrow") or importlib.util.find_spec("pyarrow") is None:
+    library = _library(frame)
+    if not library or importlib.util.find_spec("pyarrow") is None:
         return None
     import pyarrow
 
-    if module == "pandas":
-        frame = _with_index(frame, time)
+    if library == "pandas":
+        return _arrow_of_pandas(_with_index(frame, time))
+    try:
+        return frame.to_arrow() if library == "polars" else pyarrow.table(frame)
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise TriptychError(
+            f"the {type(frame).__name__} cannot be read ({error}): pass a table with columns of numbers, "
+            "texts or booleans"
+        ) from error
+
+
+def _arrow_of_pandas(frame: Frame) -> Any:
+    import pyarrow
+
+    try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
-    if module == "polars":
-        return frame.to_arrow()
-    return pyarrow.table(frame)
+    except Exception:
+        # Errors of several kinds, of which some do not name the column.
+        for name in frame.columns:
+            try:
+                pyarrow.Table.from_pandas(frame[[name]], preserve_index=False)
+            except Exception as error:
+                reason = error.args[0] if isinstance(error, pyarrow.ArrowException) else error
+                raise TriptychError(
+                    f"column `{name}` has values of several types or of an unknown one ({reason}): convert "
+                    f"it to numbers, texts or booleans, such as with frame[{name!r}].astype(str)"
+                ) from error
+        raise
 
 
 def _with_index(frame: Frame, time: str) -> Frame:
@@ -161,19 +247,17 @@ def _with_index(frame: Frame, time: str) -> Frame:
     return frame.rename_axis(index=time).reset_index()
 
 
-def _normal_table(table: Any, time: str) -> Any:
+def _normal_table(table: Any, time: str, hint: str) -> Any:
     """Returns `table` with its times in UTC as `timestamp`, NaN as null, and no empty column."""
     import pyarrow
     import pyarrow.compute
 
-    if time not in table.column_names:
-        raise TriptychError(_no_time(time, table.column_names))
-    names, columns = ["timestamp"], [_arrow_times(table[time], time)]
+    _check_time(time, table.column_names)
+    names, columns = ["timestamp"], [_arrow_times(_decoded(table[time]), time, hint)]
     for field, column in zip(table.schema, table.columns):
         if field.name == time or pyarrow.types.is_null(field.type):
             continue
-        if pyarrow.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
+        column = _decoded(column)
         if pyarrow.types.is_floating(column.type):
             column = pyarrow.compute.if_else(pyarrow.compute.is_nan(column), None, column)
         names.append(field.name)
@@ -181,21 +265,57 @@ def _normal_table(table: Any, time: str) -> Any:
     return pyarrow.table(columns, names=names)
 
 
-def _arrow_times(column: Any, name: str) -> Any:
+def _decoded(column: Any) -> Any:
+    """Returns a column without a dictionary, and with texts of a type that Parquet files can have."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pyarrow.string()) if str(column.type) == "string_view" else column
+
+
+def _arrow_times(given: Any, name: str, hint: str) -> Any:
+    """Returns the column of times in UTC, in microseconds and distinct."""
     import pyarrow
     import pyarrow.compute
 
-    if column.null_count:
-        at = column.is_null().to_pylist().index(True)
+    if given.null_count:
+        at = given.is_null().to_pylist().index(True)
         raise TriptychError(f"row {at} has no {name}: fill it in or drop the row")
+    column = given
     if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
-        column = pyarrow.array([_time.parse(text) for text in column.to_pylist()])
-    if not (pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type)):
+        parsed = [_time.parse(text) for text in column.to_pylist()]
+        column = pyarrow.array(parsed, pyarrow.timestamp("us", "UTC"))
+    if pyarrow.types.is_timestamp(column.type):
+        # Times without a zone are in UTC.
+        column = column.cast(pyarrow.timestamp(column.type.unit))
+        if column.type.unit == "ns":
+            column = pyarrow.compute.floor_temporal(column, unit="microsecond")
+    elif not pyarrow.types.is_date(column.type):
         raise TriptychError(f"column `{name}` is of type {column.type}, not of times: see pandas.to_datetime")
-    # Times without a zone are in UTC.
-    zone = getattr(column.type, "tz", None)
-    column = column.cast(pyarrow.timestamp("us", zone), safe=False)
-    return column if zone else pyarrow.compute.assume_timezone(column, "UTC")
+    try:
+        column = column.cast(pyarrow.timestamp("us"))
+    except pyarrow.ArrowInvalid as error:
+        raise TriptychError(f"column `{name}` has a time that is too early or too late: {error}") from error
+    if len(column.unique()) < len(column):
+        raise _arrow_duplicate(column, given, hint)
+    return pyarrow.compute.assume_timezone(column, "UTC")
+
+
+def _arrow_duplicate(column: Any, given: Any, hint: str) -> TriptychError:
+    """Returns the error for the first time in `column` that occurred before."""
+    import pyarrow
+
+    micros = column.cast(pyarrow.int64()).to_pylist()
+    repeated = duplicate(micros)
+    first = micros.index(repeated)
+    rows = (first, micros.index(repeated, first + 1))
+    if pyarrow.types.is_timestamp(given.type):
+        given = given.cast(pyarrow.timestamp(given.type.unit))
+    texts = [given.slice(row, 1).cast(pyarrow.string())[0].as_py() for row in rows]
+    stored = column.slice(first, 1).cast(pyarrow.string())[0].as_py().replace(" ", "T")
+    stored = stored.removesuffix("000000").rstrip(".") + "Z"
+    return _duplicate_error(rows, stored, None if texts[0] == texts[1] else (texts[0], texts[1]), hint)
 
 
 def _dtype_of_arrow(field: Any) -> str:
@@ -219,14 +339,36 @@ def _cast(table: Any, types: dict[str, str]) -> Any:
     arrow = {"float": pyarrow.float64(), "integer": pyarrow.int64(), "string": pyarrow.string()}
     for at, name in enumerate(table.column_names):
         wanted = arrow.get(types.get(name, ""))
-        if wanted is None or table.schema.field(name).type == wanted:
+        column = table[name]
+        if wanted is None or column.type == wanted:
             continue
         try:
-            column = table[name].cast(wanted)
-        except pyarrow.ArrowInvalid as error:
-            raise TriptychError(f"column `{name}` is stored as {types[name]}: {error}") from None
+            if pyarrow.types.is_decimal(column.type) and types[name] == "float":
+                # A cast of Arrow rounds silently, and not always to the nearest float.
+                floats = [None if value is None else _float(value) for value in column.to_pylist()]
+                column = pyarrow.array(floats, wanted)
+            else:
+                column = column.cast(wanted)
+        except (pyarrow.ArrowException, ValueError) as error:
+            raise TriptychError(f"column `{name}` is stored as {types[name]}: {error}") from error
         table = table.set_column(at, name, column)
     return table
+
+
+def _float(value: Any) -> float:
+    """Returns a number as a float.
+
+    Raises:
+        ValueError: If it is an integer or a decimal number with more digits than a float has.
+    """
+    number = float(value)
+    exact = Decimal(repr(number)) if isinstance(value, Decimal) else number
+    if isinstance(value, (int, Decimal)) and exact != value:
+        raise ValueError(
+            f"{value} has more digits than a float: convert the column to floats to round it, or to texts "
+            "to keep all digits"
+        )
+    return number
 
 
 def _parquet(table: Any) -> bytes:
@@ -248,21 +390,48 @@ def _dicts_of(frame: Frame, time: str) -> Any:
     return frame
 
 
+def _normal_rows(dicts: Iterable[dict[str, Any]], time: str, hint: str) -> list[dict[str, Any]]:
+    """Returns rows with distinct times."""
+    rows: list[dict[str, Any]] = []
+    seen: dict[str, tuple[int, Any]] = {}
+    for number, row in enumerate(dicts):
+        rows.append(_normal_row(row, time, number))
+        stored = rows[-1]["timestamp"]
+        first, given = seen.setdefault(stored, (number, row[time]))
+        if first != number:
+            texts = None if given == row[time] else (str(given), str(row[time]))
+            raise _duplicate_error((first, number), stored, texts, hint)
+    return rows
+
+
 def _normal_row(row: dict[str, Any], time: str, number: int) -> dict[str, Any]:
     """Returns a row with its time as text, plain values, and nothing in the place of missing ones."""
     if not isinstance(row, dict):
         raise TriptychError(f"row {number} is a {type(row).__name__}, expected a dict")
-    if time not in row:
-        raise TriptychError(_no_time(time, row))
+    _check_time(time, row)
     try:
         normal = {"timestamp": _time.text(row[time])}
     except TriptychError as error:
-        raise TriptychError(f"row {number}: {error}") from None
+        raise TriptychError(f"row {number}: {error}") from error
     for name, value in row.items():
-        value = value.item() if hasattr(value, "item") else value
-        if name != time and value is not None and value == value:
-            normal[name] = value
+        value = _plain(value)
+        if name != time and value is not None:
+            normal[str(name)] = value
     return normal
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value of numpy as one of Python, and a missing value as `None`."""
+    # `item` of a time in nanoseconds is an integer.
+    if hasattr(value, "item") and type(value).__name__ not in NUMPY_TIMES:
+        try:
+            value = value.item()
+        except (RuntimeError, TypeError, ValueError):
+            return value  # An array
+    try:
+        return value if bool(value == value) else None
+    except (ArithmeticError, TypeError, ValueError):
+        return None if type(value).__name__ == "NAType" else value
 
 
 def _dtypes_of_rows(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -275,7 +444,8 @@ def _dtypes_of_rows(rows: list[dict[str, Any]]) -> dict[str, str]:
             known = types.setdefault(name, dtype)
             if known != dtype:
                 if {known, dtype} != {"integer", "float"}:
-                    raise TriptychError(f"column `{name}` has both {known} and {dtype} values")
+                    both = f"both {known} and {dtype} values"
+                    raise TriptychError(f"column `{name}` has {both}: convert them to one type")
                 types[name] = "float"
     return types
 
@@ -287,27 +457,40 @@ def _dtype_of_value(name: str, value: Any) -> str:
         return "integer"
     if isinstance(value, str):
         return "string"
-    if hasattr(value, "__float__"):
+    # A numpy.timedelta64 counts as an integer in Python.
+    if isinstance(value, (numbers.Real, Decimal)) and type(value).__name__ not in NUMPY_TIMES:
         return "float"
     raise TriptychError(f"column `{name}` has a {type(value).__name__}, expected numbers, texts or booleans")
 
 
-def _line(row: dict[str, Any], types: dict[str, str]) -> str:
-    def plain(name: str, value: Any) -> Any:
-        if types.get(name) == "float":
-            return float(value)
-        if types.get(name) == "integer" and isinstance(value, float) and value.is_integer():
-            return int(value)
-        return value
+def _cast_row(row: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
+    """Returns a row with values of the stored types."""
+    cast = {}
+    for name, value in row.items():
+        dtype = types.get(name)
+        try:
+            if dtype == "float":
+                value = _float(value)
+            elif dtype == "integer" and not isinstance(value, (int, str)):
+                if value != int(value):
+                    raise ValueError(f"{value} is not an integer")
+                value = int(value)
+            elif isinstance(value, str):
+                value.encode()  # Fails if it is not Unicode.
+            elif not isinstance(value, (int, float)):
+                value = str(value)
+        except (ArithmeticError, ValueError) as error:
+            raise TriptychError(f"column `{name}` is stored as {dtype}: {error}") from error
+        if isinstance(value, float) and math.isinf(value):
+            raise TriptychError(f"column `{name}` has an infinite value at {row['timestamp']}")
+        cast[name] = value
+    return cast
 
-    shown = {name: plain(name, value) for name, value in row.items()}
-    infinite = [name for name, value in shown.items() if isinstance(value, float) and math.isinf(value)]
-    if infinite:
-        raise TriptychError(f"column `{infinite[0]}` has an infinite value at {row['timestamp']}")
-    return json.dumps(shown, ensure_ascii=False) + "\n"
 
-
-def _no_time(time: str, names: Iterable[str]) -> str:
-    return f"there is no column `{time}` among {', '.join(names)}: name the column of times with time="
-
-
+def _check_time(time: str, names: Iterable[Any]) -> None:
+    """Raises an error if there is no column `time`, or if another column would take its place."""
+    if time not in names:
+        shown = ", ".join(map(str, names)) or "none"
+        raise TriptychError(f"there is no column `{time}` among {shown}: name the column of times with time=")
+    if time != "timestamp" and "timestamp" in names:
+        raise TriptychError(f"column `timestamp` would replace the times in `{time}`: rename or drop it")

@@ -1,5 +1,10 @@
 """Tests inserts of frames."""
 
+import contextlib
+import datetime as dt
+from decimal import Decimal
+
+import numpy
 import pandas
 import polars
 import pyarrow
@@ -21,6 +26,16 @@ def frame(n_rows=5):
     })
 
 
+@contextlib.contextmanager
+def without_pyarrow():
+    """Sends rows as lines of JSON, as without pyarrow."""
+    arrow_of, _frames._arrow_of = _frames._arrow_of, lambda *_: None
+    try:
+        yield
+    finally:
+        _frames._arrow_of = arrow_of
+
+
 def frames_are_stored_and_read_back(_):
     want = frame()
     assert triptych.insert("trades", want, create=True, metadata={"ticker": "btc"}) == 5
@@ -40,14 +55,10 @@ def frames_are_stored_and_read_back(_):
     }.items():
         assert triptych.insert(name, form, create=True) == 5, name
         pandas.testing.assert_frame_equal(triptych.rows(name), got)
-    # Without pyarrow, rows are sent as lines of JSON.
-    arrow_of, _frames._arrow_of = _frames._arrow_of, lambda *_: None
-    try:
+    with without_pyarrow():
         for name, form in {"lines-pandas": want, "lines-polars": polars.from_pandas(want)}.items():
             assert triptych.insert(name, form, create=True) == 5
             pandas.testing.assert_frame_equal(triptych.rows(name), got)
-    finally:
-        _frames._arrow_of = arrow_of
     assert triptych.insert("long", frame(N_ROWS), create=True) == N_ROWS
     assert triptych.insert("long", frame(N_ROWS)) == N_ROWS, "a row replaces the stored one"
     assert len(triptych.rows("long")) == N_ROWS
@@ -95,3 +106,137 @@ def unfit_frames_are_rejected(_):
                   [{"timestamp": "2026-01-01", "volume": float("inf")}]):
         expect(lambda: triptych.insert("trades", unfit), "volume")
     assert triptych.insert("trades", new.head(0)) == 0
+
+
+def duplicate_timestamps_are_rejected(_):
+    times = pandas.date_range("2026-01-01", periods=2, freq="h")[[0, 1, 0, 1]]
+    repeated = pandas.DataFrame({"timestamp": times, "n": range(4)})
+    first = "rows 0 and 2 have the same timestamp 2026-01-01T00:00:00Z"
+    indexed = repeated.set_index("timestamp")
+    forms = {
+        'frame[~frame.index.duplicated(keep="last")]': indexed,
+        'frame.drop_duplicates("timestamp", keep="last")': repeated,
+        'frame.unique("timestamp", keep="last", maintain_order=True)': polars.from_pandas(repeated),
+        "keep one of them": pyarrow.Table.from_pandas(repeated),
+        "keep one": repeated.to_dict("records"),
+    }
+    for hint, form in forms.items():
+        expect(lambda: triptych.insert("repeated", form, create=True), first, hint)
+    with without_pyarrow():
+        for hint, form in forms.items():
+            if not isinstance(form, pyarrow.Table):
+                expect(lambda: triptych.insert("repeated", form, create=True), first, hint)
+    expect(lambda: triptych.rows("repeated"), "dataset not found")
+    assert triptych.insert("repeated", indexed[~indexed.index.duplicated(keep="last")], create=True) == 2
+    assert triptych.rows("repeated")["n"].tolist() == [2, 3]
+    # The second and the third row are in one microsecond, also before 1970.
+    for nanos, stored in (([0, 1000, 1999, 2000], "1970-01-01T00:00:00.000001Z"),
+                          ([-3000, -2000, -1001, 0], "1969-12-31T23:59:59.999998Z")):
+        close = pandas.DataFrame({"timestamp": pandas.to_datetime(nanos, utc=True), "n": 1})
+        for form in (close, pyarrow.Table.from_pandas(close), close.to_dict("records")):
+            expect(lambda: triptych.insert("close", form, create=True),
+                   "rows 1 and 2", stored, "stored in microseconds", str(nanos[2] % 1000))
+    close = [{"timestamp": f"2026-01-01T00:00:00.{fraction}", "n": 1} for fraction in ("0000001", "0000002")]
+    for form in (close, pandas.DataFrame(close)):
+        expect(lambda: triptych.insert("close", form, create=True), "stored in microseconds", ".0000002")
+    # Times before 1970 are rounded down, whatever has them.
+    for name, form in {"old": pandas.DataFrame({"timestamp": pandas.to_datetime([-1]), "n": 1}),
+                       "old-dicts": [{"timestamp": pandas.Timestamp(-1), "n": 1}]}.items():
+        assert triptych.insert(name, form, create=True) == 1
+        assert triptych.rows(name)["timestamp"].tolist() == [pandas.Timestamp(-1000, tz="UTC").as_unit("us")]
+
+
+def unreadable_frames_are_explained(_):
+    times = pandas.date_range("2026-01-01", periods=2, freq="h")
+
+    def refused(form, *parts, has_cause=False, **options):
+        error = expect(lambda: triptych.insert("unreadable", form, create=True, **options), *parts)
+        assert (error.__cause__ is not None) == has_cause, repr(error.__cause__)
+
+    for values in ([1, "x"], ["x", 1], [True, 1.5], [object(), object()], [2**70, 1], ["\ud800", "x"],
+                   [Decimal("Infinity"), Decimal(1)], [1j, 2j]):
+        column = pandas.Series(values, times, dtype=None if values == [1j, 2j] else object)
+        refused(column.to_frame("a"), "column `a`", "convert", "frame['a'].astype(str)", has_cause=True)
+    refused([{"timestamp": time, "a": value} for time, value in zip(times, (1, "x"))], "column `a` has both", "convert")
+    twice = pandas.DataFrame([[1, 2]] * 2, times, ["a", "a"])
+    refused(twice, "several columns are called `a`", "rename or drop")
+    refused(type("Prices", (pandas.DataFrame,), {})(twice), "several columns are called `a`")
+    refused(pyarrow.table([times, [1, 2], [3, 4]], ["timestamp", "a", "a"]), "several columns are called `a`")
+    levels = pandas.MultiIndex.from_tuples([("Close", "A"), ("Close", "B")])
+    refused(pandas.DataFrame([[1, 2]] * 2, times, levels), "several levels", "'_'.join")
+    with without_pyarrow():
+        refused(twice, "several columns are called `a`")
+        refused(pandas.Series([1, 2], times), "Series")
+    refused(pandas.Series([1, 2], times), "a Series of pandas", '.to_frame("value")')
+    refused(polars.Series([1, 2]), "a Series of polars", '.to_frame("value")')
+    refused(polars.LazyFrame({"timestamp": times.to_list()}), "LazyFrame", ".collect()")
+    refused(polars.DataFrame({"timestamp": times.to_list(), "a": polars.Series([1, 2], dtype=polars.Int128)}),
+            "cannot be read", has_cause=True)
+    refused(pyarrow.array([1, 2]), "cannot be read", has_cause=True)
+    refused(5, "5 has no rows", "pass a DataFrame")
+    refused([{0: 1}], "no column `timestamp` among 0")
+    both = pandas.DataFrame({"date": times, "timestamp": times, "a": 1})
+    for form in (both, both.to_dict("records")):
+        refused(form, "column `timestamp` would replace the times in `date`", time="date")
+    for value in (numpy.timedelta64(5, "ns"), numpy.datetime64(5, "ns"), numpy.array([1, 2]), [1], dt.date.today()):
+        refused([{"timestamp": times[0], "a": value}], "column `a` has a", "expected numbers")
+    refused([{"timestamp": times[0], "a": "\ud800"}], "column `a`", "surrogates not allowed", has_cause=True)
+    refused(pyarrow.table({"timestamp": pyarrow.array([10**14], pyarrow.timestamp("s"))}), "too late", has_cause=True)
+    late = pandas.Timestamp(numpy.datetime64("20000-01-01", "s"))
+    for time in (dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=2))), late):
+        refused([{"timestamp": time, "a": 1}], "years 1 to 9999", has_cause=True)
+    refused([{"timestamp": "0001-01-01T00:00:00+02:00"}], "is not a time", has_cause=True)
+    for time in (numpy.datetime64("NaT"), numpy.datetime64(10**15, "s")):
+        refused([{"timestamp": time, "a": 1}], "is not a time", has_cause=True)
+    refused([{"timestamp": times[0]}], "not JSON", metadata={"a": dt.date.today()}, has_cause=True)
+    expect(lambda: triptych.rows("unreadable"), "dataset not found")
+
+
+def less_common_types_are_stored(_):
+    times = pandas.date_range("2026-01-01", periods=3, freq="h")
+    texts = pyarrow.array(["x", None, "y"], pyarrow.string_view())
+    views = pyarrow.table({"timestamp": pyarrow.array(times.astype(str)).cast(pyarrow.string_view()), "a": texts})
+    coded = pandas.DataFrame({"timestamp": pandas.Categorical(times.astype(str)), "a": ["x", None, "y"]})
+    dicts = [{"timestamp": numpy.datetime64(time, unit), "a": value}
+             for time, unit, value in zip(times, ("h", "ns", "s"), ("x", pandas.NA, "y"))]
+    for name, form in {"views": views, "coded": coded, "dicts": dicts}.items():
+        assert triptych.insert(name, form, create=True) == 3
+        got = triptych.rows(name)
+        assert got["timestamp"].tolist() == times.tz_localize("UTC").tolist(), name
+        assert got["a"].fillna("").tolist() == ["x", "", "y"], name
+    assert len(triptych.rows("views", numpy.datetime64("2026-01-01T01"), numpy.datetime64("2026-01-02"))) == 2
+    n = pandas.DataFrame({"timestamp": times, "n": pandas.array([1, None, 3], "Int64")})
+    with without_pyarrow():
+        assert triptych.insert("n", n, create=True) == 3
+    assert triptych.rows("n")["n"].isna().tolist() == [False, True, False]
+
+
+def digits_are_kept_or_rejected(_):
+    time = pandas.Timestamp("2026-01-01")
+
+    def forms(value):
+        yield pandas.DataFrame({"timestamp": [time], "a": [value]})
+        yield [{"timestamp": time, "a": value}]
+        if isinstance(value, Decimal):
+            column = pyarrow.array([value], pyarrow.decimal128(38, 18))
+            yield pyarrow.table({"timestamp": [time], "a": column})
+            yield polars.DataFrame({"timestamp": [time], "a": polars.Series([value], dtype=polars.Decimal(38, 18))})
+
+    for text in ("12345678901234567890.12", "9007199254740993", "0.12345678901234567890"[:20]):
+        for form in forms(Decimal(text)):
+            expect(lambda: triptych.insert("digits", form, create=True), "`a` is stored as float", text, "to texts")
+    expect(lambda: triptych.rows("digits"), "dataset not found")
+    # Arrow casts 0.3 with 18 places to 0.30000000000000004.
+    for text in ("0.3", "1.10", "-123456789.123456", "9007199254740992"):
+        for number, form in enumerate(forms(Decimal(text))):
+            triptych.insert(f"decimal-{number}", form, create=True)
+            assert triptych.rows(f"decimal-{number}")["a"].tolist() == [float(text)], text
+    for form in forms(2**53 + 1):
+        expect(lambda: triptych.insert("decimal-0", form), "`a` is stored as float", "9007199254740993")
+    mixed = [{"timestamp": time, "a": 0.5}, {"timestamp": time + pandas.Timedelta("1s"), "a": 10**400}]
+    expect(lambda: triptych.insert("decimal-0", mixed), "`a` is stored as float")
+    expect(lambda: triptych.insert("decimal-0", [{"timestamp": time, "a": "x"}]), "`a` is stored as float")
+    triptych.insert("kinds", [{"timestamp": time, "text": "x", "whole": 1}], create=True)
+    triptych.insert("kinds", [{"timestamp": time, "text": Decimal("1.10"), "whole": Decimal("2.0")}])
+    assert triptych.rows("kinds")[["text", "whole"]].values.tolist() == [["1.10", 2]]
+    expect(lambda: triptych.insert("kinds", [{"timestamp": time, "whole": Decimal("2.5")}]), "2.5 is not an integer")
