@@ -208,7 +208,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     let service = Service::with_bars(1).await;
     let store = &service.app.datasets.store;
     store.limit_pages(1).await.unwrap();
-    let rows: Vec<_> = (0..50_000).map(bar).collect();
+    let rows: Vec<_> = (0..20_000).map(bar).collect();
     let body = json!({"dataset": 1, "rows": rows});
     let (status, answer) = service.post(&service.owner, "/api/rows/bulk_insert/", &body).await;
     assert_eq!(status, 507, "{answer}");
@@ -218,7 +218,7 @@ async fn service_on_a_full_disk_returns_507_and_is_unhealthy_until_there_is_spac
     // Now there is space for a small insert, but not for an insert as large as the rejected one. Until
     // there is, the service remains unhealthy.
     store.limit_pages(150).await.unwrap();
-    let little = json!({"dataset": 1, "rows": [bar(50_000)]});
+    let little = json!({"dataset": 1, "rows": [bar(20_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);
     for _ in 0..3 {
         let (status, health) = service.get("", "/health").await;

@@ -84,6 +84,10 @@ pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
 
 /// Appends the history and then new bars, until the future is dropped.
 pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock) {
+    run_every(TICK, datasets, options, clock).await;
+}
+
+async fn run_every(tick: Duration, datasets: Datasets, options: MarketOptions, clock: Clock) {
     let mut pairs = Vec::new();
     for ticker in TICKERS {
         match open(&datasets, &ticker).await {
@@ -100,7 +104,7 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     let mut date = SteadyDate::new(clock.clone(), clock.now(), ROW_HOLD);
     let begin = (date.read() - options.history).seconds();
     let mut next = resume(&pairs).await.map_or(begin, |second| (second + 1).max(begin));
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -91,7 +91,8 @@ async fn follow_prints_rows_from_a_start_up_to_a_limit() {
     let service = Service::start();
     let home = service.home();
     let dataset = create(&service.http(), "live").await;
-    let rows: Vec<_> = (0..1000).map(minute_row).collect();
+    // More rows than a pipe holds, so that the command notices that its output is closed.
+    let rows: Vec<_> = (0..5000).map(minute_row).collect();
     insert(&service.http(), dataset, &rows).await;
     let since = timestamp(300);
     let arguments = ["datasets", "follow", "live", "--json", "--since", &since, "--limit", "650"];

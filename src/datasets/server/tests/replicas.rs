@@ -11,7 +11,7 @@ use crate::replicas::{POLL_EVERY, run};
 use crate::server::stream::NO_ACCESS;
 
 /// Number of rows that each service inserts in a test.
-const ROWS_EACH: usize = 60;
+const ROWS_EACH: usize = 20;
 
 /// Two services with one database, and a dataset of this test.
 struct Pair {

@@ -17,6 +17,9 @@ use super::*;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
+/// Interval at which the market checks the clock in tests.
+const SHORT_TICK: Duration = Duration::from_millis(20);
+
 /// Second at which the clock of the tests begins.
 const NOW: i64 = 1_800_000_000;
 
@@ -144,7 +147,8 @@ impl Stage {
 
     fn start(&self) -> Group {
         let group = Group::default();
-        group.spawn("market", run(self.datasets.clone(), self.options, self.clock.clone()));
+        let (datasets, clock) = (self.datasets.clone(), self.clock.clone());
+        group.spawn("market", run_every(SHORT_TICK, datasets, self.options, clock));
         group
     }
 
@@ -204,7 +208,7 @@ async fn no_future_bars_are_created_when_the_clock_leaps_ahead() {
     stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
     // Waits for several ticks of the source, each of which could write a bar.
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(SHORT_TICK);
     for _ in 0..4 {
         ticks.tick().await;
     }
