@@ -45,7 +45,8 @@ impl Decimal {
             whole.split(|letter| letter == group || GROUP_MARKS.contains(&letter)).collect();
         let has_groups = groups.len() > 1;
         let is_group = |(idx, part): (usize, &&str)| match idx {
-            0 => !has_groups || (1..=3).contains(&part.len()),
+            // Programs write 0.123, but never 0 as the first group of thousands.
+            0 => !has_groups || (1..=3).contains(&part.len()) && !part.starts_with('0'),
             _ => part.len() == 3,
         };
         let digits = groups.concat() + fraction;
@@ -65,18 +66,20 @@ pub(super) enum MarkEvidence {
     /// The text is a number only with this decimal mark.
     Only(Decimal),
     /// The text is a different number with each decimal mark, such as `1,234`.
-    Ambiguous,
+    CommaOrGroup,
+    /// The text is a different number with each decimal mark, such as `1.234`. Alone, it almost always
+    /// has a decimal point.
+    PointOrGroup,
 }
 
-/// Returns the evidence that `text` gives for the decimal mark. A text such as `1.234` counts as no
-/// evidence, although it is 1234 with a decimal comma: in a file without commas, it almost never means
-/// that.
+/// Returns the evidence that `text` gives for the decimal mark.
 pub(super) fn mark_evidence(text: &str) -> MarkEvidence {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {
         (Some(_), None) if text.contains([',', '.']) => MarkEvidence::Only(Decimal::Point),
         (None, Some(_)) => MarkEvidence::Only(Decimal::Comma),
-        (Some(_), Some(_)) if text.contains(',') => MarkEvidence::Ambiguous,
+        (Some(_), Some(_)) if text.contains(',') => MarkEvidence::CommaOrGroup,
+        (Some(_), Some(_)) if text.contains('.') => MarkEvidence::PointOrGroup,
         _ => MarkEvidence::Nothing,
     }
 }
@@ -125,8 +128,10 @@ mod tests {
         let cases = [
             ("1,234.5", MarkEvidence::Only(Decimal::Point)),
             ("1,5", MarkEvidence::Only(Decimal::Comma)),
-            ("1,234", MarkEvidence::Ambiguous),
-            ("1.234", MarkEvidence::Nothing),
+            ("1,234", MarkEvidence::CommaOrGroup),
+            ("1.234", MarkEvidence::PointOrGroup),
+            ("0,234", MarkEvidence::Only(Decimal::Comma)),
+            ("-0.234", MarkEvidence::Only(Decimal::Point)),
             ("7", MarkEvidence::Nothing),
         ];
         for (text, want) in cases {

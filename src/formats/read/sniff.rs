@@ -92,8 +92,14 @@ struct Seen {
     n_points: usize,
     /// Number of numbers with a decimal comma.
     n_commas: usize,
-    /// First number with an ambiguous decimal mark.
-    open_mark: Option<String>,
+    /// Number of them that are not quoted, so that the comma does not separate fields.
+    n_bare_commas: usize,
+    /// First number such as `1,234`.
+    comma_or_group: Option<String>,
+    /// First number such as `1.234`.
+    point_or_group: Option<String>,
+    /// Number of numbers other than zero that have no marks.
+    n_unmarked: usize,
     n_timestamps: usize,
     /// Number of timestamps that are numbers.
     n_number_times: usize,
@@ -133,22 +139,40 @@ impl SniffedFields {
     /// [`FileError::Columns`] if both decimal marks are possible.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
-        let n_points: usize = numbers().map(|field| field.seen.n_points).sum();
-        let n_commas: usize = numbers().map(|field| field.seen.n_commas).sum();
-        if n_commas > n_points {
-            return Ok(Decimal::Comma);
+        let sum = |count: fn(&Seen) -> usize| numbers().map(|field| count(&field.seen)).sum();
+        let (n_points, n_commas): (usize, usize) =
+            (sum(|seen| seen.n_points), sum(|seen| seen.n_commas));
+        let n_bare_commas: usize = sum(|seen| seen.n_bare_commas);
+        let is_comma = n_commas > n_points;
+        let unclear = |seen: &Seen| match is_comma {
+            // In a file with commas between fields, a quoted `1,5` can be a pair of numbers, which says
+            // nothing about the numbers of other fields.
+            true if n_bare_commas == 0 && seen.n_commas == 0 => seen.point_or_group.clone(),
+            false if n_points == 0 && seen.comma_or_group.is_some() => seen.comma_or_group.clone(),
+            // Of 980, 995 and 1.010, the last is a thousand more likely than one.
+            false if n_points == 0 && seen.n_unmarked > 0 => seen.point_or_group.clone(),
+            _ => None,
+        };
+        let unclear = numbers().find_map(|field| Some((&field.name, unclear(&field.seen)?)));
+        match unclear {
+            Some((field, example)) => Err(FileError::Columns(format!(
+                "unclear numbers in column {field}: {example} has a group mark or a fraction: \
+                 pass --decimal . or --decimal ,"
+            ))),
+            None if is_comma => Ok(Decimal::Comma),
+            None => Ok(Decimal::Point),
         }
-        let open = numbers().find_map(|field| Some((field, field.seen.open_mark.clone()?)));
-        match open {
-            Some((field, example)) if n_points == 0 => {
-                let field = &field.name;
-                Err(FileError::Columns(format!(
-                    "unclear numbers in column {field}: {example} has a group mark or a fraction: \
-                     pass --decimal . or --decimal ,"
-                )))
-            }
-            _ => Ok(Decimal::Point),
+    }
+
+    /// Returns a number with a decimal point that would be a thousand times greater with a decimal
+    /// comma, if no number of the file shows which mark it has.
+    #[must_use]
+    pub fn possible_group(&self) -> Option<&str> {
+        let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
+        if numbers().any(|field| field.seen.n_points > 0) {
+            return None;
         }
+        numbers().find_map(|field| field.seen.point_or_group.as_deref())
     }
 }
 
@@ -236,6 +260,7 @@ pub fn sniff(
             while seen.len() <= field {
                 seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
+            let is_quoted = matches!(cell, Cell::Text(_));
             let cell = match cell {
                 // In CSV, a quoted text can be a number, too.
                 Cell::Text(text)
@@ -246,7 +271,7 @@ pub fn sniff(
                 cell => cell,
             };
             if let Some(seen) = seen.get_mut(field) {
-                seen.look(cell, reading, n_records);
+                seen.look(cell, is_quoted, reading, n_records);
             }
         });
         match read {
@@ -268,7 +293,13 @@ pub fn sniff(
 }
 
 impl Seen {
-    fn look(&mut self, cell: Cell<'_>, reading: TimeReading<'_>, record_idx: usize) {
+    fn look(
+        &mut self,
+        cell: Cell<'_>,
+        is_quoted: bool,
+        reading: TimeReading<'_>,
+        record_idx: usize,
+    ) {
         if cell.is_absent() {
             return;
         }
@@ -294,11 +325,20 @@ impl Seen {
             usize::from(matches!(cell, Cell::Text(text) if Cell::Bare(text).is_number()));
         if let Cell::Bare(text) = cell {
             match mark_evidence(text) {
-                MarkEvidence::Nothing => {}
+                MarkEvidence::Nothing => {
+                    let is_zero = cell.float() == Some(0.0);
+                    self.n_unmarked += usize::from(cell.is_number() && !is_zero);
+                }
                 MarkEvidence::Only(Decimal::Point) => self.n_points += 1,
-                MarkEvidence::Only(Decimal::Comma) => self.n_commas += 1,
-                MarkEvidence::Ambiguous => {
-                    self.open_mark.get_or_insert_with(|| cell.describe());
+                MarkEvidence::Only(Decimal::Comma) => {
+                    self.n_commas += 1;
+                    self.n_bare_commas += usize::from(!is_quoted);
+                }
+                MarkEvidence::CommaOrGroup => {
+                    self.comma_or_group.get_or_insert_with(|| cell.describe());
+                }
+                MarkEvidence::PointOrGroup => {
+                    self.point_or_group.get_or_insert_with(|| cell.describe());
                 }
             }
         }

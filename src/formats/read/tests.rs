@@ -429,10 +429,27 @@ fn numeric_column_is_detected_despite_a_few_texts_and_missing_values() {
 
 #[test]
 fn ambiguous_decimal_mark_is_rejected() {
-    let (_folder, path, options) = file("a.csv", b"t,px\n2026-03-01,\"1,234\"\n");
-    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-    let error = survey.decimal().unwrap_err().to_string();
-    assert!(error.contains("px: `1,234`") && error.contains("--decimal"), "{error}");
+    #[track_caller]
+    fn check(text: &str, example: Option<&str>) {
+        let (_folder, path, options) = file("a.csv", text.as_bytes());
+        let decimal = sniff(&path, options, &TimeTexts::default()).unwrap().decimal();
+        let error = decimal.err().map(|error| error.to_string());
+        let is_right = match (&error, example) {
+            (Some(error), Some(example)) => {
+                error.contains(&format!("px: `{example}`")) && error.contains("--decimal")
+            }
+            (error, _) => error.is_none() && example.is_none(),
+        };
+        assert!(is_right, "{text}: {error:?}");
+    }
+    check("t,px\n2026-03-01,\"1,234\"\n", Some("1,234"));
+    // A pair of numbers is no evidence for the numbers of another column.
+    check("t,px,pair\n2026-03-01,3.459,\"1,5\"\n", Some("3.459"));
+    check("t;px;open\n2026-03-01;3.459;1,5\n", None);
+    // One of these numbers is more likely 1001 than 1.001.
+    check("t;px\n2026-03-01;980\n2026-03-02;1.001\n", Some("1.001"));
+    check("t;px\n2026-03-01;980\n2026-03-02;1.001\n2026-03-03;1.5\n", None);
+    check("t;px\n2026-03-01;0\n2026-03-02;1.001\n", None);
 }
 
 /// The same CSV compressed by `gzip`, `zstd`, `bzip2`, `xz` and `zip`.

@@ -122,8 +122,16 @@ pub(super) fn is_date_with_hour(number: i64) -> bool {
 }
 
 /// Returns the timestamp of a number of days as counted by spreadsheets, rounded to a millisecond.
+///
+/// Spreadsheets export few digits, so that 02:00 can be 45293.08333, which is 0.288 s less. The result
+/// is therefore a whole minute or second if that has the same digits.
 fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
-    let millis = round_to_integer((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
+    let millis = (days - SPREADSHEET_DAYS) * DAY_MILLIS;
+    let n_decimals = days.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let error_millis = DAY_MILLIS / 10_f64.powi(n_decimals.try_into().ok()?) / 2.0;
+    let rounded = [60_000.0, 1_000.0].map(|unit| (millis / unit).round() * unit);
+    let is_within = |rounded: &f64| (rounded - millis).abs() <= error_millis;
+    let millis = round_to_integer(rounded.into_iter().find(is_within).unwrap_or(millis))?;
     let at = timestamp_from_micros(millis.checked_mul(1_000)?)?;
     texts.resolve(TypedTime { at, is_cut: false, zone: WrittenZone::None }).ok()
 }
@@ -252,6 +260,9 @@ mod tests {
         check(Cell::Integer(2020), Some(TimeUnit::Year), "2020-01-01T00:00:00Z");
         check(Cell::Bare("45293"), Some(TimeUnit::Excel), "2024-01-02T00:00:00Z");
         check(Cell::Float(45_293.5), Some(TimeUnit::Excel), "2024-01-02T12:00:00Z");
+        check(Cell::Bare("45293.08333"), Some(TimeUnit::Excel), "2024-01-02T02:00:00Z");
+        check(Cell::Bare("45293.04168"), Some(TimeUnit::Excel), "2024-01-02T01:00:01Z");
+        check(Cell::Bare("45293.5000000116"), Some(TimeUnit::Excel), "2024-01-02T12:00:00.001Z");
     }
 
     #[test]

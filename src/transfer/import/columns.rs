@@ -30,6 +30,8 @@ pub(super) struct ImportPlan {
     /// Fields that together contain the timestamp.
     time: TimeFields,
     decimal: Decimal,
+    /// Number of the file that could have a group mark instead of a decimal point.
+    possible_group: Option<String>,
     /// True if the file has no header, so columns are named by numbers.
     is_numbered: bool,
     /// Fields that become columns: the name of the field, the index of the column, and the first value.
@@ -69,6 +71,10 @@ pub(super) async fn plan_import(
     time.unit = flags.time_unit.or(time.unit);
     check_time(flags, &time)?;
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
+    let possible_group = match flags.decimal {
+        None if decimal == Decimal::Point => surveyed.possible_group().map(str::to_owned),
+        _ => None,
+    };
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut missing) = (Vec::new(), Vec::new());
@@ -118,7 +124,7 @@ pub(super) async fn plan_import(
     }
     let exists = dataset.map(|dataset| (dataset, missing));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
-    Ok(ImportPlan { plan, time, decimal, is_numbered, fields, exists })
+    Ok(ImportPlan { plan, time, decimal, possible_group, is_numbered, fields, exists })
 }
 
 /// Examines the fields at the beginning of a file. For standard input, derives them from the options.
@@ -268,6 +274,11 @@ impl ImportPlan {
         lines.push(format!("  {:<8} {}", "time", self.time_column()));
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
+        }
+        if let Some(number) = &self.possible_group {
+            lines.push(format!(
+                "  numbers have a decimal point: pass --decimal , if {number} is in thousands"
+            ));
         }
         if self.is_numbered {
             lines.push("  the first line is data: columns are named by their positions".to_owned());
