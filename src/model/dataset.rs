@@ -15,6 +15,12 @@ pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 /// columns `open`, `high`, `low` and `close`.
 pub const VALUE_COLUMN: &str = "value_column";
 
+/// Names of columns with the value of a row, in lower case, the most likely first.
+const VALUE_NAMES: [&str; 5] = ["close", "price", "value", "_value", "last"];
+
+/// Names of columns of numbers that are not the value of a row, in lower case.
+const OTHER_NAMES: [&str; 5] = ["volume", "latitude", "longitude", "lat", "lon"];
+
 /// Name of the timestamp when a row is a flat JSON object. No column can have this name.
 pub const TIMESTAMP: &str = "timestamp";
 
@@ -94,6 +100,30 @@ impl DatasetId {
 }
 
 positive_number!(DatasetId(i64), "a dataset id");
+
+/// Returns the column from which the buckets of a new dataset should be computed. Returns `None` if the
+/// store's default is right: the columns of bars, or the first float column.
+#[must_use]
+pub fn likely_value_column(columns: &[(String, Dtype)]) -> Option<&str> {
+    let named = |wanted: &str| {
+        let is_it = |(name, dtype): &&(String, Dtype)| {
+            name.eq_ignore_ascii_case(wanted) && matches!(dtype, Dtype::Float | Dtype::Integer)
+        };
+        columns.iter().find(is_it).map(|(name, _)| name.as_str())
+    };
+    let [prices @ .., _volume] = BAR_COLUMNS;
+    if prices.into_iter().all(|name| named(name) == Some(name)) {
+        return None;
+    }
+    let mut floats = columns.iter().filter(|(_, dtype)| *dtype == Dtype::Float);
+    let is_value = |(name, _): &&(String, Dtype)| {
+        !OTHER_NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+    };
+    let first = floats.clone().next().map(|(name, _)| name.as_str());
+    let value = VALUE_NAMES.into_iter().find_map(named);
+    let value = value.or_else(|| floats.find(is_value).map(|(name, _)| name.as_str()));
+    value.filter(|value| Some(*value) != first)
+}
 
 impl Column {
     /// Returns true if the column was deleted. A deleted column is neither read nor written.

@@ -321,6 +321,10 @@ impl<'a> Import<'a> {
         let name = file.title();
         let reading = file.read_options(options);
         let mut plan = columns::plan_import(service, &options.columns, file, reading).await?;
+        let is_chosen = options.columns.time.is_some() || options.mode == InsertMode::Merge;
+        if !is_chosen && !file.is_stdin() && file.split.is_none() {
+            columns::check_repeats(&plan, file, reading).await?;
+        }
         reporter.note(&plan.preview(file));
         if options.is_dry_run && file.is_stdin() {
             return Ok(None);

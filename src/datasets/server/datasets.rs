@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::{IntoResponse as _, Response};
-use model::dataset::{BAR_COLUMNS, DatasetId, Dtype, VALUE_COLUMN};
+use model::dataset::{DatasetId, Dtype, VALUE_COLUMN, likely_value_column};
 use model::key::KeyId;
 use model::page::{Limit, ROWS_DEFAULT};
 use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
@@ -24,9 +24,6 @@ use super::{Caller, PathParams, read_params, single_page};
 use crate::error::{Invalid, OperationError};
 use crate::query::params::Params;
 use crate::query::{self};
-
-/// Names of columns with the value of a row, in lower case, the most likely first.
-const VALUE_NAMES: [&str; 5] = ["close", "price", "value", "_value", "last"];
 
 /// Value of `count` if there are too many matches to count in time. The upstream's API has the same value
 /// in a page of rows if counting them times out.
@@ -86,31 +83,10 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     let column = |CreateColumn { name, dtype }| dtype_of(&name, &dtype).map(|dtype| (name, dtype));
     let columns: Vec<(String, Dtype)> =
         columns.into_iter().map(column).collect::<Result<_, _>>()?;
-    if let Some(value) = value_column(&columns) {
+    if let Some(value) = likely_value_column(&columns) {
         metadata.entry(VALUE_COLUMN.to_owned()).or_insert_with(|| value.to_owned());
     }
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
-}
-
-/// Returns the column from which the buckets of a new dataset should be computed. Returns `None` if the
-/// store's default is right: the columns of bars, or the first float column.
-fn value_column(columns: &[(String, Dtype)]) -> Option<&str> {
-    let named = |wanted: &str| {
-        let is_it = |(name, dtype): &&(String, Dtype)| {
-            name.eq_ignore_ascii_case(wanted) && matches!(dtype, Dtype::Float | Dtype::Integer)
-        };
-        columns.iter().find(is_it).map(|(name, _)| name.as_str())
-    };
-    let [prices @ .., _volume] = BAR_COLUMNS;
-    if prices.into_iter().all(|name| named(name) == Some(name)) {
-        return None;
-    }
-    let mut floats = columns.iter().filter(|(_, dtype)| *dtype == Dtype::Float);
-    let is_value = |(name, _): &&(String, Dtype)| !name.eq_ignore_ascii_case("volume");
-    let first = floats.clone().next().map(|(name, _)| name.as_str());
-    let value = VALUE_NAMES.into_iter().find_map(named);
-    let value = value.or_else(|| floats.find(is_value).map(|(name, _)| name.as_str()));
-    value.filter(|value| Some(*value) != first)
 }
 
 /// Returns a page of a list, with links to the next and the previous page.

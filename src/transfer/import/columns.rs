@@ -1,7 +1,7 @@
 //! Maps the fields of a file to columns by the options, the columns of the dataset, and the values of
 //! the fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -10,9 +10,11 @@ use formats::read::column_mapping::{ColumnMapping, MappedColumn};
 use formats::read::number_text::Decimal;
 use formats::read::sniff::time_column::{TimeFields, TimePart};
 use formats::read::sniff::{Field, SniffedFields, sniff};
-use formats::read::{Place, ReadOptions};
+use formats::read::{FileError, Place, ReadOptions, Rows};
 use model::count::counted;
-use model::dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP};
+use model::dataset::{
+    BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP, VALUE_COLUMN, likely_value_column,
+};
 use model::escape::escape_line;
 use tokio::task::spawn_blocking;
 use wire::datasets::{CreateColumn, CreateDataset};
@@ -23,6 +25,12 @@ use crate::find::look_up_dataset;
 
 /// Maximum number of columns in a preview, which then fills a screen.
 const PREVIEWED_COLUMNS: usize = 40;
+
+/// Number of rows whose timestamps are compared before an import.
+const CHECKED_ROWS: usize = 2_000;
+
+/// Minimum number of rows for a conclusion from repeated timestamps.
+const REPEATED_ROWS_MIN: usize = 10;
 
 /// Mapping of the fields of a file to the columns of a dataset, and the changes that the dataset needs.
 pub(super) struct ImportPlan {
@@ -138,6 +146,40 @@ pub(super) async fn survey_file(
     }
     let (path, texts) = (file.path.clone(), flags.time_texts.clone());
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
+}
+
+/// Checks that most of the first rows have different timestamps. Otherwise, nearly all rows of the file
+/// would be replaced by others.
+pub(super) async fn check_repeats(
+    plan: &ImportPlan,
+    file: &ImportFile,
+    options: ReadOptions,
+) -> anyhow::Result<()> {
+    let (path, mapping) = (file.path.clone(), plan.plan.clone());
+    let count = move || -> Result<_, FileError> {
+        let mut rows = Rows::open(&path, options, mapping, Place::default())?;
+        let (mut n_rows, mut times) = (0, HashSet::new());
+        while n_rows < CHECKED_ROWS
+            && let Some(row) = rows.next_row()?
+        {
+            if let Ok(row) = row {
+                n_rows += 1;
+                times.insert(row.row.timestamp);
+            }
+        }
+        Ok((n_rows, times.len()))
+    };
+    let (n_rows, n_times) = spawn_blocking(count).await??;
+    if n_rows < REPEATED_ROWS_MIN || n_times * 2 >= n_rows {
+        return Ok(());
+    }
+    let (column, first) = (plan.time_column(), escape_line(&plan.time.name));
+    bail!(
+        "the first {n_rows} rows have {} in {column}, and rows with the same timestamp replace each \
+         other\nhint: pass --split-by FIELD if the file has several series, combine the parts of the \
+         time to one field, or pass --time-column {first} to keep the last row of each timestamp",
+        counted(n_times, "different timestamp")
+    )
 }
 
 /// Returns the first value of a field, with a hint if the field has numbers written as texts.
@@ -258,6 +300,22 @@ impl ImportPlan {
         }
     }
 
+    /// Returns the likely value column if the column that the service would choose has no values.
+    fn value_column(&self) -> Option<String> {
+        let chosen = |has_value: &dyn Fn(usize) -> bool| {
+            let columns: Vec<_> = (0..).zip(self.plan.columns()).collect();
+            let kept = columns.into_iter().filter(|(idx, _)| has_value(*idx));
+            let kept: Vec<_> =
+                kept.map(|(_, column)| (column.name.clone(), column.dtype)).collect();
+            let first = kept.iter().find(|(_, dtype)| *dtype == Dtype::Float);
+            let first = first.map(|(name, _)| name.as_str());
+            likely_value_column(&kept).or(first).map(str::to_owned)
+        };
+        let is_empty = |idx| self.fields.iter().any(|field| field.1 == idx && field.2.is_none());
+        let (of_all, of_valued) = (chosen(&|_| true), chosen(&|idx| !is_empty(idx)));
+        of_valued.filter(|value| of_all.as_ref() != Some(value))
+    }
+
     /// Describes the import for the user. The parts of a split file have the same columns, so only the
     /// first part lists them.
     pub(super) fn preview(&self, file: &ImportFile) -> String {
@@ -320,6 +378,9 @@ impl ImportPlan {
             let columns = columns.map(|column| CreateColumn::new(&column.name, column.dtype));
             let (name, columns) = (file.dataset.clone(), columns.collect());
             let mut body = CreateDataset { name, columns, ..template.clone() };
+            if let Some(value) = self.value_column() {
+                body.metadata.entry(VALUE_COLUMN.to_owned()).or_insert(value);
+            }
             for (name, value) in &file.parts {
                 if !super::files::is_time_part(name) {
                     body.metadata.entry(name.clone()).or_insert_with(|| value.clone());

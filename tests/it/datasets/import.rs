@@ -527,6 +527,33 @@ async fn directories_of_parquet_files_are_imported_as_a_dataset_for_each_symbol(
     assert_eq!(shown["metadata"], json!({"symbol": "btcusd"}));
 }
 
+#[tokio::test]
+async fn buckets_are_computed_from_a_column_with_values() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("ticks.csv", b"time,bid,ask,last\n2026-03-01 00:00:00,1.5,1.6,\n");
+    home.run_ok(&["datasets", "import", "ticks.csv"]);
+    let days = home.run_ok(&["datasets", "export", "ticks", "--resolution", "1d"]);
+    assert!(days.ends_with("2026-03-01T00:00:00Z,1.5,1.5,1.5,1.5,0,1\n"), "{days}");
+}
+
+#[tokio::test]
+async fn file_whose_rows_would_replace_each_other_is_rejected() {
+    let service = Service::start();
+    let home = service.home();
+    let mut text = "SettlementDate,SettlementPeriod,price\n".to_owned();
+    for period in 1..=48 {
+        writeln!(text, "2026-03-01,{period},{period}.5").unwrap();
+    }
+    home.write("power.csv", text.as_bytes());
+    let error = home.run_err(&["datasets", "import", "power.csv"]);
+    let want = "the first 48 rows have 1 different timestamp in SettlementDate";
+    assert!(error.contains(want) && error.contains("--split-by FIELD"), "{error}");
+    assert_eq!(home.run_ok(&["datasets", "list"]), "");
+    home.run_ok(&["datasets", "import", "power.csv", "--time-column", "SettlementDate"]);
+    assert_eq!(service.rows("power").await.len(), 1);
+}
+
 #[test]
 fn unsupported_imports_are_reported() {
     let service = Service::start();
