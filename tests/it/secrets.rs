@@ -1,5 +1,7 @@
 //! Passwords in addresses are never printed, wherever the invalid address comes from.
 
+use std::net::TcpListener;
+
 use crate::support::command::{Home, Output};
 
 /// Password that every address contains.
@@ -94,7 +96,11 @@ fn errors_for_configuration_files_contain_no_password() {
 #[test]
 fn password_on_the_command_line_causes_a_warning() {
     let home = Home::new();
-    let url = format!("postgres://me:{SECRET}@127.0.0.1:1/rows");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Closes each connection immediately. A refused connection would be retried for some seconds.
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let url = format!("postgres://me:{SECRET}@{address}/rows");
     for command in
         [["keys", "list", "--database", &url].as_slice(), &["datasets", "copy", &url, "rows.db"]]
     {
