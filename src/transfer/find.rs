@@ -10,6 +10,8 @@ use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 
+use crate::retry::retry_transient;
+
 /// Number of datasets that a request to the catalog returns.
 const PAGE_DATASETS: usize = 250;
 
@@ -171,6 +173,32 @@ pub async fn read_rows_before(
     }
     counted.reverse();
     Ok(counted)
+}
+
+/// Returns the timestamp of the first row after `time`, up to and including `last`.
+pub(crate) async fn next_timestamp(
+    service: &Datasets,
+    dataset: DatasetId,
+    time: Timestamp,
+    last: Timestamp,
+) -> anyhow::Result<Option<Timestamp>> {
+    let query = RowsQuery {
+        after: Some(time),
+        end: Some(last),
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
+    };
+    let page =
+        retry_transient(|| service.rows(&query)).await.context("cannot read the next row")?;
+    Ok(page.rows.into_raw().first().map(|row| row.timestamp))
+}
+
+/// Returns the timestamp of the latest row of a dataset, even if it is in the future.
+pub(crate) async fn newest_timestamp(
+    service: &Datasets,
+    dataset: DatasetId,
+) -> anyhow::Result<Option<Timestamp>> {
+    let rows = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
+    Ok(rows.context("cannot read the latest row")?.first().map(|row| row.timestamp))
 }
 
 /// Returns the timestamps of the oldest and the latest row of `dataset`, or `None` if it has no rows.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use client::datasets::{Acquired, Datasets};
 use futures::{StreamExt as _, stream};
-use model::count::{counted, counted_short};
+use model::count::counted;
 use model::dataset::{Dataset, DatasetId, PUBLIC_TAG};
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::group::Group;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use self::copy::Copy;
 use crate::checkpoint;
@@ -61,6 +61,8 @@ struct Mirror {
     /// Directory of the checkpoints for this source and this target.
     folder: PathBuf,
     options: MirrorOptions,
+    /// Permits for downloads of copies that were complete before.
+    downloads: Semaphore,
 }
 
 /// Copies datasets from `source` to `target`. Tasks of `group` keep the copies up to date if requested.
@@ -103,7 +105,8 @@ pub async fn run(
     let folder = options.checkpoints.join(name);
     let datasets_text = counted(datasets.len(), "dataset");
     reporter.note(&format!("copying {datasets_text} of {}", source.address()));
-    let mirror = Arc::new(Mirror { source, target, reporter, folder, options });
+    let downloads = Semaphore::new(DOWNLOADS_MAX);
+    let mirror = Arc::new(Mirror { source, target, reporter, folder, options, downloads });
     mirror.run(datasets, group).await
 }
 
@@ -174,10 +177,7 @@ impl Mirror {
     /// Finds or creates the copy of a dataset, and downloads the rows that the copy lacks.
     async fn copy(self: &Arc<Self>, dataset: Dataset, group: &Group) -> anyhow::Result<Copy> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
-        if let Some(n_rows) = copy.download(group).await? {
-            let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
-            self.reporter.note(&format!("{name} is copied: {rows} received"));
-        }
+        copy.download_and_note(group).await?;
         Ok(copy)
     }
 }

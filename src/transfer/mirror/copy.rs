@@ -12,14 +12,14 @@ use anyhow::{Context as _, anyhow, bail};
 use client::datasets::download::DownloadQuery;
 use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::insert::{InsertBody, InsertMode};
-use client::datasets::{Datasets, NamedRow, RowsQuery};
+use client::datasets::{Datasets, NamedRow};
 use client::error::ClientError;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, Repeats, ResumeFrom, RowBatch, RowEvent};
 use formats::read::column_mapping::ColumnMapping;
+use model::count::counted_short;
 use model::dataset::{Dataset, DatasetId, Dtype, VALUE_COLUMN};
 use model::escape::escape_line;
-use model::page::Limit;
 use model::resolution::Resolution;
 use model::row::{BucketExtras, Row};
 use model::timestamp::Timestamp;
@@ -33,7 +33,7 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use super::Mirror;
 use crate::checkpoint;
 use crate::event::Work;
-use crate::find::read_range;
+use crate::find::{newest_timestamp, next_timestamp, read_range};
 use crate::retry::{is_transient, retry_transient};
 
 /// Maximum time range of a download, the same as in clients of the upstream dataset service.
@@ -90,6 +90,14 @@ struct CopyCheckpoint {
     is_whole: bool,
     /// Id of the last event on the source's stream with rows that are already stored.
     last_event_id: Option<String>,
+}
+
+/// Reason why the stream of a dataset ended.
+#[derive(Debug, PartialEq, Eq)]
+enum StreamEnd {
+    Closed,
+    /// The source does not know the position from which the stream was to be resumed.
+    Reset,
 }
 
 impl Copy {
@@ -170,12 +178,21 @@ impl Copy {
         Ok(())
     }
 
-    /// Downloads all current rows that are missing in the copy. Returns the number of rows, or `None` if
-    /// the stream will deliver all missing rows.
+    /// Downloads all current rows that are missing in the copy, unless the stream will deliver them.
     ///
     /// # Errors
     /// An error if rows cannot be fetched or stored. Rows that were already stored remain.
-    pub(super) async fn download(&mut self, group: &Group) -> anyhow::Result<Option<u64>> {
+    pub(super) async fn download_and_note(&mut self, group: &Group) -> anyhow::Result<()> {
+        if let Some(n_rows) = self.download(group).await? {
+            let (name, rows) = (self.name(), counted_short(n_rows, "row"));
+            self.note(&format!("{name} is copied: {rows} received"));
+        }
+        Ok(())
+    }
+
+    /// Downloads all current rows that are missing in the copy. Returns the number of rows, or `None` if
+    /// the stream will deliver all missing rows.
+    async fn download(&mut self, group: &Group) -> anyhow::Result<Option<u64>> {
         let is_live = self.mirror.options.is_live;
         if is_live && self.checkpoint.is_whole && self.checkpoint.last_event_id.is_some() {
             return Ok(None);
@@ -392,12 +409,32 @@ impl Copy {
     /// Stores the rows of the stream until the source permanently refuses the stream, or a row cannot be
     /// stored.
     pub(super) async fn run(mut self, group: Group) {
-        if let Err(error) = self.store_stream(&group).await {
+        if let Err(error) = self.keep_up_to_date(&group).await {
             self.note(&format!("{} is no longer updated: {error:#}", self.name()));
         }
     }
 
-    async fn store_stream(&mut self, parent: &Group) -> anyhow::Result<()> {
+    /// Stores the rows of the stream. If the source no longer knows the position in the stream, late and
+    /// corrected rows can be anywhere, so all rows are downloaded again.
+    async fn keep_up_to_date(&mut self, group: &Group) -> anyhow::Result<()> {
+        while self.store_stream(group).await? == StreamEnd::Reset {
+            self.note(&format!(
+                "the stream of {} cannot be resumed: all rows are copied again, rows deleted in the \
+                 meantime remain in the copy",
+                self.name()
+            ));
+            let CopyCheckpoint { target, start, .. } = self.checkpoint;
+            self.checkpoint = CopyCheckpoint { target, start, ..CopyCheckpoint::default() };
+            self.write_checkpoint()?;
+            let mirror = Arc::clone(&self.mirror);
+            let _permit = mirror.downloads.acquire().await?;
+            self.download_and_note(group).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the rows of the stream until it ends or the source does not know its position.
+    async fn store_stream(&mut self, parent: &Group) -> anyhow::Result<StreamEnd> {
         let newest = newest_timestamp(&self.mirror.target, self.target).await?;
         // If no event id is known, the stream first delivers all rows after this timestamp.
         let newest = newest.or(self.mirror.options.start).unwrap_or(Timestamp::MIN);
@@ -406,7 +443,7 @@ impl Copy {
         let from = ResumeFrom { newest, last_event_id, repeats, ..ResumeFrom::default() };
         let (mut group, mut events) = self.follow(parent, from.clone());
         let mut is_lost = false;
-        let mut stored = Ok(());
+        let mut end = Ok(StreamEnd::Closed);
         while let Some(event) = events.recv().await {
             if let StreamEvent::Lost { why, .. } = &event
                 && self.gives_up_changes(why)
@@ -415,13 +452,18 @@ impl Copy {
                 (group, events) = self.follow(parent, from.clone());
                 continue;
             }
-            stored = self.store_event(event, &mut is_lost).await;
-            if stored.is_err() {
+            // Without a position, the stream has delivered all rows after the latest row of the copy.
+            if matches!(event, StreamEvent::Reset) && self.checkpoint.last_event_id.is_some() {
+                end = Ok(StreamEnd::Reset);
+                break;
+            }
+            if let Err(error) = self.store_event(event, &mut is_lost).await {
+                end = Err(error);
                 break;
             }
         }
         group.shutdown().await;
-        stored
+        end
     }
 
     async fn store_event(&mut self, event: RowEvent, is_lost: &mut bool) -> anyhow::Result<()> {
@@ -437,14 +479,6 @@ impl Copy {
                 *is_lost = true;
                 let why = why.why();
                 self.note(&format!("the stream of {name} is lost and is reopened: {why}"));
-            }
-            StreamEvent::Reset => {
-                self.checkpoint.last_event_id = None;
-                self.write_checkpoint()?;
-                self.note(&format!(
-                    "the stream of {name} cannot be resumed: rows after the latest row of the copy \
-                     are read again, earlier rows and deletions may be missing"
-                ));
             }
             _ => {}
         }
@@ -533,32 +567,6 @@ fn failure(error: &anyhow::Error) -> CopyFailure {
 /// Returns true if the service would reject every attempt to open the stream.
 fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403 | 404))
-}
-
-/// Returns the timestamp of the first row after `time`, up to and including `last`.
-async fn next_timestamp(
-    service: &Datasets,
-    dataset: DatasetId,
-    time: Timestamp,
-    last: Timestamp,
-) -> anyhow::Result<Option<Timestamp>> {
-    let query = RowsQuery {
-        after: Some(time),
-        end: Some(last),
-        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
-    };
-    let page =
-        retry_transient(|| service.rows(&query)).await.context("cannot read the next row")?;
-    Ok(page.rows.into_raw().first().map(|row| row.timestamp))
-}
-
-/// Returns the timestamp of the latest row of a dataset, even if it is in the future.
-async fn newest_timestamp(
-    service: &Datasets,
-    dataset: DatasetId,
-) -> anyhow::Result<Option<Timestamp>> {
-    let rows = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
-    Ok(rows.context("cannot read the latest row")?.first().map(|row| row.timestamp))
 }
 
 /// Finds the dataset called `name` that the key owns.

@@ -156,6 +156,43 @@ async fn rows_in_the_future_are_mirrored_and_shown() {
     assert!(shown.contains("latest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
+/// Changes the only checkpoint in the state directory `state` of a mirror.
+fn change_checkpoint(state: &str, change: impl FnOnce(&mut Value)) {
+    let folder = std::fs::read_dir(state).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    change(&mut kept);
+    std::fs::write(&file, kept.to_string()).unwrap();
+}
+
+/// Earlier versions recorded the id of an event on a stream without deletions.
+#[tokio::test]
+async fn mirror_with_an_unknown_position_copies_late_rows() {
+    let pair = Pair::start();
+    let http = pair.source.http();
+    let bars = create(&http, "bars").await;
+    let rows: Vec<_> = (0..200).map(|hour| minute_row(hour * 60)).collect();
+    insert(&http, bars, &rows).await;
+    let (url, state) = (pair.source.address(), pair.home.path("state"));
+    let arguments = Pair::arguments(&url, &["bars", "--state-dir", &state]);
+    let running = pair.home.start(&arguments);
+    pair.caught_up("bars", "bars").await;
+    insert(&http, bars, &[minute_row(200 * 60)]).await;
+    pair.caught_up("bars", "bars").await;
+    assert_eq!(running.interrupt(), Some(0));
+    change_checkpoint(&state, |kept| {
+        let id = kept["last_event_id"].as_str().unwrap();
+        let (without_revision, _) = id.rsplit_once('-').unwrap();
+        kept["last_event_id"] = json!(without_revision);
+    });
+    // A late row that is older than the rows that a stream replays.
+    insert(&http, bars, &[minute_row(7), minute_row(201 * 60)]).await;
+    let running = pair.home.start(&arguments);
+    pair.caught_up("bars", "bars").await;
+    running.wait_stderr("bars is copied: 203 rows received");
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 /// The state of a killed mirror is written by hand, since it cannot be killed at an exact row.
 #[tokio::test]
 async fn killed_mirror_continues_its_download_when_restarted() {
@@ -172,12 +209,10 @@ async fn killed_mirror_continues_its_download_when_restarted() {
         assert!(output.code == 0 && output.err.contains(&want), "{want}: {output:?}");
     };
     once(240);
-    let folder = std::fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
-    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    let mut kept: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let through: model::timestamp::Timestamp = timestamp(229 * 60).parse().unwrap();
-    (kept["is_whole"], kept["through"]) = (json!(false), json!(through.micros()));
-    std::fs::write(&file, kept.to_string()).unwrap();
+    change_checkpoint(&state, |kept| {
+        let through: model::timestamp::Timestamp = timestamp(229 * 60).parse().unwrap();
+        (kept["is_whole"], kept["through"]) = (json!(false), json!(through.micros()));
+    });
     once(10);
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
 }
