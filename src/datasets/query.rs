@@ -193,6 +193,22 @@ impl RowsQuery {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }
 
+    /// Returns the parameters for links to other pages. If the query has no bounds, they include the
+    /// bounds of its `span`. The default span moves with the latest row, so that pages by offset would
+    /// skip or repeat rows.
+    pub(crate) fn link_params<'a>(&self, params: &'a Params, span: Span) -> Cow<'a, Params> {
+        if !self.is_open() || span.first == Timestamp::MIN {
+            return Cow::Borrowed(params);
+        }
+        let is_bucketed = self.resolution.bucket().is_some();
+        let end = if is_bucketed { span.last + STEP } else { span.last };
+        let others = params.0.iter().filter(|(name, _)| name != "start" && name != "end");
+        let mut pairs: Vec<(String, String)> = others.cloned().collect();
+        pairs.push(("start".to_owned(), span.first.to_string()));
+        pairs.push(("end".to_owned(), end.to_string()));
+        Cow::Owned(Params(pairs))
+    }
+
     /// Returns the span that the query covers.
     ///
     /// A query without bounds covers the maximum span of its resolution up to `window_end`, so that it

@@ -250,6 +250,7 @@ impl Datasets {
         let span = wanted.key.span;
         let query = &request.query;
         let columns = query.columns.of(sight, query.resolution, query.extras.complete)?;
+        let params = query.link_params(&request.params, span);
         if query.extras.fill != Fill::None {
             let span = match query.position {
                 Position::Offset(_) => span,
@@ -259,7 +260,7 @@ impl Datasets {
                 fill::read_page(&*self.store, sight, &columns, query, (span, wanted.current))?;
             let length = query.resolution.bucket().unwrap_or_default();
             let depends_on = Span { last: span.last + length, ..span };
-            let page = render_page(&page, &request.params, depends_on, write);
+            let page = render_page(&page, &params, depends_on, write);
             if page.revision == wanted.revision {
                 self.page_cache.put(wanted.key.clone(), page.clone());
             }
@@ -268,7 +269,7 @@ impl Datasets {
         let at = (span, wanted.current);
         let mut ahead = ReadAhead::read(&*self.store, sight, &columns, query, at, n_pages)?;
         let (page, depends_on) = ahead.take_page();
-        let first = render_page(&page, &request.params, depends_on, write);
+        let first = render_page(&page, &params, depends_on, write);
         // If a commit was made after the lookup, does not cache the page, since its key might contain
         // outdated columns.
         if page.revision != wanted.revision {

@@ -28,7 +28,8 @@ async fn page_of_rows_has_the_expected_bytes() {
     assert_eq!(
         body,
         concat!(
-            r#"{"count":2,"next":"/api/rows/?dataset_name=btc&limit=1&offset=1","previous":null,"#,
+            r#"{"count":2,"next":"/api/rows/?dataset_name=btc&"#,
+            r#"end=2026-07-29T00%3A01%3A00Z&limit=1&offset=1&start=2026-07-28T00%3A01%3A00.000001Z","previous":null,"#,
             r#""results":[{"id":1,"dataset_id":1,"timestamp":"2026-07-29T00:00:00Z","#,
             r#""created_at":"2026-07-30T22:00:00.376Z","#,
             r#""values":{"open":0,"high":1,"low":-1,"close":0.5,"volume":2}}]}"#
@@ -43,9 +44,11 @@ async fn page_of_buckets_has_the_expected_bytes() {
     assert_eq!(
         service.text(path).await.0,
         concat!(
-            r#"{"count":3,"next":"/api/rows/?dataset_name=btc&limit=1&offset=2&"#,
-            r#"ordering=-timestamp&resolution=1h","previous":"/api/rows/?dataset_name=btc&limit=1&"#,
-            r#"offset=0&ordering=-timestamp&resolution=1h","results":["#,
+            r#"{"count":3,"next":"/api/rows/?dataset_name=btc&end=2026-07-29T02%3A09%3A00.000001Z&"#,
+            r#"limit=1&offset=2&ordering=-timestamp&resolution=1h&start=2026-04-30T02%3A09%3A00.000001Z","#,
+            r#""previous":"/api/rows/?dataset_name=btc&end=2026-07-29T02%3A09%3A00.000001Z&"#,
+            r#"limit=1&offset=0&ordering=-timestamp&resolution=1h&start=2026-04-30T02%3A09%3A00.000001Z","#,
+            r#""results":["#,
             r#"{"dataset_id":1,"timestamp":"2026-07-29T01:00:00Z","open":60,"high":120,"low":59,"#,
             r#""close":119.5,"volume":120,"count":60}]}"#
         )
@@ -70,6 +73,37 @@ async fn offset_pages_end_with_a_null_next() {
     let exact = page(&service, "dataset=1&limit=25").await;
     assert_eq!(exact["next"], Value::Null, "a full page is the last if nothing follows");
     assert_eq!(page(&service, "dataset=1&offset=99").await["results"], json!([]));
+}
+
+#[tokio::test]
+async fn offset_pages_neither_skip_nor_repeat_rows_if_new_rows_arrive() {
+    for (limit, query) in [
+        (500, ""),
+        (500, "&ordering=-timestamp"),
+        (9, "&resolution=1h"),
+        (9, "&resolution=1h&ordering=-timestamp"),
+        (9, "&resolution=1h&fill=null"),
+    ] {
+        let service = Service::with_bars(1440).await;
+        let all = page(&service, &format!("dataset=1&limit=2000{query}")).await;
+        let mut path = format!("/api/rows/?dataset=1&limit={limit}{query}");
+        let (mut seen, mut pages) = (Vec::new(), Vec::new());
+        loop {
+            let (_, body) = service.get(&service.reader, &path).await;
+            seen.extend(page_timestamps(&body));
+            pages.push(body["results"].clone());
+            if let Some(previous) = body["previous"].as_str() {
+                let (_, before) = service.get(&service.reader, previous).await;
+                assert_eq!(before["results"], pages[pages.len() - 2], "{query}");
+            }
+            let Some(next) = body["next"].as_str() else { break };
+            path = next.to_owned();
+            // The default time range moves with the latest row.
+            let newest = 1440 + 100 * pages.len();
+            service.insert((newest..newest + 100).map(bar).collect()).await;
+        }
+        assert_eq!((pages.len(), seen), (3, page_timestamps(&all)), "{query}");
+    }
 }
 
 #[tokio::test]
