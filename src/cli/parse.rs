@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use model::timestamp::Timestamp;
+use model::timestamp::{Timestamp, is_finer_than_stored};
 
 /// Argument that stands for standard input or output in place of a path.
 pub(crate) const STDIO: &str = "-";
@@ -51,6 +52,16 @@ pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
     text.parse().or_else(|_| midnight()).map_err(|_| {
         "expected RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
     })
+}
+
+/// Parses the first timestamp of a range like [`parse_timestamp`]. Rounds it up to a microsecond, so that
+/// no row before it is selected.
+///
+/// # Errors
+/// If the text is invalid.
+pub(crate) fn parse_start(text: &str) -> Result<Timestamp, String> {
+    let start = parse_timestamp(text)?;
+    Ok(if is_finer_than_stored(text) { start + Duration::from_micros(1) } else { start })
 }
 
 /// Parses `NAME=VALUE`.

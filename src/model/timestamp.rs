@@ -93,6 +93,7 @@ impl fmt::Display for Timestamp {
 impl FromStr for Timestamp {
     type Err = ParseError;
 
+    /// Parses a timestamp and rounds it down to a microsecond.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(seconds) = whole_seconds(text) {
             return Ok(Self::from_seconds(seconds));
@@ -102,7 +103,10 @@ impl FromStr for Timestamp {
             return Err(ParseError::new(text, wanted));
         }
         text.parse::<jiff::Timestamp>()
-            .map(|timestamp| Self::from_micros(timestamp.as_microsecond()))
+            .map(|timestamp| {
+                let is_rounded_up = timestamp.subsec_nanosecond() % 1000 < 0;
+                Self::from_micros(timestamp.as_microsecond() - i64::from(is_rounded_up))
+            })
             .map_err(|_| ParseError::new(text, wanted))
     }
 }

@@ -20,7 +20,7 @@ use wire::datasets::{
 use super::connection::{DatasetFlags, DatasetServiceFlags};
 use super::export::Format;
 use crate::cli::output::{self, print, print_body, print_list, table_of, tell};
-use crate::cli::parse::{parse_pair, parse_timestamp};
+use crate::cli::parse::{parse_pair, parse_start, parse_timestamp};
 
 /// Maximum length of a description in a list, in characters.
 const DESCRIPTION_CHARS: usize = 60;
@@ -174,7 +174,7 @@ impl DatasetSummary {
 #[derive(Debug, Args)]
 pub(crate) struct CoverageCommand {
     /// Only rows from this time on
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
     start: Option<Timestamp>,
     /// Only rows up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
@@ -280,7 +280,7 @@ fn parse_column(text: &str) -> Result<CreateColumn, String> {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteCommand {
     /// Only rows from this time on
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "end")]
+    #[arg(long, value_name = "TIME", value_parser = parse_start, requires = "end")]
     start: Option<Timestamp>,
     /// Only rows up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "start")]

@@ -14,7 +14,7 @@ use transfer::find::find_dataset;
 use wire::datasets::COMMA_IN_NAME;
 
 use crate::cli::config::AddressFlags;
-use crate::cli::parse::parse_timestamp;
+use crate::cli::parse::{parse_start, parse_timestamp};
 use crate::cli::services::{KeyFlag, Services};
 
 /// Flags that name a dataset service.
@@ -45,7 +45,7 @@ pub(super) struct DatasetFlags {
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RangeFlags {
     /// Only rows and buckets from this time on
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
     pub(super) start: Option<Timestamp>,
     /// Only rows up to this time, and buckets that start before it
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]

@@ -17,7 +17,7 @@ use wire::datasets::{EVENT_CORRECTION, EVENT_DATA, EVENT_DELETION};
 use super::connection::{ColumnsFlag, DatasetFlags};
 use super::rows::json_of;
 use crate::cli::output::{StreamStatus, print, print_json, tell};
-use crate::cli::parse::parse_timestamp;
+use crate::cli::parse::parse_start;
 use crate::cli::stop;
 
 /// Maximum number of batches of rows that wait to be printed. Once that many wait, the stream is not
@@ -31,7 +31,7 @@ pub(crate) struct FollowCommand {
     #[arg(long, default_value_t = 10, value_name = "N", conflicts_with = "since")]
     last: usize,
     /// Start with the rows from this time on
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
     since: Option<Timestamp>,
     /// Also print deletions, and mark rows that replaced stored rows
     #[arg(long)]

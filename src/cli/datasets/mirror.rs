@@ -16,7 +16,7 @@ use transfer::mirror::{self, MirrorOptions};
 use super::connection::DatasetServiceFlags;
 use super::progress::ProgressReporter;
 use crate::cli::config::{Profile, variable};
-use crate::cli::parse::{parse_pair, parse_timestamp};
+use crate::cli::parse::{parse_pair, parse_start};
 use crate::cli::services::{self, Services};
 use crate::cli::stop;
 
@@ -51,7 +51,7 @@ pub(crate) struct MirrorCommand {
     #[arg(long = "give-tag", value_name = "TAG")]
     give_tags: Vec<String>,
     /// Skip rows before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
     start: Option<Timestamp>,
     /// Exit once all rows that exist now are copied
     #[arg(long)]

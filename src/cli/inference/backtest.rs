@@ -30,7 +30,7 @@ use transfer::find::{read_range, read_rows, read_rows_before};
 use super::upstream::{DatasetRows, flat};
 use crate::cli::datasets::connection::DatasetServiceFlags;
 use crate::cli::output::{self, Column, can_redraw, print_json, redraw, table_of};
-use crate::cli::parse::parse_timestamp;
+use crate::cli::parse::{parse_start, parse_timestamp};
 
 /// Maximum time that a command can take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub(crate) struct BacktestCommand {
     /// File with the topic's settings, or demo:1 or demo:2
     topic: String,
     /// First time to predict from: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = parse_start)]
     from: Timestamp,
     /// Last time of the rows: RFC 3339, or a date
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]

@@ -5,12 +5,12 @@ use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
 use model::resolution::{Resolution, Zone};
 use model::row::{BucketExtras, Fill};
-use model::timestamp::Timestamp;
+use model::timestamp::{Timestamp, is_finer_than_stored};
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
 use wire::datasets::COMMA_IN_NAME;
 
-use super::{Bounds, Position, RowsQuery, SelectedColumns};
+use super::{Bounds, Position, RowsQuery, STEP, SelectedColumns};
 use crate::error::Invalid;
 use crate::read::coverage::CoverageQuery;
 
@@ -92,7 +92,16 @@ impl Params {
     /// # Errors
     /// [`Invalid`] for the first invalid parameter.
     pub(crate) fn rows(&self) -> Result<RowsQuery, Invalid> {
-        let position = match (self.timestamp("after")?, self.number("offset")?) {
+        let order = match self.get("ordering") {
+            None | Some("timestamp") => Order::Ascending,
+            Some("-timestamp") => Order::Descending,
+            Some(_) => return Err("ordering must be timestamp or -timestamp".into()),
+        };
+        let after = match order {
+            Order::Ascending => self.timestamp("after")?,
+            Order::Descending => self.timestamp_rounded_up("after")?,
+        };
+        let position = match (after, self.number("offset")?) {
             (Some(_), Some(_)) => return Err("after and offset exclude each other".into()),
             (Some(cursor), None) => Position::After(cursor),
             (None, offset) => Position::Offset(offset.unwrap_or(0)),
@@ -101,11 +110,7 @@ impl Params {
             dataset: self.dataset()?,
             resolution: self.resolution()?,
             bounds: self.bounds()?,
-            order: match self.get("ordering") {
-                None | Some("timestamp") => Order::Ascending,
-                Some("-timestamp") => Order::Descending,
-                Some(_) => return Err("ordering must be timestamp or -timestamp".into()),
-            },
+            order,
             limit: self.limit(ROWS_DEFAULT)?,
             position,
             columns: self.columns()?,
@@ -223,9 +228,18 @@ impl Params {
     /// # Errors
     /// [`Invalid`] if a bound is not a timestamp.
     pub(crate) fn bounds(&self) -> Result<Bounds, Invalid> {
-        Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
+        let start = self.timestamp_rounded_up("start")?;
+        Ok(Bounds { start, end: self.timestamp("end")? })
     }
 
+    /// Parses a timestamp and rounds it up to a microsecond, so that no row before it is selected.
+    fn timestamp_rounded_up(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
+        let timestamp = self.timestamp(name)?;
+        let is_finer = self.get(name).is_some_and(is_finer_than_stored);
+        Ok(timestamp.map(|timestamp| if is_finer { timestamp + STEP } else { timestamp }))
+    }
+
+    /// Parses a timestamp and rounds it down to a microsecond.
     fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
         let Some(text) = self.get(name) else { return Ok(None) };
         // An unescaped plus sign in a time zone offset has been decoded to a space.

@@ -44,6 +44,21 @@ fn end_of_the_range_is_included_for_rows_and_excluded_for_buckets() {
 }
 
 #[test]
+fn bounds_finer_than_a_microsecond_select_no_row_outside_of_them() {
+    let fine = "start=2026-07-29T00:00:00.123456001Z&end=2026-07-29T01:00:00.1234569Z";
+    check(fine, Ok(("2026-07-29T00:00:00.123457Z", "2026-07-29T01:00:00.123456Z")));
+    let exact = "start=2026-07-29T00:00:00.123456000Z&end=2026-07-29T01:00:00Z";
+    check(exact, Ok(("2026-07-29T00:00:00.123456Z", "2026-07-29T01:00:00Z")));
+    let early = "start=1969-12-31T23:59:59.1234561Z&end=1969-12-31T23:59:59.9999999Z";
+    check(early, Ok(("1969-12-31T23:59:59.123457Z", "1969-12-31T23:59:59.999999Z")));
+    let after =
+        "start=2026-07-29T00:00:00Z&end=2026-07-29T01:00:00Z&after=2026-07-29T00:30:00.0000001Z";
+    check(after, Ok(("2026-07-29T00:30:00.000001Z", "2026-07-29T01:00:00Z")));
+    let before = format!("{after}&ordering=-timestamp");
+    check(&before, Ok(("2026-07-29T00:00:00Z", "2026-07-29T00:30:00Z")));
+}
+
+#[test]
 fn time_range_can_exceed_its_maximum_by_at_most_a_minute() {
     let cap = "time range exceeds maximum of 24h0m0s for resolution=raw; use a coarser resolution";
     check("start=2026-07-29T00:00:00Z&end=2026-07-30T00:01:01Z", Err(cap));
