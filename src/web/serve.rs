@@ -2,7 +2,6 @@
 
 mod connection;
 mod connection_limit;
-mod control_frames;
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
