@@ -112,6 +112,10 @@ pub struct BadRow {
     pub reason: String,
 }
 
+/// Description of a file as old programs on Macintosh wrote it.
+const CARRIAGE_RETURNS: &str =
+    "lines end in CR only: convert them, for example with `tr '\\r' '\\n'`";
+
 /// Error that prevents reading of a file, or of the rest of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -137,6 +141,10 @@ pub enum FileError {
 impl FileError {
     fn no_header() -> Self {
         Self::Columns("file has no header with the names of its columns".to_owned())
+    }
+
+    fn carriage_returns() -> Self {
+        Self::form(CARRIAGE_RETURNS)
     }
 
     fn named_twice(name: &str) -> Self {

@@ -161,6 +161,9 @@ impl CsvHead {
     /// [`FileError::Empty`] if there is no record, [`FileError::Columns`] if the header is missing,
     /// has a duplicate name, or is ambiguous.
     fn read(sample: &[u8], options: ReadOptions) -> Result<Self, FileError> {
+        if sample.contains(&b'\r') && !sample.contains(&b'\n') {
+            return Err(FileError::carriage_returns());
+        }
         let begin = skip_lines(sample, options.skip_lines);
         let delimiter = options.delimiter.unwrap_or_else(|| likeliest_delimiter(sample, begin));
         let mut records = split(sample, begin, delimiter)?;

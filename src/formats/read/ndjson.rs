@@ -77,8 +77,13 @@ impl NdjsonRecords {
             if object.is_empty() {
                 continue;
             }
-            let read = self.objects.read(object, next.line, take);
-            read.map_err(|reason| Stop::Bad(BadRow { line: next.line, reason }))?;
+            if let Err(reason) = self.objects.read(object, next.line, take) {
+                // A valid object can contain a CR, but only as white space.
+                if object.contains(&b'\r') {
+                    return Err(FileError::carriage_returns().into());
+                }
+                return Err(Stop::Bad(BadRow { line: next.line, reason }));
+            }
             return Ok(Some(Place { line: next.line, next }));
         }
     }
@@ -133,7 +138,8 @@ impl Objects {
             };
             has_large |= is_large(cell);
             take(idx, name, cell);
-        })?;
+        })
+        .map_err(|reason| not_a_number(object).unwrap_or(reason))?;
         match duplicate {
             Some(name) => Err(format!("duplicate column {name}")),
             None if has_large => check_large(object),
@@ -158,8 +164,32 @@ pub(super) fn check_large(row: &[u8]) -> Result<(), String> {
     }
 }
 
+/// Describes the first number of a row that JSON does not support.
+fn not_a_number(row: &[u8]) -> Option<String> {
+    let is_number = |word: &String| {
+        ["nan", "inf", "infinity"]
+            .contains(&word.trim_start_matches('-').to_ascii_lowercase().as_str())
+    };
+    let word = find_bare(row, u8::is_ascii_alphabetic, is_number)?;
+    Some(format!("{word} is not valid JSON: write null"))
+}
+
 /// Finds a whole number in a row that the parser has rounded because it does not fit in 64 bits.
 fn rounded_integer(row: &[u8]) -> Option<String> {
+    let is_rounded = |text: &String| {
+        let number: f64 = text.parse().unwrap_or(0.0);
+        number.abs() >= LARGE_FROM && is_rounded_integer(text, number, Decimal::Point)
+    };
+    find_bare(row, u8::is_ascii_digit, is_rounded)
+}
+
+/// Finds a value outside of texts that begins with a minus sign or a byte that `begins` accepts, and that
+/// `is_wanted` accepts.
+fn find_bare(
+    row: &[u8],
+    begins: impl Fn(&u8) -> bool,
+    is_wanted: impl Fn(&String) -> bool,
+) -> Option<String> {
     let mut rest = row.iter().copied().peekable();
     while let Some(byte) = rest.next() {
         match byte {
@@ -170,14 +200,13 @@ fn rounded_integer(row: &[u8]) -> Option<String> {
                     }
                 }
             }
-            b'-' | b'0'..=b'9' => {
+            byte if byte == b'-' || begins(&byte) => {
                 let mut text = String::from(char::from(byte));
                 let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-".contains(byte);
                 while let Some(byte) = rest.next_if(is_part) {
                     text.push(char::from(byte));
                 }
-                let number: f64 = text.parse().unwrap_or(0.0);
-                if number.abs() >= LARGE_FROM && is_rounded_integer(&text, number, Decimal::Point) {
+                if is_wanted(&text) {
                     return Some(text);
                 }
             }

@@ -314,6 +314,18 @@ fn row_with_an_invalid_timestamp_is_reported_and_other_rows_are_read() {
 }
 
 #[test]
+fn number_that_json_does_not_support_is_reported_with_a_remedy() {
+    let line =
+        |close: &str| format!("{{\"time\":\"2026-03-01\",\"note\":\"a NaN\",\"close\":{close}}}\n");
+    for close in ["NaN", "Infinity", "-Infinity"] {
+        let want = format!("{close} is not valid JSON: write null");
+        let first = "1: 2026-03-01T00:00:00Z 'a NaN' 1".to_owned();
+        let bad = format!("2: bad: {want}");
+        check("a.ndjson", &(line("1") + &line(close)), &[&first, &bad]);
+    }
+}
+
+#[test]
 fn file_without_valid_rows_is_rejected() {
     #[track_caller]
     fn check(name: &str, text: &str, want: &str) {
@@ -328,6 +340,10 @@ fn file_without_valid_rows_is_rejected() {
         check("a.csv", text, "file has no rows");
     }
     check("a.ndjson", "\n", "file has no rows");
+    let want = "lines end in CR only: convert them, for example with `tr '\\r' '\\n'`";
+    check("a.csv", "time,close\r2026-03-01,1\r2026-03-02,2\r", want);
+    let line = r#"{"time":"2026-03-01","close":1}"#;
+    check("a.ndjson", &format!("{line}\r{line}\r"), want);
     let want = "line 2: expected 2 fields, found 1";
     check("a.csv", "time,close\n2026-03-01\n", want);
 }
