@@ -78,11 +78,7 @@ pub(super) async fn plan_import(
     let mut time = surveyed.time(flags.time.as_deref(), flags.first_hour)?;
     time.unit = flags.time_unit.or(time.unit);
     check_time(flags, &time)?;
-    let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
-    let possible_group = match flags.decimal {
-        None if decimal == Decimal::Point => surveyed.possible_group().map(str::to_owned),
-        _ => None,
-    };
+    let (decimal, possible_group) = decimal_mark(flags, &surveyed)?;
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut missing) = (Vec::new(), Vec::new());
@@ -133,6 +129,21 @@ pub(super) async fn plan_import(
     let exists = dataset.map(|dataset| (dataset, missing));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
     Ok(ImportPlan { plan, time, decimal, possible_group, is_numbered, fields, exists })
+}
+
+/// Returns the decimal mark of the numbers, and a number that could have a group mark instead of a decimal
+/// point.
+fn decimal_mark(
+    flags: &ColumnOptions,
+    surveyed: &SniffedFields,
+) -> Result<(Decimal, Option<String>), FileError> {
+    if let Some(decimal) = flags.decimal {
+        return Ok((decimal, None));
+    }
+    Ok(match surveyed.decimal()? {
+        Decimal::Point => (Decimal::Point, surveyed.possible_group().map(str::to_owned)),
+        Decimal::Comma => (Decimal::Comma, None),
+    })
 }
 
 /// Examines the fields at the beginning of a file. For standard input, derives them from the options.
