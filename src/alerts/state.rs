@@ -37,6 +37,15 @@ pub enum Fact {
         /// Actors with a value in the bundle.
         actors: Vec<Actor>,
     },
+    /// Epochs of a topic closed without a bundle, so all actors missed them.
+    NoBundle {
+        /// The topic.
+        topic: TopicId,
+        /// Block at which the latest of these epochs opened.
+        nonce: u64,
+        /// Number of these epochs.
+        n_epochs: u64,
+    },
     /// Actors of a topic with their ranks, as far as they have ranks.
     Ranks {
         /// The topic.
@@ -301,16 +310,21 @@ impl Memory {
                 if last.replace(*nonce) == Some(*nonce) {
                     return None;
                 }
-                let takes_part = find(actor, names_of(actors)).is_some();
-                *n_missed = if takes_part { 0 } else { *n_missed + 1 };
-                let text = match *n_missed {
-                    0 => format!("{actor} takes part in epoch {nonce} of topic {topic}"),
-                    n => {
-                        let epochs = counted(n, "epoch");
-                        format!("{actor} missed {epochs} of topic {topic}, up to {nonce}")
-                    }
-                };
-                Some((*n_missed >= *misses, text))
+                if find(actor, names_of(actors)).is_some() {
+                    *n_missed = 0;
+                    let text = format!("{actor} takes part in epoch {nonce} of topic {topic}");
+                    return Some((false, text));
+                }
+                *n_missed += 1;
+                Some(judge_missed(actor, *n_missed, *misses, *topic, *nonce))
+            }
+            (
+                Condition::Missed { topic: of, actor, misses },
+                Fact::NoBundle { topic, nonce, n_epochs },
+                Self::Misses { n_missed, .. },
+            ) if of == topic => {
+                *n_missed += n_epochs;
+                Some(judge_missed(actor, *n_missed, *misses, *topic, *nonce))
             }
             (
                 Condition::Weight { topic: of, actor, below },
@@ -347,6 +361,18 @@ fn find<'a>(
 ) -> Option<usize> {
     let with_address = actors.clone().position(|(address, _)| address == wanted);
     with_address.or_else(|| actors.position(|(_, name)| name.as_ref() == Some(wanted)))
+}
+
+fn judge_missed(
+    actor: &str,
+    n_missed: u64,
+    misses: u64,
+    topic: TopicId,
+    nonce: u64,
+) -> (bool, String) {
+    let epochs = counted(n_missed, "epoch");
+    let text = format!("{actor} missed {epochs} of topic {topic}, up to {nonce}");
+    (n_missed >= misses, text)
 }
 
 fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -> (bool, String) {
@@ -539,6 +565,15 @@ mod tests {
         let mut rule = Watched::new("topic = 1\nactor = 'allo1a'\nweight_below = 0.6");
         let weight = "weight of allo1a is 0.5000 in epoch 1 of topic 1";
         assert_eq!(rule.at(0, &epoch(1, "mine")), Some(firing(weight)));
+    }
+
+    #[test]
+    fn epochs_without_a_bundle_count_as_missed() {
+        let mut rule = Watched::new("topic = 1\nactor = 'mine'\nmisses = 3");
+        let no_bundle = |nonce, n_epochs| Fact::NoBundle { topic: TopicId::FIRST, nonce, n_epochs };
+        assert_eq!(rule.at(0, &no_bundle(10, 1)), None);
+        let missed = "mine missed 3 epochs of topic 1, up to 30";
+        assert_eq!(rule.at(1, &no_bundle(30, 2)), Some(firing(missed)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use task::clock::Clock;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use wire::executions::ClusterEventKind;
-use wire::inference::LatestBundle;
+use wire::inference::{LatestBundle, TopicList, TopicSummary};
 
 use crate::rules::{Condition, Rule, Service};
 use crate::state::{Actor, Alert, Fact, Point, Watcher};
@@ -41,6 +41,12 @@ const EVENTS_CAPACITY: usize = 8;
 
 /// First and longest pause before a failed search for a dataset is repeated.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Shortest and longest interval at which a topic is polled for epochs without a bundle.
+const EPOCHS_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Number of polls per epoch, so that each closed epoch is seen twice before the next one closes.
+const POLLS_PER_EPOCH: u64 = 3;
 
 /// Number of epochs of the leaderboard from which ranks for [`Condition::Rank`] are computed.
 const RANKED_EPOCHS: u32 = 100;
@@ -127,8 +133,7 @@ fn sources<'a>(
     source: &FactSource,
 ) -> Result<Vec<Work>, WatchError> {
     let mut columns: BTreeMap<&'a str, BTreeSet<String>> = BTreeMap::new();
-    // Topics that the rules name. The value is true if a rule needs their ranks.
-    let mut topics: BTreeMap<TopicId, bool> = BTreeMap::new();
+    let mut topics: BTreeMap<TopicId, TopicNeeds> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
     for rule in rules {
@@ -142,10 +147,9 @@ fn sources<'a>(
                 columns.entry(dataset).or_default().insert(column.clone());
             }
             Condition::Silence { dataset, .. } => _ = columns.entry(dataset).or_default(),
-            Condition::Missed { topic, .. } | Condition::Weight { topic, .. } => {
-                topics.entry(*topic).or_default();
-            }
-            Condition::Rank { topic, .. } => _ = topics.insert(*topic, true),
+            Condition::Missed { topic, .. } => topics.entry(*topic).or_default().misses = true,
+            Condition::Weight { topic, .. } => _ = topics.entry(*topic).or_default(),
+            Condition::Rank { topic, .. } => topics.entry(*topic).or_default().ranks = true,
             Condition::Down { service, .. } => _ = polled.insert(*service),
             Condition::Agreement { .. } => needs_executions = true,
         }
@@ -160,13 +164,19 @@ fn sources<'a>(
         }
     }
     if let Some(inference) = &clients.inference {
-        for (topic, needs_ranks) in topics {
+        for (topic, needs) in topics {
+            if needs.misses {
+                let (source, inference) = (source.clone(), inference.clone());
+                work.push(Box::pin(
+                    async move { source.poll_closed_epochs(&inference, topic).await },
+                ));
+            }
             let (source, inference) = (source.clone(), inference.clone());
             work.push(Box::pin(async move {
                 // The call returns if the service does not have the stream. It is repeated, since
                 // this can be temporary, for example while a proxy is set up.
                 loop {
-                    source.follow_epochs(&inference, topic, needs_ranks).await;
+                    source.follow_epochs(&inference, topic, needs.ranks).await;
                     sleep(RETRY.1).await;
                 }
             }));
@@ -185,6 +195,13 @@ fn sources<'a>(
         }));
     }
     Ok(work)
+}
+
+/// Facts of a topic that the rules need, in addition to its bundles.
+#[derive(Clone, Copy, Default)]
+struct TopicNeeds {
+    ranks: bool,
+    misses: bool,
 }
 
 impl Clients {
@@ -207,6 +224,10 @@ impl Clients {
             _ => Ok(()),
         }
     }
+}
+
+fn summary_of(list: &TopicList, topic: TopicId) -> Option<&TopicSummary> {
+    list.topics.iter().find(|summary| summary.topic_id == topic.get())
 }
 
 async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
@@ -237,6 +258,36 @@ fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> V
         })
     });
     points.collect()
+}
+
+/// Counts the epochs of a topic that close without a bundle.
+#[derive(Debug, Default)]
+struct ClosedEpochs {
+    /// Nonce of the latest epoch that had closed at the previous poll.
+    previous: Option<u64>,
+    /// Nonce of the latest epoch that was counted, or that closed before the first poll.
+    counted: Option<u64>,
+}
+
+impl ClosedEpochs {
+    /// Returns the nonce of the latest epoch without a bundle and the number of epochs that closed
+    /// without a bundle since they were last counted.
+    ///
+    /// An epoch is counted at the second poll after it closed, since its bundle can still be in
+    /// transfer at the first. No epochs are counted while the topic is paused or after the service
+    /// has opened no epoch for a while, since there were no epochs to take part in.
+    fn count(&mut self, topic: &TopicSummary, height: u64) -> Option<(u64, u64)> {
+        let length = topic.epoch_length.max(1);
+        if topic.is_paused || height >= topic.next_epoch_height.saturating_add(length) {
+            *self = Self::default();
+            return None;
+        }
+        let next_to_close = topic.open_nonce.unwrap_or(topic.next_epoch_height);
+        let closed = self.previous.replace(next_to_close.saturating_sub(length))?;
+        let counted = self.counted.replace(closed)?.max(topic.last_nonce.unwrap_or(0));
+        let n_epochs = closed.saturating_sub(counted).div_ceil(length);
+        (n_epochs > 0).then_some((closed, n_epochs))
+    }
 }
 
 /// Sends facts, and problems with reading them.
@@ -336,6 +387,31 @@ impl FactSource {
         tokio::join!(follow, read);
     }
 
+    /// Polls the topic for epochs that closed without a bundle.
+    async fn poll_closed_epochs(&self, inference: &Inference, topic: TopicId) {
+        let mut epochs = ClosedEpochs::default();
+        loop {
+            let mut pause = EPOCHS_EVERY.1;
+            let list = inference.topics().await.ok();
+            let summary = list.as_ref().and_then(|list| summary_of(list, topic));
+            match list.as_ref().zip(summary) {
+                Some((list, summary)) => {
+                    let epoch_ms = list.block_time_ms.saturating_mul(summary.epoch_length);
+                    pause = Duration::from_millis(epoch_ms / POLLS_PER_EPOCH);
+                    if let Some((nonce, n_epochs)) = epochs.count(summary, list.block_height) {
+                        let fact = Fact::NoBundle { topic, nonce, n_epochs };
+                        if self.facts.send(fact).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                // Epochs during an outage are not counted. The stream reports the failure.
+                None => epochs = ClosedEpochs::default(),
+            }
+            sleep(pause.clamp(EPOCHS_EVERY.0, EPOCHS_EVERY.1)).await;
+        }
+    }
+
     /// Returns the facts of a new bundle: names and weights of its actors, and their ranks if
     /// needed.
     async fn facts_of_epoch(
@@ -348,10 +424,7 @@ impl FactSource {
         let mut known = BTreeMap::new();
         match inference.topics().await {
             Ok(list) => {
-                let of_topic =
-                    |summary: &&wire::inference::TopicSummary| summary.topic_id == topic.get();
-                let summary = list.topics.iter().find(of_topic);
-                for actor in summary.iter().flat_map(|summary| &summary.actors) {
+                for actor in summary_of(&list, topic).iter().flat_map(|summary| &summary.actors) {
                     known.insert(actor.worker.clone(), (actor.name.clone(), actor.weight));
                 }
             }
@@ -416,6 +489,38 @@ mod tests {
     use model::row::Value;
 
     use super::*;
+
+    #[test]
+    fn epochs_that_close_without_a_bundle_are_counted_once() {
+        let topic = |next_epoch_height, open_nonce, last_nonce| {
+            let topic = serde_json::json!({
+                "topic_id": 1, "name": "", "topic_type": "", "labels": [], "dataset": "",
+                "dataset_id": null, "column": "", "subgroup": null, "problem": null,
+                "epoch_length": 10, "worker_submission_window": 5, "ground_truth_lag": 10,
+                "next_epoch_height": next_epoch_height, "open_nonce": open_nonce,
+                "close_height": null, "last_nonce": last_nonce, "n_learned": 0, "actors": [],
+            });
+            serde_json::from_value::<TopicSummary>(topic).unwrap()
+        };
+        let mut epochs = ClosedEpochs::default();
+        let mut count = |height, topic| epochs.count(&topic, height);
+        assert_eq!(count(101, topic(110, Some(100), Some(20))), None);
+        assert_eq!(count(104, topic(110, Some(100), Some(20))), None, "closed before the watch");
+        assert_eq!(count(106, topic(110, None, Some(20))), None, "the bundle can still arrive");
+        assert_eq!(count(109, topic(110, None, Some(20))), Some((100, 1)));
+        assert_eq!(count(112, topic(120, Some(110), Some(20))), None);
+        assert_eq!(count(116, topic(120, None, Some(110))), None);
+        assert_eq!(count(119, topic(120, None, Some(110))), None, "a bundle arrived");
+        assert_eq!(count(145, topic(150, Some(140), Some(110))), None);
+        assert_eq!(count(146, topic(150, None, Some(110))), Some((130, 2)), "several epochs");
+        let paused = TopicSummary { is_paused: true, ..topic(150, None, Some(110)) };
+        assert_eq!(count(190, paused), None);
+        assert_eq!(count(192, topic(150, None, Some(110))), None, "no epoch opened for a while");
+        assert_eq!(count(201, topic(210, Some(200), Some(110))), None);
+        assert_eq!(count(203, topic(210, Some(200), Some(110))), None);
+        assert_eq!(count(206, topic(210, None, Some(110))), None);
+        assert_eq!(count(209, topic(210, None, Some(110))), Some((200, 1)));
+    }
 
     #[test]
     fn timestamp_in_the_future_is_replaced_by_the_current_time() {
