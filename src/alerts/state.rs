@@ -1,6 +1,7 @@
 //! Decides which rules fire, given facts about the services. It does no I/O and reads no clock.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use model::count::counted;
@@ -10,9 +11,13 @@ use tokio::time::Instant;
 
 use crate::rules::{Condition, Direction, Rule, Service, format_duration};
 
-/// Number of parts into which the span of a [`Condition::Change`] is divided. Only the lowest and
-/// highest value of each part are stored, so that the memory does not depend on the number of
-/// rows.
+/// Maximum number of latest values of a column that are stored one by one, so that they can be
+/// corrected and deleted.
+const LATEST_MAX: usize = 1_000;
+
+/// Number of parts into which the span of a [`Condition::Change`] is divided. Of the values before
+/// the latest [`LATEST_MAX`], only the lowest and highest of each part are stored, so that the
+/// memory does not depend on the number of rows.
 const SPAN_PARTS: i64 = 500;
 
 /// A fact about the services.
@@ -20,13 +25,19 @@ const SPAN_PARTS: i64 = 500;
 pub enum Fact {
     /// Time has passed. This must be observed at least once a second.
     Tick,
-    /// Rows have arrived, in any order. Missing values and values that are not numbers are
-    /// omitted.
+    /// Rows have arrived, in any order.
     Rows {
         /// Name or id of the dataset, as in the rules.
         dataset: String,
         /// Values of the rows with their columns and timestamps.
         points: Vec<Point>,
+    },
+    /// Rows were deleted.
+    Deletion {
+        /// Name or id of the dataset, as in the rules.
+        dataset: String,
+        /// First and last deleted timestamp in microseconds.
+        micros: RangeInclusive<i64>,
     },
     /// A bundle of a topic was completed.
     Epoch {
@@ -78,8 +89,8 @@ pub struct Point {
     pub column: String,
     /// Timestamp of the row in microseconds.
     pub micros: i64,
-    /// The value.
-    pub value: f64,
+    /// The value. `None` if it is missing or not a number.
+    pub value: Option<f64>,
 }
 
 /// An actor with a value in a bundle.
@@ -136,9 +147,7 @@ struct WatchedRule {
 #[derive(Debug)]
 enum Memory {
     None,
-    /// Timestamp of the latest value in microseconds.
-    Latest(i64),
-    Span(Span),
+    Values(Values),
     /// Time of the last row or response.
     Since(Instant),
     Misses {
@@ -223,8 +232,8 @@ impl WatchedRule {
 impl Memory {
     fn new(condition: &Condition, now: Instant) -> Self {
         match condition {
-            Condition::Level { .. } => Self::Latest(i64::MIN),
-            Condition::Change { within, .. } => Self::Span(Span::new(*within)),
+            Condition::Level { .. } => Self::Values(Values::new(Duration::MAX)),
+            Condition::Change { within, .. } => Self::Values(Values::new(*within)),
             Condition::Silence { .. } | Condition::Down { .. } => Self::Since(now),
             Condition::Missed { .. } => Self::Misses { nonce: None, n_missed: 0 },
             _ => Self::None,
@@ -235,29 +244,25 @@ impl Memory {
     fn judge(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
         match (condition, fact, self) {
             (
-                Condition::Level { dataset: of, column, above, below },
+                Condition::Level { dataset: of, column, .. }
+                | Condition::Change { dataset: of, column, .. },
                 Fact::Rows { dataset, points },
-                Self::Latest(latest),
+                Self::Values(values),
             ) if of == dataset => {
-                let point = points.iter().filter(|point| point.column == *column);
-                let point = point.max_by_key(|point| point.micros)?;
-                // An older row does not change the latest value. A correction of the latest row
-                // does.
-                if point.micros < *latest {
-                    return None;
+                let points = points.iter().filter(|point| point.column == *column);
+                points.clone().next()?;
+                for point in points {
+                    values.set(point.micros, point.value);
                 }
-                *latest = point.micros;
-                Some(judge_level(&format!("{column} of {dataset}"), point.value, *above, *below))
+                Some(values.judge(condition))
             }
             (
-                Condition::Change { dataset: of, column, direction, percent, .. },
-                Fact::Rows { dataset, points },
-                Self::Span(span),
+                Condition::Level { dataset: of, .. } | Condition::Change { dataset: of, .. },
+                Fact::Deletion { dataset, micros },
+                Self::Values(values),
             ) if of == dataset => {
-                for point in points.iter().filter(|point| point.column == *column) {
-                    span.add(point.micros, point.value);
-                }
-                span.judge(&format!("{column} of {dataset}"), *direction, *percent)
+                values.delete(micros);
+                Some(values.judge(condition))
             }
             (Condition::Silence { dataset: of, silent_for }, fact, Self::Since(last)) => {
                 if matches!(fact, Fact::Rows { dataset, .. } if of == dataset) {
@@ -385,56 +390,105 @@ fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -
     }
 }
 
-/// Values within a span of time that ends at the latest value.
+/// Values of a column within a span of time that ends at the latest value.
 #[derive(Debug)]
-struct Span {
+struct Values {
     within_micros: i64,
-    /// Index, lowest and highest value of each part that contains values, in ascending order of
-    /// the index.
-    parts: VecDeque<(i64, f64, f64)>,
-    /// Timestamp in microseconds and value of the latest row.
-    latest: Option<(i64, f64)>,
+    /// Latest values by their timestamps in microseconds, at most [`LATEST_MAX`].
+    latest: BTreeMap<i64, f64>,
+    /// Lowest and highest of the earlier values, by the index of the part.
+    parts: BTreeMap<i64, (f64, f64)>,
 }
 
-impl Span {
+impl Values {
     fn new(within: Duration) -> Self {
         let within_micros = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
-        Self { within_micros, parts: VecDeque::new(), latest: None }
+        Self { within_micros, latest: BTreeMap::new(), parts: BTreeMap::new() }
     }
 
-    fn add(&mut self, micros: i64, value: f64) {
-        if self.latest.is_none_or(|(latest, _)| micros >= latest) {
-            self.latest = Some((micros, value));
+    /// Returns the length of a part in microseconds.
+    fn part_micros(&self) -> i64 {
+        (self.within_micros / SPAN_PARTS).max(1)
+    }
+
+    /// Adds or replaces the value at a timestamp. Removes it if `value` is `None`.
+    fn set(&mut self, micros: i64, value: Option<f64>) {
+        match value {
+            Some(value) => _ = self.latest.insert(micros, value),
+            None => _ = self.latest.remove(&micros),
         }
-        let width = (self.within_micros / SPAN_PARTS).max(1);
-        let part = micros.div_euclid(width);
-        match self.parts.binary_search_by_key(&part, |(part, ..)| *part) {
-            Ok(at) => {
-                let (_, min, max) = &mut self.parts[at];
-                *min = min.min(value);
-                *max = max.max(value);
-            }
-            Err(at) => self.parts.insert(at, (part, value, value)),
+        let part_micros = self.part_micros();
+        if self.latest.len() > LATEST_MAX
+            && let Some((micros, value)) = self.latest.pop_first()
+        {
+            let part = self.parts.entry(micros.div_euclid(part_micros)).or_insert((value, value));
+            *part = (part.0.min(value), part.1.max(value));
         }
-        let latest = self.latest.map_or(micros, |(latest, _)| latest);
-        let first = latest.saturating_sub(self.within_micros).div_euclid(width);
-        while self.parts.front().is_some_and(|(part, ..)| *part < first) {
-            self.parts.pop_front();
+        let Some((newest, _)) = self.latest.last_key_value() else { return };
+        let start = newest.saturating_sub(self.within_micros);
+        while self.latest.first_key_value().is_some_and(|(micros, _)| *micros < start) {
+            self.latest.pop_first();
+        }
+        let first_part = start.div_euclid(part_micros);
+        while self.parts.first_key_value().is_some_and(|(part, _)| *part < first_part) {
+            self.parts.pop_first();
         }
     }
 
-    fn judge(&self, what: &str, direction: Direction, percent: f64) -> Judgment {
-        let (_, latest) = self.latest?;
-        let extreme = match direction {
-            Direction::Rises => self.parts.iter().map(|(_, min, _)| *min).reduce(f64::min)?,
-            Direction::Falls => self.parts.iter().map(|(.., max)| *max).reduce(f64::max)?,
+    /// Removes the values with timestamps in the range `micros`. A part is removed only if all of it is
+    /// in the range.
+    fn delete(&mut self, micros: &RangeInclusive<i64>) {
+        self.latest.retain(|at, _| !micros.contains(at));
+        let part_micros = self.part_micros();
+        self.parts.retain(|part, _| {
+            let start = part.saturating_mul(part_micros);
+            !(micros.contains(&start) && micros.contains(&start.saturating_add(part_micros - 1)))
+        });
+    }
+
+    /// Judges a condition on a level or a change.
+    fn judge(&self, condition: &Condition) -> (bool, String) {
+        let (Condition::Level { dataset, column, .. } | Condition::Change { dataset, column, .. }) =
+            condition
+        else {
+            return (false, String::new());
         };
+        let what = format!("{column} of {dataset}");
+        let Some((_, latest)) = self.latest.last_key_value() else {
+            return (false, format!("{what} has no value"));
+        };
+        match condition {
+            Condition::Change { direction, percent, .. } => {
+                self.judge_change(&what, *latest, *direction, *percent)
+            }
+            Condition::Level { above, below, .. } => judge_level(&what, *latest, *above, *below),
+            _ => (false, String::new()),
+        }
+    }
+
+    fn judge_change(
+        &self,
+        what: &str,
+        latest: f64,
+        direction: Direction,
+        percent: f64,
+    ) -> (bool, String) {
+        let exact = self.latest.values().copied();
+        let extreme = match direction {
+            Direction::Rises => {
+                exact.chain(self.parts.values().map(|(min, _)| *min)).reduce(f64::min)
+            }
+            Direction::Falls => {
+                exact.chain(self.parts.values().map(|(_, max)| *max)).reduce(f64::max)
+            }
+        };
+        let extreme = extreme.unwrap_or(latest);
         let change = (latest - extreme) / extreme.abs() * 100.0;
         let holds = match direction {
             Direction::Rises => change >= percent,
             Direction::Falls => change <= -percent,
         };
-        Some((holds, format!("{what} is {latest}, {change:+.2} % from {extreme}")))
+        (holds, format!("{what} is {latest}, {change:+.2} % from {extreme}"))
     }
 }
 
@@ -471,7 +525,7 @@ mod tests {
         let point = |&(seconds, value): &(i64, f64)| Point {
             column: "close".to_owned(),
             micros: seconds * SECOND,
-            value,
+            value: Some(value),
         };
         Fact::Rows { dataset: "btc".to_owned(), points: points.iter().map(point).collect() }
     }
@@ -508,12 +562,39 @@ mod tests {
     }
 
     #[test]
+    fn corrected_or_deleted_value_no_longer_counts_as_an_extreme() {
+        let rule = "dataset = 'btc'\ncolumn = 'close'\nfalls = 8\nwithin = '10s'";
+        let mut corrected = Watched::new(rule);
+        assert_eq!(corrected.at(0, &rows(&[(1, 131.0), (2, 140.0)])), None);
+        assert_eq!(corrected.at(1, &rows(&[(2, 125.0)])), None, "-4.58 % from 131");
+        let mut deleted = Watched::new(rule);
+        assert_eq!(deleted.at(0, &rows(&[(1, 131.0), (2, 140.0)])), None);
+        let micros = 2 * SECOND..=2 * SECOND;
+        assert_eq!(deleted.at(1, &Fact::Deletion { dataset: "btc".to_owned(), micros }), None);
+        assert_eq!(deleted.at(2, &rows(&[(3, 125.0)])), None, "-4.58 % from 131");
+    }
+
+    #[test]
+    fn rule_is_resolved_if_the_value_for_which_it_fires_is_removed() {
+        let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
+        assert_eq!(rule.at(0, &rows(&[(1, 101.0)])), None);
+        assert!(rule.at(1, &rows(&[(2, 99.0)])).is_some());
+        let point = Point { column: "close".to_owned(), micros: 2 * SECOND, value: None };
+        let removed = Fact::Rows { dataset: "btc".to_owned(), points: vec![point] };
+        assert_eq!(rule.at(2, &removed), Some(resolved("close of btc is 101")));
+        assert!(rule.at(3, &rows(&[(3, 99.0)])).is_some());
+        let deletion = Fact::Deletion { dataset: "btc".to_owned(), micros: i64::MIN..=3 * SECOND };
+        assert_eq!(rule.at(4, &deletion), Some(resolved("close of btc has no value")));
+    }
+
+    #[test]
     fn span_of_many_values_uses_bounded_memory() {
-        let mut span = Span::new(Duration::from_mins(1));
-        for micros in 0..2_000_000 {
-            span.add(micros * 100, 1.0);
+        let mut values = Values::new(Duration::from_mins(1));
+        for millis in 0..200_000 {
+            values.set(millis * 1_000, Some(1.0));
         }
-        assert!(span.parts.len() <= 502, "{}", span.parts.len());
+        assert!(values.parts.len() <= 502, "{}", values.parts.len());
+        assert!(values.latest.len() <= LATEST_MAX, "{}", values.latest.len());
     }
 
     #[test]

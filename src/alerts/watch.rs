@@ -11,9 +11,10 @@ use client::executions;
 use client::functions::Functions;
 use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
-use client::stream::resume::{self, ResumeFrom};
+use client::stream::resume::{self, BatchKind, ResumeFrom};
 use futures::future::{join_all, ready};
 use model::dataset::DatasetId;
+use model::row::Value;
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
 use task::backoff::Backoff;
@@ -245,16 +246,16 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
     }
 }
 
-/// Returns the numbers in `columns` of rows that arrived at `now`.
+/// Returns the values in `columns` of rows that arrived at `now`.
 ///
 /// A timestamp in the future is replaced by `now`. Otherwise, after a single wrong timestamp, rules
 /// would ignore the following rows as older than the latest row.
 fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
     let points = rows.iter().flat_map(|row| {
-        columns.iter().filter_map(move |column| {
-            let value = row.values.get(column)?.as_f64()?;
+        columns.iter().map(move |column| {
+            let value = row.values.get(column).and_then(Value::as_f64);
             let micros = row.timestamp.min(now).micros();
-            Some(Point { column: column.clone(), micros, value })
+            Point { column: column.clone(), micros, value }
         })
     });
     points.collect()
@@ -338,10 +339,20 @@ impl FactSource {
         loop {
             let id = self.find(datasets, name).await;
             let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
-            let follow = resume::follow(datasets.clone(), id, ResumeFrom::default(), sender);
+            let resume_from = ResumeFrom { changes: true, ..ResumeFrom::default() };
+            let follow = resume::follow(datasets.clone(), id, resume_from, sender);
             let read = self.read(received, &stream, |batch| {
-                let points = points_of(&batch.rows, columns, Clock::system().now());
-                ready(vec![Fact::Rows { dataset: name.to_owned(), points }])
+                let dataset = name.to_owned();
+                ready(vec![match batch.kind {
+                    BatchKind::Rows | BatchKind::Corrections => {
+                        let points = points_of(&batch.rows, columns, Clock::system().now());
+                        Fact::Rows { dataset, points }
+                    }
+                    BatchKind::Deletion { start, end } => {
+                        let start = start.map_or(i64::MIN, Timestamp::micros);
+                        Fact::Deletion { dataset, micros: start..=end.micros() }
+                    }
+                }])
             });
             tokio::select! {
                 () = follow => {}
@@ -486,8 +497,6 @@ impl FactSource {
 
 #[cfg(test)]
 mod tests {
-    use model::row::Value;
-
     use super::*;
 
     #[test]
