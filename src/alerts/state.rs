@@ -197,13 +197,28 @@ impl Watcher {
     /// Updates the rules by a fact that was observed at `now`. Returns the resulting alerts.
     pub fn observe(&mut self, fact: &Fact, now: Instant) -> Vec<Alert> {
         let repeat = self.repeat;
-        self.rules.iter_mut().filter_map(|rule| rule.observe(fact, now, repeat)).collect()
+        self.rules.iter_mut().flat_map(|rule| rule.observe(fact, now, repeat)).collect()
     }
 }
 
 impl WatchedRule {
-    fn observe(&mut self, fact: &Fact, now: Instant, repeat: Option<Duration>) -> Option<Alert> {
-        let judgment = self.memory.judge(&self.rule.condition, fact, now);
+    /// Returns the alerts that result from a fact: at most one that fires and one that is resolved.
+    fn observe(&mut self, fact: &Fact, now: Instant, repeat: Option<Duration>) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        let (spike, judgment) = self.memory.judge(&self.rule.condition, fact, now);
+        if self.notified_at.is_none() && matches!(judgment, Some((false, _))) {
+            alerts.extend(self.change(spike, now, repeat));
+        }
+        alerts.extend(self.change(judgment, now, repeat));
+        alerts
+    }
+
+    fn change(
+        &mut self,
+        judgment: Judgment,
+        now: Instant,
+        repeat: Option<Duration>,
+    ) -> Option<Alert> {
         let state = match (judgment, self.notified_at) {
             (Some((true, text)), None) => {
                 self.text = text;
@@ -240,8 +255,9 @@ impl Memory {
         }
     }
 
-    /// Judges the condition by a fact. Returns `None` if the fact does not concern the condition.
-    fn judge(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
+    /// Judges the condition by a fact. First returns the judgment of the first of several rows for
+    /// which the condition holds, then the judgment of the whole fact.
+    fn judge(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> (Judgment, Judgment) {
         match (condition, fact, self) {
             (
                 Condition::Level { dataset: of, column, .. }
@@ -249,13 +265,26 @@ impl Memory {
                 Fact::Rows { dataset, points },
                 Self::Values(values),
             ) if of == dataset => {
-                let points = points.iter().filter(|point| point.column == *column);
-                points.clone().next()?;
+                let mut points: Vec<&Point> =
+                    points.iter().filter(|point| point.column == *column).collect();
+                points.sort_by_key(|point| point.micros);
+                let (mut spike, mut last) = (None, None);
                 for point in points {
                     values.set(point.micros, point.value);
+                    let judgment = values.judge(condition);
+                    if judgment.0 && spike.is_none() {
+                        spike = Some(judgment.clone());
+                    }
+                    last = Some(judgment);
                 }
-                Some(values.judge(condition))
+                (spike, last)
             }
+            (condition, fact, memory) => (None, memory.judge_once(condition, fact, now)),
+        }
+    }
+
+    fn judge_once(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
+        match (condition, fact, self) {
             (
                 Condition::Level { dataset: of, .. } | Condition::Change { dataset: of, .. },
                 Fact::Deletion { dataset, micros },
@@ -514,10 +543,15 @@ mod tests {
         /// Observes a fact `seconds` after the start. Returns the state and the text of the
         /// resulting alert.
         fn at(&mut self, seconds: u64, fact: &Fact) -> Option<(AlertState, String)> {
-            let now = self.start + Duration::from_secs(seconds);
-            let mut alerts = self.watcher.observe(fact, now);
+            let mut alerts = self.all_at(seconds, fact);
             assert!(alerts.len() <= 1);
-            alerts.pop().map(|alert| (alert.state, alert.text))
+            alerts.pop()
+        }
+
+        fn all_at(&mut self, seconds: u64, fact: &Fact) -> Vec<(AlertState, String)> {
+            let now = self.start + Duration::from_secs(seconds);
+            let alerts = self.watcher.observe(fact, now).into_iter();
+            alerts.map(|alert| (alert.state, alert.text)).collect()
         }
     }
 
@@ -541,7 +575,7 @@ mod tests {
     #[test]
     fn level_rule_fires_once_and_is_resolved_once() {
         let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
-        assert_eq!(rule.at(0, &rows(&[(1, 99.0), (2, 100.0)])), None, "latest row counts");
+        assert_eq!(rule.at(0, &rows(&[(1, 101.0), (2, 100.0)])), None);
         assert_eq!(
             rule.at(1, &rows(&[(3, 99.5)])),
             Some(firing("close of btc is 99.5, below 100"))
@@ -559,6 +593,16 @@ mod tests {
         assert_eq!(rule.at(1, &rows(&[(9, 97.0)])), Some(firing(fell)));
         let later = rule.at(2, &rows(&[(17, 97.5)]));
         assert_eq!(later, Some(resolved("close of btc is 97.5, +0.00 % from 97.5")));
+    }
+
+    #[test]
+    fn each_row_of_a_batch_is_judged_in_the_order_of_time() {
+        let mut rule = Watched::new("dataset = 'btc'\ncolumn = 'close'\nbelow = 100");
+        let spike = rows(&[(3, 130.0), (1, 130.0), (2, 80.0)]);
+        let fired = firing("close of btc is 80, below 100");
+        assert_eq!(rule.all_at(0, &spike), [fired, resolved("close of btc is 130")]);
+        let fall = firing("close of btc is 70, below 100");
+        assert_eq!(rule.all_at(1, &rows(&[(4, 80.0), (5, 130.0), (6, 70.0)])), [fall]);
     }
 
     #[test]
