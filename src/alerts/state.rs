@@ -25,6 +25,14 @@ const SPAN_PARTS: i64 = 500;
 pub enum Fact {
     /// Time has passed. This must be observed at least once a second.
     Tick,
+    /// Rows were stored before the watch began, in any order. They replace all earlier rows of the
+    /// dataset, and are judged as a whole.
+    History {
+        /// Name or id of the dataset, as in the rules.
+        dataset: String,
+        /// Values of the rows with their columns and timestamps.
+        points: Vec<Point>,
+    },
     /// Rows have arrived, in any order.
     Rows {
         /// Name or id of the dataset, as in the rules.
@@ -285,6 +293,18 @@ impl Memory {
 
     fn judge_once(&mut self, condition: &Condition, fact: &Fact, now: Instant) -> Judgment {
         match (condition, fact, self) {
+            (
+                Condition::Level { dataset: of, column, .. }
+                | Condition::Change { dataset: of, column, .. },
+                Fact::History { dataset, points },
+                Self::Values(values),
+            ) if of == dataset => {
+                values.delete(&(i64::MIN..=i64::MAX));
+                for point in points.iter().filter(|point| point.column == *column) {
+                    values.set(point.micros, point.value);
+                }
+                Some(values.judge(condition))
+            }
             (
                 Condition::Level { dataset: of, .. } | Condition::Change { dataset: of, .. },
                 Fact::Deletion { dataset, micros },
@@ -603,6 +623,24 @@ mod tests {
         assert_eq!(rule.all_at(0, &spike), [fired, resolved("close of btc is 130")]);
         let fall = firing("close of btc is 70, below 100");
         assert_eq!(rule.all_at(1, &rows(&[(4, 80.0), (5, 130.0), (6, 70.0)])), [fall]);
+    }
+
+    #[test]
+    fn earlier_rows_are_judged_as_a_whole_and_belong_to_the_span() {
+        let rule = "dataset = 'btc'\ncolumn = 'close'\nfalls = 5\nwithin = '10s'";
+        let mut rule = Watched::new(rule);
+        let points = |fact| match fact {
+            Fact::Rows { dataset, points } => Fact::History { dataset, points },
+            fact => fact,
+        };
+        assert_eq!(rule.at(0, &points(rows(&[(3, 99.0), (2, 90.0), (1, 100.0)]))), None);
+        let fell = firing("close of btc is 94, -6.00 % from 100");
+        assert_eq!(rule.at(1, &rows(&[(4, 94.0)])), Some(fell));
+        assert_eq!(
+            rule.at(2, &points(rows(&[(5, 94.0)]))),
+            Some(resolved("close of btc is 94, +0.00 % from 94")),
+            "the dataset was replaced"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
-use client::datasets::{Datasets, NamedRow};
+use client::datasets::{Datasets, NamedRow, RowsQuery};
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
@@ -13,7 +13,9 @@ use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, ResumeFrom};
 use futures::future::{join_all, ready};
-use model::dataset::DatasetId;
+use model::dataset::{Dataset, DatasetId};
+use model::page::{self, Limit};
+use model::resolution::Resolution;
 use model::row::Value;
 use model::timestamp::Timestamp;
 use model::topic::TopicId;
@@ -42,6 +44,10 @@ const EVENTS_CAPACITY: usize = 8;
 
 /// First and longest pause before a failed search for a dataset is repeated.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Maximum number of rows, and of requests, with which the spans of rules on changes are filled when
+/// a watch starts. A request returns up to 10 000 rows of at most a day.
+const HISTORY_MAX: (usize, usize) = (100_000, 400);
 
 /// Shortest and longest interval at which a topic is polled for epochs without a bundle.
 const EPOCHS_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -133,7 +139,7 @@ fn sources<'a>(
     clients: &Clients,
     source: &FactSource,
 ) -> Result<Vec<Work>, WatchError> {
-    let mut columns: BTreeMap<&'a str, BTreeSet<String>> = BTreeMap::new();
+    let mut columns: BTreeMap<&'a str, ColumnNeeds> = BTreeMap::new();
     let mut topics: BTreeMap<TopicId, TopicNeeds> = BTreeMap::new();
     let mut polled = BTreeSet::new();
     let mut needs_executions = false;
@@ -143,9 +149,13 @@ fn sources<'a>(
             return Err(WatchError::NoService { rule: rule.name.clone(), service });
         }
         match &rule.condition {
-            Condition::Level { dataset, column, .. }
-            | Condition::Change { dataset, column, .. } => {
-                columns.entry(dataset).or_default().insert(column.clone());
+            Condition::Level { dataset, column, .. } => {
+                columns.entry(dataset).or_default().names.insert(column.clone());
+            }
+            Condition::Change { dataset, column, within, .. } => {
+                let needs = columns.entry(dataset).or_default();
+                needs.names.insert(column.clone());
+                needs.within = needs.within.max(*within);
             }
             Condition::Silence { dataset, .. } => _ = columns.entry(dataset).or_default(),
             Condition::Missed { topic, .. } => topics.entry(*topic).or_default().misses = true,
@@ -196,6 +206,15 @@ fn sources<'a>(
         }));
     }
     Ok(work)
+}
+
+/// Values of a dataset that the rules need.
+#[derive(Default)]
+struct ColumnNeeds {
+    /// Names of the columns. Empty if only the arrival of rows is needed.
+    names: BTreeSet<String>,
+    /// Longest span of the rules on changes.
+    within: Duration,
 }
 
 /// Facts of a topic that the rules need, in addition to its bundles.
@@ -333,19 +352,25 @@ impl FactSource {
         }
     }
 
-    async fn follow_rows(&self, datasets: &Datasets, name: &str, columns: &BTreeSet<String>) {
+    async fn follow_rows(&self, datasets: &Datasets, name: &str, needs: &ColumnNeeds) {
         let stream = format!("the stream of dataset {name}");
         // After a dataset was deleted, a new dataset can have its name.
         loop {
-            let id = self.find(datasets, name).await;
+            let (id, rows) = self.find(datasets, name, needs).await;
+            let newest = rows.iter().map(|row| row.timestamp).max();
+            let points = points_of(&rows, &needs.names, Clock::system().now());
+            let history = Fact::History { dataset: name.to_owned(), points };
+            if self.facts.send(history).await.is_err() {
+                return;
+            }
             let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
-            let resume_from = ResumeFrom { changes: true, ..ResumeFrom::default() };
+            let resume_from = ResumeFrom { newest, changes: true, ..ResumeFrom::default() };
             let follow = resume::follow(datasets.clone(), id, resume_from, sender);
             let read = self.read(received, &stream, |batch| {
                 let dataset = name.to_owned();
                 ready(vec![match batch.kind {
                     BatchKind::Rows | BatchKind::Corrections => {
-                        let points = points_of(&batch.rows, columns, Clock::system().now());
+                        let points = points_of(&batch.rows, &needs.names, Clock::system().now());
                         Fact::Rows { dataset, points }
                     }
                     BatchKind::Deletion { start, end } => {
@@ -362,9 +387,14 @@ impl FactSource {
         }
     }
 
-    /// Finds a dataset by its name or id. Repeats the search until the dataset exists and the
-    /// service responds.
-    async fn find(&self, datasets: &Datasets, name: &str) -> DatasetId {
+    /// Finds a dataset by its name or id, and reads the rows that the rules need at the start. Repeats
+    /// this until the dataset exists and the service responds.
+    async fn find(
+        &self,
+        datasets: &Datasets,
+        name: &str,
+        needs: &ColumnNeeds,
+    ) -> (DatasetId, Vec<NamedRow>) {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         let mut last_problem = String::new();
         loop {
@@ -376,7 +406,12 @@ impl FactSource {
                 found => found,
             };
             let problem = match found {
-                Ok(Some(dataset)) => return dataset.id,
+                Ok(Some(dataset)) => {
+                    match self.read_history(datasets, &dataset, needs.within).await {
+                        Ok(rows) => return (dataset.id, rows),
+                        Err(error) => format!("cannot read dataset {name}: {}", error.why()),
+                    }
+                }
                 Ok(None) => format!("no dataset {name} is visible to this key"),
                 Err(error) => format!("cannot find dataset {name}: {}", error.why()),
             };
@@ -386,6 +421,43 @@ impl FactSource {
             }
             sleep(backoff.next_wait()).await;
         }
+    }
+
+    /// Reads the latest rows of a dataset and the rows within `within` of the latest row, as far as
+    /// [`HISTORY_MAX`] allows.
+    async fn read_history(
+        &self,
+        datasets: &Datasets,
+        dataset: &Dataset,
+        within: Duration,
+    ) -> Result<Vec<NamedRow>, ClientError> {
+        let latest =
+            RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(page::REPLAY_ROWS));
+        let mut rows = datasets.rows(&latest).await?.rows.into_raw();
+        let Some(newest) = rows.first().map(|row| row.timestamp) else { return Ok(rows) };
+        let start = newest - within;
+        let mut before = rows.last().map_or(newest, |row| row.timestamp);
+        let mut n_requests = 0;
+        while before > start {
+            if rows.len() >= HISTORY_MAX.0 || n_requests == HISTORY_MAX.1 {
+                let name = &dataset.name;
+                self.report(format!("rows of dataset {name} before {before} are ignored")).await;
+                break;
+            }
+            // A request cannot exceed the maximum time range of raw rows.
+            let first = start.max(before - Resolution::Raw.span_max().unwrap_or(within));
+            let query = RowsQuery {
+                start: Some(first),
+                end: Some(before),
+                after: Some(before),
+                ..RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(page::ROWS_MAX))
+            };
+            let page = datasets.rows(&query).await?;
+            before = page.next.unwrap_or(first);
+            rows.extend(page.rows.into_raw());
+            n_requests += 1;
+        }
+        Ok(rows)
     }
 
     async fn follow_epochs(&self, inference: &Inference, topic: TopicId, needs_ranks: bool) {

@@ -139,6 +139,27 @@ async fn rule_applies_to_a_new_dataset_with_the_name_of_a_deleted_dataset() {
     assert_eq!(running.interrupt(), Some(0));
 }
 
+#[tokio::test]
+async fn change_is_measured_from_rows_that_were_stored_before_the_start() {
+    let service = Service::start();
+    let dataset = create(&service).await;
+    let time = |n: i64| format!("2026-03-01T00:{:02}:{:02}Z", n / 60, n % 60);
+    let close = |n: i64| if n == 0 { 200.0 } else { 100.0 };
+    let rows: Vec<Value> =
+        (0..300).map(|n| json!({"timestamp": time(n), "values": {"close": close(n)}})).collect();
+    let request = json!({"dataset": dataset, "rows": rows});
+    let (status, body) = service.http().post("/api/rows/bulk_insert/", &request).await;
+    assert!(status.is_success(), "{body}");
+    let home = service.home();
+    let rules = "[[rules]]\nname = 'fall'\ndataset = 'btcusd'\ncolumn = 'close'\nfalls = 40\n\
+                 within = '72h'";
+    let rules = home.write("rules.toml", rules.as_bytes());
+    let running = home.start(&["watch", "--rules", &rules, "--json"]);
+    let want = ["fall", "firing", "close of btcusd is 100, -50.00 % from 200"];
+    assert_eq!(alert_of(&running.wait_lines(1)[0]), want);
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 #[test]
 fn alert_rules_are_checked_without_services() {
     let home = Home::new();
