@@ -13,7 +13,7 @@ use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, ResumeFrom};
 use futures::future::{join_all, ready};
-use model::dataset::{Dataset, DatasetId};
+use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::page::{self, Limit};
 use model::resolution::Resolution;
 use model::row::Value;
@@ -280,6 +280,18 @@ fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> V
     points.collect()
 }
 
+/// Returns a problem for each of `columns` that is missing in `existing` or has no numbers.
+fn column_problems(columns: &BTreeSet<String>, existing: &[Column], dataset: &str) -> Vec<String> {
+    let problem = |name: &String| match existing.iter().find(|column| column.name == *name) {
+        None => Some(format!("dataset {dataset} has no column {name}")),
+        Some(Column { dtype: Dtype::Float | Dtype::Integer, .. }) => None,
+        Some(Column { dtype, .. }) => {
+            Some(format!("column {name} of dataset {dataset} has no numbers: its type is {dtype}"))
+        }
+    };
+    columns.iter().filter_map(problem).collect()
+}
+
 /// Counts the epochs of a topic that close without a bundle.
 #[derive(Debug, Default)]
 struct ClosedEpochs {
@@ -357,6 +369,7 @@ impl FactSource {
         // After a dataset was deleted, a new dataset can have its name.
         loop {
             let (id, rows) = self.find(datasets, name, needs).await;
+            self.check_columns(datasets, id, name, &needs.names).await;
             let newest = rows.iter().map(|row| row.timestamp).max();
             let points = points_of(&rows, &needs.names, Clock::system().now());
             let history = Fact::History { dataset: name.to_owned(), points };
@@ -420,6 +433,30 @@ impl FactSource {
                 last_problem = problem;
             }
             sleep(backoff.next_wait()).await;
+        }
+    }
+
+    /// Reports columns of rules that the dataset does not have or that have no numbers.
+    async fn check_columns(
+        &self,
+        datasets: &Datasets,
+        id: DatasetId,
+        name: &str,
+        columns: &BTreeSet<String>,
+    ) {
+        if columns.is_empty() {
+            return;
+        }
+        match datasets.columns(id).await {
+            Ok(existing) => {
+                for problem in column_problems(columns, &existing, name) {
+                    self.report(problem).await;
+                }
+            }
+            Err(error) => {
+                let why = error.why();
+                self.report(format!("cannot read the columns of dataset {name}: {why}")).await;
+            }
         }
     }
 
@@ -601,6 +638,26 @@ mod tests {
         assert_eq!(count(203, topic(210, Some(200), Some(110))), None);
         assert_eq!(count(206, topic(210, None, Some(110))), None);
         assert_eq!(count(209, topic(210, None, Some(110))), Some((200, 1)));
+    }
+
+    #[test]
+    fn missing_columns_and_columns_without_numbers_are_reported() {
+        let column = |name: &str, dtype| Column {
+            id: 1,
+            dataset_id: DatasetId::FIRST,
+            name: name.to_owned(),
+            dtype,
+            created_at: Timestamp::from_micros(0),
+        };
+        let existing = [column("close", Dtype::Float), column("side", Dtype::String)];
+        let columns = BTreeSet::from(["close", "clsoe", "side"].map(str::to_owned));
+        assert_eq!(
+            column_problems(&columns, &existing, "btc"),
+            [
+                "dataset btc has no column clsoe",
+                "column side of dataset btc has no numbers: its type is string",
+            ]
+        );
     }
 
     #[test]
