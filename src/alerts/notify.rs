@@ -111,6 +111,16 @@ impl Notifier {
         Ok(Self { command: notify.command, webhook: webhook.transpose()? })
     }
 
+    /// Returns a notifier for each configured recipient, so that a slow recipient does not delay the
+    /// other.
+    #[must_use]
+    pub fn split(self) -> Vec<Self> {
+        let command =
+            (!self.command.is_empty()).then_some(Self { command: self.command, webhook: None });
+        let webhook = self.webhook.map(|it| Self { command: Vec::new(), webhook: Some(it) });
+        command.into_iter().chain(webhook).collect()
+    }
+
     /// Runs the command and calls the webhook, if they are configured. Returns their failures.
     /// `time` is the time of the alert in RFC 3339.
     pub async fn send(&self, alert: &Alert, time: &str) -> Vec<NotifyError> {

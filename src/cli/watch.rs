@@ -1,13 +1,13 @@
 //! `triptych watch`: evaluates rules and reports each change as text, to a command and to a webhook.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alerts::notify::{Message, Notifier, SECRET_VARIABLE};
-use alerts::rules::Rules;
+use alerts::rules::{RULES_MAX, Rules};
 use alerts::state::{Alert, AlertState, Watcher};
 use alerts::watch::{Clients, Event, watch};
 use anyhow::Context as _;
@@ -36,6 +36,10 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of events that wait to be printed.
 const EVENTS_CAPACITY: usize = 64;
+
+/// Maximum number of alerts that wait to be sent. With one alert of each rule, the queue is not full,
+/// so a full queue always has two alerts of the same rule.
+const OUTBOX_CAPACITY: usize = RULES_MAX;
 
 /// Maximum time to send the remaining alerts when the program stops.
 const LAST_WITHIN: Duration = Duration::from_secs(15);
@@ -82,19 +86,22 @@ pub(super) async fn run(command: WatchCommand) -> anyhow::Result<()> {
     let head = services.profile.heads.first().map(|address| services::head(address)).transpose()?;
     let (datasets, inference) = (Some(services.datasets()?), Some(services.inference()?));
     let clients = Clients { head, datasets, inference };
-    let has_recipients = rules.notify.is_any();
     let n_rules = rules.rules.len();
     let watcher = Watcher::new(rules.rules, Instant::now()).with_repeat(rules.notify.repeat);
     let notifier = Notifier::new(rules.notify, config::variable(SECRET_VARIABLE)?)?;
 
     let group = Group::default();
     let (events, received) = mpsc::channel(EVENTS_CAPACITY);
-    let outbox = Arc::new(Outbox::default());
-    group.spawn_to_end("send alerts", send_alerts(notifier, Arc::clone(&outbox), group.clone()));
+    let mut outboxes = Vec::new();
+    for notifier in notifier.split() {
+        let outbox = Arc::new(Outbox::default());
+        outboxes.push(Arc::clone(&outbox));
+        group.spawn_to_end("send alerts", send_alerts(notifier, outbox, group.clone()));
+    }
     let printer = Printer {
         is_json: command.json,
         rings: command.bell && io::stdout().is_terminal(),
-        outbox: has_recipients.then_some(outbox),
+        outboxes,
     };
     tell(&format!("watching {n_rules} rules"));
     let work = async {
@@ -129,8 +136,8 @@ async fn send_alerts(notifier: Notifier, outbox: Arc<Outbox>, group: Group) {
     }
 }
 
-/// Alerts that wait to be sent to the command and the webhook, with their times. At most two alerts of
-/// a rule wait.
+/// Alerts that wait to be sent to the command or to the webhook, with their times, at most
+/// [`OUTBOX_CAPACITY`].
 #[derive(Default)]
 struct Outbox {
     waiting: Mutex<VecDeque<(Alert, String)>>,
@@ -138,18 +145,25 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Adds an alert and removes earlier alerts of the same rule, which are out of date. However, a
-    /// firing alert is not removed when the rule is resolved, since the recipients would otherwise
-    /// never learn of it.
-    fn add(&self, alert: Alert, time: String) {
+    /// Adds an alert. It replaces the previous alert of the same rule if it only repeats its state.
+    ///
+    /// If too many alerts wait, drops the two oldest alerts that are consecutive for a rule, so that its
+    /// state after them is still sent. Returns the name of this rule.
+    fn add(&self, alert: Alert, time: String) -> Option<String> {
         let mut waiting = self.waiting.lock();
-        waiting.retain(|(earlier, _)| {
-            let follows =
-                (earlier.state, alert.state) == (AlertState::Firing, AlertState::Resolved);
-            earlier.rule != alert.rule || follows
-        });
+        if let Some(last) = waiting.iter().rposition(|(it, _)| it.rule == alert.rule)
+            && waiting[last].0.state == alert.state
+        {
+            waiting.remove(last);
+        }
         waiting.push_back((alert, time));
         self.added.notify_one();
+        if waiting.len() <= OUTBOX_CAPACITY {
+            return None;
+        }
+        let (first, second) = oldest_pair(&waiting)?;
+        waiting.remove(second);
+        waiting.remove(first).map(|(alert, _)| alert.rule)
     }
 
     /// Waits for the next alert to send. Returns `None` if no alert waits and `group` is stopped.
@@ -167,11 +181,19 @@ impl Outbox {
     }
 }
 
+/// Returns the indices of the first two alerts of the same rule.
+fn oldest_pair(waiting: &VecDeque<(Alert, String)>) -> Option<(usize, usize)> {
+    let mut firsts = BTreeMap::new();
+    waiting.iter().zip(0..).find_map(|((alert, _), at)| {
+        firsts.insert(alert.rule.as_str(), at).map(|first| (first, at))
+    })
+}
+
 struct Printer {
     is_json: bool,
     rings: bool,
-    /// Queue of alerts for the command and the webhook. It is `None` if neither is configured.
-    outbox: Option<Arc<Outbox>>,
+    /// Queues of alerts for the command and the webhook, as far as they are configured.
+    outboxes: Vec<Arc<Outbox>>,
 }
 
 impl Printer {
@@ -179,22 +201,24 @@ impl Printer {
         while let Some(event) = events.recv().await {
             match event {
                 Event::Problem(text) => tell(&text),
-                Event::Alert(alert) => self.print(alert)?,
+                Event::Alert(alert) => self.print(&alert)?,
             }
         }
         Ok(())
     }
 
-    fn print(&self, alert: Alert) -> anyhow::Result<()> {
+    fn print(&self, alert: &Alert) -> anyhow::Result<()> {
         let time = Clock::system().now().to_string();
-        let message = Message { alert: &alert, time: &time };
-        show(self.is_json, &message, |_| line_of(&alert, &time))?;
+        let message = Message { alert, time: &time };
+        show(self.is_json, &message, |_| line_of(alert, &time))?;
         if self.rings {
             let text = escape_line(&alert.text);
             write(format!("\x1b]9;{}: {text}\x1b\\\x07", escape_line(&alert.rule)).as_bytes())?;
         }
-        if let Some(outbox) = &self.outbox {
-            outbox.add(alert, time);
+        for outbox in &self.outboxes {
+            if let Some(rule) = outbox.add(alert.clone(), time.clone()) {
+                tell(&format!("2 alerts of rule `{rule}` are not sent: too many alerts wait"));
+            }
         }
         Ok(())
     }
@@ -219,7 +243,7 @@ mod tests {
         let outbox = Outbox::default();
         let add = |rule: &str, state, time: &str| {
             let (rule, text) = (rule.to_owned(), String::new());
-            outbox.add(Alert { rule, state, text }, time.to_owned());
+            assert_eq!(outbox.add(Alert { rule, state, text }, time.to_owned()), None);
         };
         let times = || -> Vec<String> {
             outbox.waiting.lock().iter().map(|(_, time)| time.clone()).collect()
@@ -228,8 +252,26 @@ mod tests {
         add("down", AlertState::Firing, "2");
         add("slow", AlertState::Firing, "3");
         add("slow", AlertState::Resolved, "4");
-        assert_eq!(times(), ["2", "3", "4"]);
+        assert_eq!(times(), ["2", "3", "4"], "only the repeated alert is replaced");
         add("slow", AlertState::Firing, "5");
-        assert_eq!(times(), ["2", "5"]);
+        assert_eq!(times(), ["2", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn full_queue_drops_the_oldest_pair_of_alerts() {
+        let outbox = Outbox::default();
+        let add = |rule: &str, state| {
+            let (rule, text) = (rule.to_owned(), String::new());
+            outbox.add(Alert { rule, state, text }, String::new())
+        };
+        add("down", AlertState::Firing);
+        let states = [AlertState::Firing, AlertState::Resolved];
+        for state in states.into_iter().cycle().take(OUTBOX_CAPACITY - 1) {
+            assert_eq!(add("slow", state), None);
+        }
+        assert_eq!(add("slow", AlertState::Resolved), Some("slow".to_owned()));
+        let waiting = outbox.waiting.lock();
+        assert_eq!((waiting.len(), waiting[0].0.rule.as_str()), (OUTBOX_CAPACITY - 1, "down"));
+        assert_eq!(waiting[1].0.state, AlertState::Firing);
     }
 }

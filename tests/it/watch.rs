@@ -71,11 +71,10 @@ async fn alert_for_a_value_below_its_limit_is_printed_and_sent() {
 
     insert(&service, dataset, 2, 100.5).await;
     assert_eq!(alert_of(&running.wait_lines(2)[1])[1], "resolved");
-    // The second request is sent only after the command for the first alert has exited.
     requests.recv_timeout(REQUEST_WITHIN).unwrap();
+    assert_eq!(running.interrupt(), Some(0));
     let recorded = std::fs::read_to_string(&record).unwrap();
     assert!(recorded.starts_with("firing close of btcusd is 99.5, below 100\n"), "{recorded}");
-    assert_eq!(running.interrupt(), Some(0));
 }
 
 #[tokio::test]
