@@ -3,10 +3,9 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use model::timestamp::{Timestamp, is_finer_than_stored};
+use model::timestamp::Timestamp;
 
 /// Argument that stands for standard input or output in place of a path.
 pub(crate) const STDIO: &str = "-";
@@ -60,8 +59,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
 /// # Errors
 /// If the text is invalid.
 pub(crate) fn parse_start(text: &str) -> Result<Timestamp, String> {
-    let start = parse_timestamp(text)?;
-    Ok(if is_finer_than_stored(text) { start + Duration::from_micros(1) } else { start })
+    Ok(parse_timestamp(text)?.rounded_up(text))
 }
 
 /// Parses `NAME=VALUE`.

@@ -1,6 +1,6 @@
 //! `triptych runtime`: executes a module with the command line of bls-runtime. It is for nodes that
-//! start another program to execute functions: nodes of b7s, and nodes of this program with
-//! `--runtime-path` and `--runtime-cli`.
+//! start another program to execute functions: nodes of b7s, and nodes of this program whose
+//! `--runtime-path` is a script that starts it. A node that is its own `--runtime-path` does not start it.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;

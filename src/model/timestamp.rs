@@ -83,6 +83,15 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
+impl Timestamp {
+    /// Returns the timestamp after this one if `text`, from which this one was parsed, is later than it. As
+    /// the start of a range, it then selects no row before the start.
+    #[must_use]
+    pub fn rounded_up(self, text: &str) -> Self {
+        if is_finer_than_stored(text) { self + Duration::from_micros(1) } else { self }
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Cannot fail: jiff supports all values between `MIN` and `MAX`.

@@ -5,12 +5,12 @@ use formats::write::Output;
 use model::page::{LIVE_ROWS_DEFAULT, Limit, ROWS_DEFAULT};
 use model::resolution::{Resolution, Zone};
 use model::row::{BucketExtras, Fill};
-use model::timestamp::{Timestamp, is_finer_than_stored};
+use model::timestamp::Timestamp;
 use tsdb::catalog::DatasetRef;
 use tsdb::span::Order;
 use wire::datasets::COMMA_IN_NAME;
 
-use super::{Bounds, Position, RowsQuery, STEP, SelectedColumns};
+use super::{Bounds, Position, RowsQuery, SelectedColumns};
 use crate::error::Invalid;
 use crate::read::coverage::CoverageQuery;
 
@@ -234,9 +234,8 @@ impl Params {
 
     /// Parses a timestamp and rounds it up to a microsecond, so that no row before it is selected.
     fn timestamp_rounded_up(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
-        let timestamp = self.timestamp(name)?;
-        let is_finer = self.get(name).is_some_and(is_finer_than_stored);
-        Ok(timestamp.map(|timestamp| if is_finer { timestamp + STEP } else { timestamp }))
+        let text = self.get(name).unwrap_or_default();
+        Ok(self.timestamp(name)?.map(|timestamp| timestamp.rounded_up(text)))
     }
 
     /// Parses a timestamp and rounds it down to a microsecond.

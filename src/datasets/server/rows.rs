@@ -52,8 +52,8 @@ fn orders() -> Object {
 ///
 /// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`
 /// null. Follow `next` until it is null. With `offset`, `previous` is the page that starts `limit`
-/// rows earlier. Both links of a query without `start` and `end` contain the span of the query, so
-/// that all pages cover the same rows.
+/// rows earlier. Both links of such a query without `start` and `end` contain the span of the query,
+/// so that all pages cover the same rows.
 ///
 /// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
 /// or have very many columns. Its `next` continues after its last row.

@@ -92,8 +92,9 @@ struct Seen {
     n_points: usize,
     /// Number of numbers with a decimal comma.
     n_commas: usize,
-    /// Number of them that are not quoted, so that the comma does not separate fields.
-    n_bare_commas: usize,
+    /// Number of them that are not quoted, and of quoted numbers without a comma. They show that numbers
+    /// are not quoted because a comma separates the fields.
+    n_freely_quoted: usize,
     /// First number such as `1,234`.
     comma_or_group: Option<String>,
     /// First number such as `1.234`.
@@ -142,12 +143,12 @@ impl SniffedFields {
         let sum = |count: fn(&Seen) -> usize| numbers().map(|field| count(&field.seen)).sum();
         let (n_points, n_commas): (usize, usize) =
             (sum(|seen| seen.n_points), sum(|seen| seen.n_commas));
-        let n_bare_commas: usize = sum(|seen| seen.n_bare_commas);
+        let n_freely_quoted: usize = sum(|seen| seen.n_freely_quoted);
         let is_comma = n_commas > n_points;
         let unclear = |seen: &Seen| match is_comma {
             // In a file with commas between fields, a quoted `1,5` can be a pair of numbers, which says
             // nothing about the numbers of other fields.
-            true if n_bare_commas == 0 && seen.n_commas == 0 => seen.point_or_group.clone(),
+            true if n_freely_quoted == 0 && seen.n_commas == 0 => seen.point_or_group.clone(),
             false if n_points == 0 && seen.comma_or_group.is_some() => seen.comma_or_group.clone(),
             // Of 980, 995 and 1.010, the last is a thousand more likely than one.
             false if n_points == 0 && seen.n_unmarked > 0 => seen.point_or_group.clone(),
@@ -324,6 +325,8 @@ impl Seen {
         self.n_number_texts +=
             usize::from(matches!(cell, Cell::Text(text) if Cell::Bare(text).is_number()));
         if let Cell::Bare(text) = cell {
+            let is_comma_free_number = !text.contains(',') && cell.is_number();
+            self.n_freely_quoted += usize::from(is_quoted && is_comma_free_number);
             match mark_evidence(text) {
                 MarkEvidence::Nothing => {
                     let is_zero = cell.float() == Some(0.0);
@@ -332,7 +335,7 @@ impl Seen {
                 MarkEvidence::Only(Decimal::Point) => self.n_points += 1,
                 MarkEvidence::Only(Decimal::Comma) => {
                     self.n_commas += 1;
-                    self.n_bare_commas += usize::from(!is_quoted);
+                    self.n_freely_quoted += usize::from(!is_quoted);
                 }
                 MarkEvidence::CommaOrGroup => {
                     self.comma_or_group.get_or_insert_with(|| cell.describe());

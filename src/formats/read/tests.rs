@@ -462,6 +462,7 @@ fn ambiguous_decimal_mark_is_rejected() {
     // A pair of numbers is no evidence for the numbers of another column.
     check("t,px,pair\n2026-03-01,3.459,\"1,5\"\n", Some("3.459"));
     check("t;px;open\n2026-03-01;3.459;1,5\n", None);
+    check("\"t\";\"px\";\"open\"\n\"2026-03-01\";\"3.459\";\"1,5\"\n", None);
     // One of these numbers is more likely 1001 than 1.001.
     check("t;px\n2026-03-01;980\n2026-03-02;1.001\n", Some("1.001"));
     check("t;px\n2026-03-01;980\n2026-03-02;1.001\n2026-03-03;1.5\n", None);

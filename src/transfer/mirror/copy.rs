@@ -415,22 +415,42 @@ impl Copy {
     }
 
     /// Stores the rows of the stream. If the source no longer knows the position in the stream, late and
-    /// corrected rows can be anywhere, so all rows are downloaded again.
+    /// corrected rows can be anywhere, so all rows are downloaded again, but only once: a source that
+    /// changes faster than it can be downloaded would otherwise be downloaded forever.
     async fn keep_up_to_date(&mut self, group: &Group) -> anyhow::Result<()> {
+        let mut is_copied_again = false;
         while self.store_stream(group).await? == StreamEnd::Reset {
+            let name = self.name();
+            if is_copied_again {
+                self.checkpoint.last_event_id = None;
+                self.write_checkpoint()?;
+                self.note(&format!(
+                    "the stream of {name} cannot be resumed: rows after the latest row of the copy \
+                     are read again, earlier rows and deletions may be missing"
+                ));
+                continue;
+            }
+            is_copied_again = true;
             self.note(&format!(
-                "the stream of {} cannot be resumed: all rows are copied again, rows deleted in the \
-                 meantime remain in the copy",
-                self.name()
+                "the stream of {name} cannot be resumed: all rows are copied again, rows deleted in \
+                 the meantime remain in the copy"
             ));
-            let CopyCheckpoint { target, start, .. } = self.checkpoint;
-            self.checkpoint = CopyCheckpoint { target, start, ..CopyCheckpoint::default() };
-            self.write_checkpoint()?;
-            let mirror = Arc::clone(&self.mirror);
-            let _permit = mirror.downloads.acquire().await?;
-            self.download_and_note(group).await?;
+            if let Err(error) = self.copy_again(group).await {
+                self.note(&format!("{name} was not copied again completely: {error:#}"));
+            }
         }
         Ok(())
+    }
+
+    async fn copy_again(&mut self, group: &Group) -> anyhow::Result<()> {
+        self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
+        self.add_columns().await?;
+        let CopyCheckpoint { target, start, .. } = self.checkpoint;
+        self.checkpoint = CopyCheckpoint { target, start, ..CopyCheckpoint::default() };
+        self.write_checkpoint()?;
+        let mirror = Arc::clone(&self.mirror);
+        let _permit = mirror.downloads.acquire().await?;
+        self.download_and_note(group).await
     }
 
     /// Stores the rows of the stream until it ends or the source does not know its position.

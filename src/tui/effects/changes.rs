@@ -294,7 +294,9 @@ fn reason_and_advice(text: &str) -> (&str, &str) {
         let reasons = [colon, semicolon].into_iter().flatten().map(|(reason, _)| reason);
         reasons.max_by_key(|reason| reason.len())
     });
-    let next = if text.contains("--time-column") {
+    let next = if text.contains("--split-by") {
+        "combine the parts of the time to one field, or use the command line: triptych datasets import --help"
+    } else if text.contains("--time-column") {
         "name the field with the timestamp in this form"
     } else if text.contains("--skip-bad") {
         "correct the row, or choose that bad rows are skipped"

@@ -71,7 +71,7 @@ async fn external_runtime_receives_only_allowed_variables() {
 
 /// Code in a directory of compiled code is trusted, so only the operator may name the directory.
 #[tokio::test]
-async fn triptych_as_external_runtime_passes_variables_to_the_function_but_ignores_them() {
+async fn worker_that_is_its_own_runtime_passes_variables_to_the_function_but_ignores_them() {
     let home = Home::new();
     let program = PathBuf::from(home.path("bls-runtime"));
     std::os::unix::fs::symlink(TRIPTYCH, &program).unwrap();

@@ -15,7 +15,7 @@ pub enum ObjectError {
     /// The server does not know the credentials, or they lack a permission. Or there are no credentials in
     /// the environment, and none could be fetched from the machine's metadata service or a service that
     /// the environment names.
-    #[error("no valid credentials for the archive")]
+    #[error("the archive rejects the credentials, or there are none")]
     Denied(#[source] Cause),
     /// The object does not exist. A rule of the bucket might have deleted it.
     #[error("archive object {key} is missing")]
@@ -49,7 +49,7 @@ impl ObjectError {
                 "restore the object from a backup or an earlier version; look for other programs that write to the archive"
             }
             Self::Failed(_) => {
-                "check its address and the variables that begin with AWS_; create a missing bucket"
+                "check its address and the variables that begin with AWS_; create a missing bucket or directory"
             }
         }
     }

@@ -208,7 +208,7 @@ impl State {
     }
 
     /// Loads the list of topics. Also loads the latest bundle if the last attempt to load the
-    /// bundle has failed, or if no list reports new bundles.
+    /// bundle has failed, or if the list cannot be loaded.
     pub(crate) fn load(&mut self, now: Timestamp) {
         if self.limited_until.is_some_and(|until| until > now) {
             return self.wait_for_limit(now);
