@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use client::datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery};
-use model::dataset::{Dataset, DatasetId};
+use model::dataset::{Dataset, DatasetId, Dtype};
 use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
 use model::timestamp::Timestamp;
@@ -190,6 +190,16 @@ pub(crate) async fn next_timestamp(
     let page =
         retry_transient(|| service.rows(&query)).await.context("cannot read the next row")?;
     Ok(page.rows.into_raw().first().map(|row| row.timestamp))
+}
+
+/// Returns the names and types of the columns of a dataset.
+pub(crate) async fn read_columns(
+    service: &Datasets,
+    id: DatasetId,
+) -> anyhow::Result<Vec<(String, Dtype)>> {
+    let columns = retry_transient(|| service.columns(id)).await;
+    let columns = columns.context("cannot read the columns")?;
+    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
 
 /// Returns the timestamp of the latest row of a dataset, even if it is in the future.

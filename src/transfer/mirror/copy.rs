@@ -33,7 +33,7 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use super::Mirror;
 use crate::checkpoint;
 use crate::event::Work;
-use crate::find::{newest_timestamp, next_timestamp, read_range};
+use crate::find::{newest_timestamp, next_timestamp, read_columns, read_range};
 use crate::retry::{is_transient, retry_transient};
 
 /// Maximum time range of a download, the same as in clients of the upstream dataset service.
@@ -157,6 +157,12 @@ impl Copy {
 
     fn note(&self, text: &str) {
         self.mirror.reporter.note(text);
+    }
+
+    /// Reads the columns of the source, and adds those that the copy lacks.
+    async fn update_columns(&mut self) -> anyhow::Result<()> {
+        self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
+        self.add_columns().await
     }
 
     /// Adds columns that the copy lacks.
@@ -443,8 +449,7 @@ impl Copy {
     }
 
     async fn copy_again(&mut self, group: &Group) -> anyhow::Result<()> {
-        self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
-        self.add_columns().await?;
+        self.update_columns().await?;
         let CopyCheckpoint { target, start, .. } = self.checkpoint;
         self.checkpoint = CopyCheckpoint { target, start, ..CopyCheckpoint::default() };
         self.write_checkpoint()?;
@@ -522,8 +527,7 @@ impl Copy {
         rows.retain(|row| Some(row.timestamp) >= start);
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {
-            self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
-            self.add_columns().await?;
+            self.update_columns().await?;
         }
         let order = |mut row: NamedRow| Row {
             timestamp: row.timestamp,
@@ -601,10 +605,4 @@ async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Data
         return Ok(Some(found));
     }
     bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
-}
-
-async fn read_columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
-    let columns = retry_transient(|| service.columns(id)).await;
-    let columns = columns.context("cannot read the columns")?;
-    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
