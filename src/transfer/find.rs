@@ -192,6 +192,20 @@ pub(crate) async fn next_timestamp(
     Ok(page.rows.into_raw().first().map(|row| row.timestamp))
 }
 
+/// Finds the dataset called `name` that the key owns.
+pub(crate) async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+    let failed = || format!("cannot find dataset {name} at {}", target.address());
+    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(failed)?
+    else {
+        return Ok(None);
+    };
+    let access = retry_transient(|| target.access(found.id, true)).await.with_context(failed)?;
+    if access.is_owner {
+        return Ok(Some(found));
+    }
+    bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
+}
+
 /// Returns the names and types of the columns of a dataset.
 pub(crate) async fn read_columns(
     service: &Datasets,

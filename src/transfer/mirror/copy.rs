@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use client::datasets::download::DownloadQuery;
 use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::insert::{InsertBody, InsertMode};
-use client::datasets::{Datasets, NamedRow};
+use client::datasets::NamedRow;
 use client::error::ClientError;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, Repeats, ResumeFrom, RowBatch, RowEvent};
@@ -33,7 +33,7 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use super::Mirror;
 use crate::checkpoint;
 use crate::event::Work;
-use crate::find::{newest_timestamp, next_timestamp, read_columns, read_range};
+use crate::find::{find_owned, newest_timestamp, next_timestamp, read_columns, read_range};
 use crate::retry::{is_transient, retry_transient};
 
 /// Maximum time range of a download, the same as in clients of the upstream dataset service.
@@ -591,18 +591,4 @@ fn failure(error: &anyhow::Error) -> CopyFailure {
 /// Returns true if the service would reject every attempt to open the stream.
 fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(401 | 403 | 404))
-}
-
-/// Finds the dataset called `name` that the key owns.
-async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
-    let failed = || format!("cannot find dataset {name} at {}", target.address());
-    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(failed)?
-    else {
-        return Ok(None);
-    };
-    let access = retry_transient(|| target.access(found.id, true)).await.with_context(failed)?;
-    if access.is_owner {
-        return Ok(Some(found));
-    }
-    bail!("dataset {name} of the target belongs to another key\nhint: pass a --prefix")
 }
