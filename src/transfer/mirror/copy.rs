@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use client::datasets::NamedRow;
 use client::datasets::download::DownloadQuery;
 use client::datasets::elements::{Elements, ElementsError};
 use client::datasets::insert::{InsertBody, InsertMode};
-use client::datasets::NamedRow;
 use client::error::ClientError;
 use client::stream::StreamEvent;
 use client::stream::resume::{self, BatchKind, Repeats, ResumeFrom, RowBatch, RowEvent};
