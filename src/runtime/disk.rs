@@ -1,7 +1,8 @@
 //! Cache of compiled code on the disk, shared by all processes of one user on one machine.
 //!
 //! The engine runs any code that it loads. So a directory that other users can write to is not used.
-//! A process of this user could also replace this program. Each entry has a hash, to detect damage. An entry without the hash of its name and code is removed, and the program is compiled again.
+//! A process of this user could also replace this program. Each entry has a hash, to detect damage. An
+//! entry without the hash of its name and code is removed, and the program is compiled again.
 //!
 //! ```text
 //! <directory>/code/<program and engine> magic, hash, compiled code
