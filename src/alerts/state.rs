@@ -1,6 +1,7 @@
 //! Decides which rules fire, given facts about the services. It does no I/O and reads no clock.
 
-use std::collections::BTreeMap;
+mod values;
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -9,16 +10,8 @@ use model::topic::TopicId;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::rules::{Condition, Direction, Rule, Service, format_duration};
-
-/// Maximum number of latest values of a column that are stored one by one, so that they can be
-/// corrected and deleted.
-const LATEST_MAX: usize = 1_000;
-
-/// Number of parts into which the span of a [`Condition::Change`] is divided. Of the values before
-/// the latest [`LATEST_MAX`], only the lowest and highest of each part are stored, so that the
-/// memory does not depend on the number of rows.
-const SPAN_PARTS: i64 = 500;
+use self::values::Values;
+use crate::rules::{Condition, Rule, Service, format_duration};
 
 /// A fact about the services.
 #[derive(Debug, Clone, PartialEq)]
@@ -276,16 +269,14 @@ impl Memory {
                 let mut points: Vec<&Point> =
                     points.iter().filter(|point| point.column == *column).collect();
                 points.sort_by_key(|point| point.micros);
-                let (mut spike, mut last) = (None, None);
-                for point in points {
+                let mut spike = None;
+                for point in &points {
                     values.set(point.micros, point.value);
-                    let judgment = values.judge(condition);
-                    if judgment.0 && spike.is_none() {
-                        spike = Some(judgment.clone());
+                    if spike.is_none() && values.satisfy(condition) {
+                        spike = Some(values.judge(condition));
                     }
-                    last = Some(judgment);
                 }
-                (spike, last)
+                (spike, (!points.is_empty()).then(|| values.judge(condition)))
             }
             (condition, fact, memory) => (None, memory.judge_once(condition, fact, now)),
         }
@@ -427,118 +418,6 @@ fn judge_missed(
     let epochs = counted(n_missed, "epoch");
     let text = format!("{actor} missed {epochs} of topic {topic}, up to {nonce}");
     (n_missed >= misses, text)
-}
-
-fn judge_level(what: &str, value: f64, above: Option<f64>, below: Option<f64>) -> (bool, String) {
-    if let Some(limit) = above.filter(|limit| value > *limit) {
-        return (true, format!("{what} is {value}, above {limit}"));
-    }
-    match below.filter(|limit| value < *limit) {
-        Some(limit) => (true, format!("{what} is {value}, below {limit}")),
-        None => (false, format!("{what} is {value}")),
-    }
-}
-
-/// Values of a column within a span of time that ends at the latest value.
-#[derive(Debug)]
-struct Values {
-    within_micros: i64,
-    /// Latest values by their timestamps in microseconds, at most [`LATEST_MAX`].
-    latest: BTreeMap<i64, f64>,
-    /// Lowest and highest of the earlier values, by the index of the part.
-    parts: BTreeMap<i64, (f64, f64)>,
-}
-
-impl Values {
-    fn new(within: Duration) -> Self {
-        let within_micros = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
-        Self { within_micros, latest: BTreeMap::new(), parts: BTreeMap::new() }
-    }
-
-    /// Returns the length of a part in microseconds.
-    fn part_micros(&self) -> i64 {
-        (self.within_micros / SPAN_PARTS).max(1)
-    }
-
-    /// Adds or replaces the value at a timestamp. Removes it if `value` is `None`.
-    fn set(&mut self, micros: i64, value: Option<f64>) {
-        match value {
-            Some(value) => _ = self.latest.insert(micros, value),
-            None => _ = self.latest.remove(&micros),
-        }
-        let part_micros = self.part_micros();
-        if self.latest.len() > LATEST_MAX
-            && let Some((micros, value)) = self.latest.pop_first()
-        {
-            let part = self.parts.entry(micros.div_euclid(part_micros)).or_insert((value, value));
-            *part = (part.0.min(value), part.1.max(value));
-        }
-        let Some((newest, _)) = self.latest.last_key_value() else { return };
-        let start = newest.saturating_sub(self.within_micros);
-        while self.latest.first_key_value().is_some_and(|(micros, _)| *micros < start) {
-            self.latest.pop_first();
-        }
-        let first_part = start.div_euclid(part_micros);
-        while self.parts.first_key_value().is_some_and(|(part, _)| *part < first_part) {
-            self.parts.pop_first();
-        }
-    }
-
-    /// Removes the values with timestamps in the range `micros`. A part is removed only if all of it is
-    /// in the range.
-    fn delete(&mut self, micros: &RangeInclusive<i64>) {
-        self.latest.retain(|at, _| !micros.contains(at));
-        let part_micros = self.part_micros();
-        self.parts.retain(|part, _| {
-            let start = part.saturating_mul(part_micros);
-            !(micros.contains(&start) && micros.contains(&start.saturating_add(part_micros - 1)))
-        });
-    }
-
-    /// Judges a condition on a level or a change.
-    fn judge(&self, condition: &Condition) -> (bool, String) {
-        let (Condition::Level { dataset, column, .. } | Condition::Change { dataset, column, .. }) =
-            condition
-        else {
-            return (false, String::new());
-        };
-        let what = format!("{column} of {dataset}");
-        let Some((_, latest)) = self.latest.last_key_value() else {
-            return (false, format!("{what} has no value"));
-        };
-        match condition {
-            Condition::Change { direction, percent, .. } => {
-                self.judge_change(&what, *latest, *direction, *percent)
-            }
-            Condition::Level { above, below, .. } => judge_level(&what, *latest, *above, *below),
-            _ => (false, String::new()),
-        }
-    }
-
-    fn judge_change(
-        &self,
-        what: &str,
-        latest: f64,
-        direction: Direction,
-        percent: f64,
-    ) -> (bool, String) {
-        let exact = self.latest.values().copied();
-        let extreme = match direction {
-            Direction::Rises => {
-                exact.chain(self.parts.values().map(|(min, _)| *min)).reduce(f64::min)
-            }
-            Direction::Falls => {
-                exact.chain(self.parts.values().map(|(_, max)| *max)).reduce(f64::max)
-            }
-        };
-        let extreme = extreme.unwrap_or(latest);
-        let change = (latest - extreme) / extreme.abs() * 100.0;
-        let holds = match direction {
-            Direction::Rises => change >= percent,
-            Direction::Falls => change <= -percent,
-        };
-        (holds, format!("{what} is {latest}, {change:+.2} % from {extreme}"))
-    }
 }
 
 #[cfg(test)]

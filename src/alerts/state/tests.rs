@@ -122,16 +122,6 @@ fn rule_is_resolved_if_the_value_for_which_it_fires_is_removed() {
 }
 
 #[test]
-fn span_of_many_values_uses_bounded_memory() {
-    let mut values = Values::new(Duration::from_mins(1));
-    for millis in 0..200_000 {
-        values.set(millis * 1_000, Some(1.0));
-    }
-    assert!(values.parts.len() <= 502, "{}", values.parts.len());
-    assert!(values.latest.len() <= LATEST_MAX, "{}", values.latest.len());
-}
-
-#[test]
 fn silence_is_measured_since_the_latest_row() {
     let mut rule = Watched::new("dataset = 'btc'\nsilent_for = '5s'");
     assert_eq!(rule.at(4, &Fact::Tick), None);
