@@ -21,9 +21,6 @@ const PAGE_ROWS_MIN: usize = 1_000;
 /// Maximum number of consecutive requests that find no counted row.
 const EMPTY_PAGES_MAX: u32 = 100;
 
-/// HTTP status for a dataset that does not exist, or that the key cannot see.
-const NOT_FOUND: u16 = 404;
-
 /// Criterion by which datasets are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatasetFilter {
@@ -67,18 +64,8 @@ pub(crate) async fn look_up_dataset(
     service: &Datasets,
     name: &str,
 ) -> anyhow::Result<Option<Dataset>> {
-    let failed = || format!("cannot find dataset {name} at {}", service.address());
-    let Ok(id) = name.parse::<DatasetId>() else {
-        return service.find_by_name(name).await.with_context(failed);
-    };
-    match service.dataset(id).await {
-        Ok(dataset) => Ok(Some(dataset)),
-        // No dataset has this id, but a dataset can have this number as its name.
-        Err(error) if error.status() == Some(NOT_FOUND) => {
-            service.find_by_name(name).await.with_context(failed)
-        }
-        Err(error) => Err(error).with_context(failed),
-    }
+    let found = service.find_by_id_or_name(name).await;
+    found.with_context(|| format!("cannot find dataset {name} at {}", service.address()))
 }
 
 /// Returns the first `limit` matching datasets, and the number of further matches.

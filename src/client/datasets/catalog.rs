@@ -34,6 +34,20 @@ impl Datasets {
         Ok(page.datasets.into_iter().find(|dataset| dataset.name == name))
     }
 
+    /// Returns the dataset with the id or else the name `name`, or `None` if the key cannot see such a
+    /// dataset. Cancel-safe.
+    ///
+    /// # Errors
+    /// Same as [`Self::list`].
+    pub async fn find_by_id_or_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
+        let Ok(id) = name.parse::<DatasetId>() else { return self.find_by_name(name).await };
+        match self.dataset(id).await {
+            // No dataset has this id, but a dataset can have this number as its name.
+            Err(ClientError::Refused { status: 404, .. }) => self.find_by_name(name).await,
+            found => found.map(Some),
+        }
+    }
+
     /// Lists all tags that the key knows. Cancel-safe.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use axum::extract::Query;
+use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -48,6 +48,25 @@ async fn listing_sends_the_search_as_query_parameters() {
     let page = datasets.list(&query).await.unwrap();
     assert_eq!(page.datasets[0].description, r#"{"limit": "5", "offset": "10", "search": "a&b"}"#);
     assert!(page.has_more && page.n_datasets.is_none());
+}
+
+#[tokio::test]
+async fn dataset_is_found_by_its_id_before_its_name() {
+    let list = || async {
+        let results = [dataset(1, "5"), dataset(5, "five"), dataset(2, "7")];
+        Json(json!({ "count": 3, "next": null, "previous": null, "results": results }))
+    };
+    let by_id = |Path(number): Path<i64>| async move {
+        let is_known = number == 5;
+        let status = if is_known { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        (status, Json(if is_known { dataset(5, "five") } else { json!({ "error": "not found" }) }))
+    };
+    let router = Router::new().route(paths::DATASETS, get(list)).route(paths::DATASET, get(by_id));
+    let (_fake, datasets) = service(router).await;
+    for (name, number) in [("5", Some(5)), ("five", Some(5)), ("7", Some(2)), ("8", None)] {
+        let found = datasets.find_by_id_or_name(name).await.unwrap();
+        assert_eq!(found.map(|dataset| dataset.id), number.map(id), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,12 @@ pub enum BatchKind {
 /// An event of a dataset that is being followed.
 pub type RowEvent = StreamEvent<RowBatch>;
 
+/// Returns true if a service refused a stream because it does not support [`ResumeFrom::changes`].
+#[must_use]
+pub fn refuses_changes(why: &ClientError) -> bool {
+    matches!(why, ClientError::Refused { status: 400, message } if message.contains("changes"))
+}
+
 /// Sends the rows of `dataset` to `events`, starting after the state `resume_from`, until the receiver
 /// is dropped.
 ///

@@ -389,9 +389,7 @@ impl Copy {
     /// Returns true if the source refused the stream because of the parameter for deletions. Then the
     /// stream is to be opened without it.
     fn gives_up_changes(&mut self, why: &ClientError) -> bool {
-        let is_refused = matches!(why, ClientError::Refused { status: 400, message }
-            if message.contains("changes"));
-        if !self.has_changes || !is_refused {
+        if !self.has_changes || !resume::refuses_changes(why) {
             return false;
         }
         self.has_changes = false;
