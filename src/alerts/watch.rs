@@ -2,34 +2,30 @@
 //! from the events of the head, and health by polling.
 
 mod closed_epochs;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
-use client::datasets::{Datasets, NamedRow, RowsQuery};
+use client::datasets::Datasets;
 use client::error::ClientError;
 use client::executions;
 use client::functions::Functions;
 use client::inference::{Inference, bundles};
 use client::stream::StreamEvent;
-use client::stream::resume::{self, BatchKind, ResumeFrom};
-use futures::future::{join_all, ready};
-use model::dataset::{Column, Dataset, DatasetId, Dtype};
-use model::page::{self, Limit};
-use model::resolution::Resolution;
-use model::row::Value;
-use model::timestamp::Timestamp;
+use client::stream::resume;
+use futures::future::join_all;
 use model::topic::TopicId;
 use task::backoff::Backoff;
-use task::clock::Clock;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use wire::executions::ClusterEventKind;
 use wire::inference::{LatestBundle, TopicList, TopicSummary};
 
+use self::rows::ColumnNeeds;
 use crate::rules::{Condition, Rule, Service};
-use crate::state::{Actor, Alert, Fact, Point, Watcher};
+use crate::state::{Actor, Alert, Fact, Watcher};
 
 /// Interval at which durations are checked.
 const TICK: Duration = Duration::from_millis(500);
@@ -44,12 +40,9 @@ const FACTS_CAPACITY: usize = 64;
 /// Maximum number of stream events that wait to be converted to facts.
 const EVENTS_CAPACITY: usize = 8;
 
-/// First and longest pause before a failed search for a dataset is repeated.
+/// First and longest pause before a dataset is searched for again, because it was not found or has no
+/// stream.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-
-/// Maximum number of rows, and of requests, with which the spans of rules on changes are filled when
-/// a watch starts. A request returns up to 10 000 rows of at most a day.
-const HISTORY_MAX: (usize, usize) = (100_000, 400);
 
 /// Number of epochs of the leaderboard from which ranks for [`Condition::Rank`] are computed.
 const RANKED_EPOCHS: u32 = 100;
@@ -101,9 +94,11 @@ pub async fn watch(
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
     let source = FactSource { facts, events: events.clone() };
     let sources = sources(watcher.rules(), clients, &source)?;
+    let receiver = events.clone();
     tokio::select! {
         _ = join_all(sources) => {}
         () = judge_facts(watcher, received, events) => {}
+        () = receiver.closed() => {}
     }
     Ok(())
 }
@@ -204,15 +199,6 @@ fn sources<'a>(
     Ok(work)
 }
 
-/// Values of a dataset that the rules need.
-#[derive(Default)]
-struct ColumnNeeds {
-    /// Names of the columns. Empty if only the arrival of rows is needed.
-    names: BTreeSet<String>,
-    /// Longest span of the rules on changes.
-    within: Duration,
-}
-
 /// Facts of a topic that the rules need, in addition to its bundles.
 #[derive(Clone, Copy, Default)]
 struct TopicNeeds {
@@ -261,31 +247,17 @@ async fn poll_health(service: Service, clients: Clients, facts: Sender<Fact>) {
     }
 }
 
-/// Returns the values in `columns` of rows that arrived at `now`.
-///
-/// A timestamp in the future is replaced by `now`. Otherwise, after a single wrong timestamp, rules
-/// would ignore the following rows as older than the latest row.
-fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> Vec<Point> {
-    let points = rows.iter().flat_map(|row| {
-        columns.iter().map(move |column| {
-            let value = row.values.get(column).and_then(Value::as_f64);
-            let micros = row.timestamp.min(now).micros();
-            Point { column: column.clone(), micros, value }
-        })
-    });
-    points.collect()
+/// Attempts to read a stream since it was last connected.
+struct Attempts {
+    backoff: Backoff,
+    /// Problems that were reported.
+    reported: BTreeSet<String>,
 }
 
-/// Returns a problem for each of `columns` that is missing in `existing` or has no numbers.
-fn column_problems(columns: &BTreeSet<String>, existing: &[Column], dataset: &str) -> Vec<String> {
-    let problem = |name: &String| match existing.iter().find(|column| column.name == *name) {
-        None => Some(format!("dataset {dataset} has no column {name}")),
-        Some(Column { dtype: Dtype::Float | Dtype::Integer, .. }) => None,
-        Some(Column { dtype, .. }) => {
-            Some(format!("column {name} of dataset {dataset} has no numbers: its type is {dtype}"))
-        }
-    };
-    columns.iter().filter_map(problem).collect()
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { backoff: Backoff::new(RETRY.0, RETRY.1), reported: BTreeSet::new() }
+    }
 }
 
 /// Sends facts, and problems with reading them.
@@ -297,177 +269,56 @@ struct FactSource {
 
 impl FactSource {
     async fn report(&self, problem: String) {
-        // If the receiver is gone, sending the next fact fails, too, and ends the task.
+        // An error means that the receiver was dropped, which ends the watch.
         drop(self.events.send(Event::Problem(problem)).await);
     }
 
-    /// Sends the facts of each item until the stream ends, or until the service reports that it does
-    /// not exist. `stream` describes the stream in problems.
+    /// Reports a problem, unless it was reported since the stream was last connected.
+    async fn report_once(&self, problem: String, attempts: &mut Attempts) {
+        if attempts.reported.insert(problem.clone()) {
+            self.report(problem).await;
+        }
+    }
+
+    /// Sends the facts of each item until the stream ends. `stream` describes the stream in problems.
+    /// Returns the error if the service would reject every further attempt to connect. This error is
+    /// not reported.
     async fn read<T, F: Future<Output = Vec<Fact>>>(
         &self,
         mut received: Receiver<StreamEvent<T>>,
         stream: &str,
+        attempts: &mut Attempts,
         facts_of: impl Fn(T) -> F,
-    ) {
+    ) -> Option<ClientError> {
         while let Some(event) = received.recv().await {
             match event {
+                StreamEvent::Connected => *attempts = Attempts::default(),
                 StreamEvent::Item(item) => {
                     for fact in facts_of(item).await {
                         if self.facts.send(fact).await.is_err() {
-                            return;
+                            return None;
                         }
                     }
                 }
                 StreamEvent::Lost { why, .. } => {
-                    self.report(format!("lost {stream}: {}", why.why())).await;
-                    if why.status() == Some(404) {
-                        return;
+                    if why.status() == Some(404) || resume::refuses_changes(&why) {
+                        return Some(why);
                     }
+                    self.report_once(format!("lost {stream}: {}", why.why()), attempts).await;
                 }
                 StreamEvent::NotServed => self.report(format!("{stream} does not exist")).await,
                 _ => {}
             }
         }
-    }
-
-    async fn follow_rows(&self, datasets: &Datasets, name: &str, needs: &ColumnNeeds) {
-        let stream = format!("the stream of dataset {name}");
-        // After a dataset was deleted, a new dataset can have its name.
-        loop {
-            let (id, rows) = self.find(datasets, name, needs).await;
-            self.check_columns(datasets, id, name, &needs.names).await;
-            let newest = rows.iter().map(|row| row.timestamp).max();
-            let points = points_of(&rows, &needs.names, Clock::system().now());
-            let history = Fact::History { dataset: name.to_owned(), points };
-            if self.facts.send(history).await.is_err() {
-                return;
-            }
-            let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
-            let resume_from = ResumeFrom { newest, changes: true, ..ResumeFrom::default() };
-            let follow = resume::follow(datasets.clone(), id, resume_from, sender);
-            let read = self.read(received, &stream, |batch| {
-                let dataset = name.to_owned();
-                ready(vec![match batch.kind {
-                    BatchKind::Rows | BatchKind::Corrections => {
-                        let points = points_of(&batch.rows, &needs.names, Clock::system().now());
-                        Fact::Rows { dataset, points }
-                    }
-                    BatchKind::Deletion { start, end } => {
-                        let start = start.map_or(i64::MIN, Timestamp::micros);
-                        Fact::Deletion { dataset, micros: start..=end.micros() }
-                    }
-                }])
-            });
-            tokio::select! {
-                () = follow => {}
-                () = read => {}
-            }
-            sleep(RETRY.0).await;
-        }
-    }
-
-    /// Finds a dataset by its name or id, and reads the rows that the rules need at the start. Repeats
-    /// this until the dataset exists and the service responds.
-    async fn find(
-        &self,
-        datasets: &Datasets,
-        name: &str,
-        needs: &ColumnNeeds,
-    ) -> (DatasetId, Vec<NamedRow>) {
-        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
-        let mut last_problem = String::new();
-        loop {
-            let found = match datasets.find_by_name(name).await {
-                Ok(None) => match name.parse::<DatasetId>() {
-                    Ok(id) => datasets.dataset(id).await.map(Some),
-                    Err(_) => Ok(None),
-                },
-                found => found,
-            };
-            let problem = match found {
-                Ok(Some(dataset)) => {
-                    match self.read_history(datasets, &dataset, needs.within).await {
-                        Ok(rows) => return (dataset.id, rows),
-                        Err(error) => format!("cannot read dataset {name}: {}", error.why()),
-                    }
-                }
-                Ok(None) => format!("no dataset {name} is visible to this key"),
-                Err(error) => format!("cannot find dataset {name}: {}", error.why()),
-            };
-            if problem != last_problem {
-                self.report(problem.clone()).await;
-                last_problem = problem;
-            }
-            sleep(backoff.next_wait()).await;
-        }
-    }
-
-    /// Reports columns of rules that the dataset does not have or that have no numbers.
-    async fn check_columns(
-        &self,
-        datasets: &Datasets,
-        id: DatasetId,
-        name: &str,
-        columns: &BTreeSet<String>,
-    ) {
-        if columns.is_empty() {
-            return;
-        }
-        match datasets.columns(id).await {
-            Ok(existing) => {
-                for problem in column_problems(columns, &existing, name) {
-                    self.report(problem).await;
-                }
-            }
-            Err(error) => {
-                let why = error.why();
-                self.report(format!("cannot read the columns of dataset {name}: {why}")).await;
-            }
-        }
-    }
-
-    /// Reads the latest rows of a dataset and the rows within `within` of the latest row, as far as
-    /// [`HISTORY_MAX`] allows.
-    async fn read_history(
-        &self,
-        datasets: &Datasets,
-        dataset: &Dataset,
-        within: Duration,
-    ) -> Result<Vec<NamedRow>, ClientError> {
-        let latest =
-            RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(page::REPLAY_ROWS));
-        let mut rows = datasets.rows(&latest).await?.rows.into_raw();
-        let Some(newest) = rows.first().map(|row| row.timestamp) else { return Ok(rows) };
-        let start = newest - within;
-        let mut before = rows.last().map_or(newest, |row| row.timestamp);
-        let mut n_requests = 0;
-        while before > start {
-            if rows.len() >= HISTORY_MAX.0 || n_requests == HISTORY_MAX.1 {
-                let name = &dataset.name;
-                self.report(format!("rows of dataset {name} before {before} are ignored")).await;
-                break;
-            }
-            // A request cannot exceed the maximum time range of raw rows.
-            let first = start.max(before - Resolution::Raw.span_max().unwrap_or(within));
-            let query = RowsQuery {
-                start: Some(first),
-                end: Some(before),
-                after: Some(before),
-                ..RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(page::ROWS_MAX))
-            };
-            let page = datasets.rows(&query).await?;
-            before = page.next.unwrap_or(first);
-            rows.extend(page.rows.into_raw());
-            n_requests += 1;
-        }
-        Ok(rows)
+        None
     }
 
     async fn follow_epochs(&self, inference: &Inference, topic: TopicId, needs_ranks: bool) {
         let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
         let follow = bundles::follow(inference.clone(), topic, sender);
         let stream = format!("the stream of topic {topic}");
-        let read = self.read(received, &stream, |latest| async move {
+        let mut attempts = Attempts::default();
+        let read = self.read(received, &stream, &mut attempts, |latest| async move {
             self.facts_of_epoch(inference, &latest, topic, needs_ranks).await
         });
         tokio::join!(follow, read);
@@ -519,7 +370,9 @@ impl FactSource {
     async fn follow_executions(&self, head: &Functions) {
         let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
         let follow = executions::follow(head.clone(), sender);
-        let read = self.read(received, "the event stream of the head", |event| async move {
+        let stream = "the event stream of the head";
+        let mut attempts = Attempts::default();
+        let read = self.read(received, stream, &mut attempts, |event| async move {
             let ClusterEventKind::Done { request_id, .. } = event.kind else { return Vec::new() };
             self.facts_of_execution(head, request_id).await
         });
@@ -542,43 +395,5 @@ impl FactSource {
                 Vec::new()
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_columns_and_columns_without_numbers_are_reported() {
-        let column = |name: &str, dtype| Column {
-            id: 1,
-            dataset_id: DatasetId::FIRST,
-            name: name.to_owned(),
-            dtype,
-            created_at: Timestamp::from_micros(0),
-        };
-        let existing = [column("close", Dtype::Float), column("side", Dtype::String)];
-        let columns = BTreeSet::from(["close", "clsoe", "side"].map(str::to_owned));
-        assert_eq!(
-            column_problems(&columns, &existing, "btc"),
-            [
-                "dataset btc has no column clsoe",
-                "column side of dataset btc has no numbers: its type is string",
-            ]
-        );
-    }
-
-    #[test]
-    fn timestamp_in_the_future_is_replaced_by_the_current_time() {
-        let row = |time: &str, close: f64| NamedRow {
-            timestamp: time.parse().unwrap(),
-            values: BTreeMap::from([("close".to_owned(), Value::Float(close))]),
-        };
-        let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
-        let rows = [row("2100-01-01T00:00:00Z", 1.0), row("2026-02-28T23:59:00Z", 2.0)];
-        let points = points_of(&rows, &BTreeSet::from(["close".to_owned()]), now);
-        let times: Vec<i64> = points.iter().map(|point| point.micros).collect();
-        assert_eq!(times, [now.micros(), now.micros() - 60_000_000]);
     }
 }

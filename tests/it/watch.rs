@@ -159,6 +159,31 @@ async fn change_is_measured_from_rows_that_were_stored_before_the_start() {
     assert_eq!(running.interrupt(), Some(0));
 }
 
+#[tokio::test]
+async fn rules_are_judged_by_the_rows_of_a_service_that_does_not_send_deletions() {
+    let service = Service::start();
+    let dataset = create(&service).await;
+    let time = |n: i64| format!("2025-{:02}-{:02}T00:00:00Z", 1 + n / 28, 1 + n % 28);
+    let close = |n: i64| if n == 0 { 200.0 } else { 100.0 };
+    let rows: Vec<Value> =
+        (0..280).map(|n| json!({"timestamp": time(n), "values": {"close": close(n)}})).collect();
+    let request = json!({"dataset": dataset, "rows": rows});
+    let (status, body) = service.http().post("/api/rows/bulk_insert/", &request).await;
+    assert!(status.is_success(), "{body}");
+    let proxy = server::forward_strictly(service.address().trim_end_matches("/api"));
+    let home = service.home().with("TRIPTYCH_DATASETS", &format!("{proxy}/api"));
+    let rules = "[[rules]]\nname = 'fall'\ndataset = 'btcusd'\ncolumn = 'close'\nfalls = 40\n\
+                 within = '8760h'";
+    let rules = home.write("rules.toml", rules.as_bytes());
+    let running = home.start(&["watch", "--rules", &rules, "--json"]);
+    running.wait_stderr("does not send the deletions of dataset btcusd");
+    let want = ["fall", "firing", "close of btcusd is 100, -50.00 % from 200"];
+    assert_eq!(alert_of(&running.wait_lines(1)[0]), want);
+    insert(&service, dataset, 0, 150.0).await;
+    assert_eq!(alert_of(&running.wait_lines(2)[1])[1], "resolved");
+    assert_eq!(running.interrupt(), Some(0));
+}
+
 #[test]
 fn alert_rules_are_checked_without_services() {
     let home = Home::new();
