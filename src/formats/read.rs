@@ -112,10 +112,6 @@ pub struct BadRow {
     pub reason: String,
 }
 
-/// Description of a file as old programs on Macintosh wrote it.
-const CARRIAGE_RETURNS: &str =
-    "lines end in CR only: convert them, for example with `tr '\\r' '\\n'`";
-
 /// Error that prevents reading of a file, or of the rest of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -144,7 +140,7 @@ impl FileError {
     }
 
     fn carriage_returns() -> Self {
-        Self::form(CARRIAGE_RETURNS)
+        Self::form("lines end in CR only: convert them, for example with `tr '\\r' '\\n'`")
     }
 
     fn named_twice(name: &str) -> Self {

@@ -101,8 +101,8 @@ impl DatasetId {
 
 positive_number!(DatasetId(i64), "a dataset id");
 
-/// Returns the column from which the buckets of a new dataset should be computed. Returns `None` if the
-/// store's default is right: the columns of bars, or the first float column.
+/// Returns the column from which the buckets of a new dataset should be computed. Returns `None` for the
+/// columns of bars, and if there is no float column.
 #[must_use]
 pub fn likely_value_column(columns: &[(String, Dtype)]) -> Option<&str> {
     let named = |wanted: &str| {
@@ -119,10 +119,9 @@ pub fn likely_value_column(columns: &[(String, Dtype)]) -> Option<&str> {
     let is_value = |(name, _): &&(String, Dtype)| {
         !OTHER_NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
     };
-    let first = floats.clone().next().map(|(name, _)| name.as_str());
-    let value = VALUE_NAMES.into_iter().find_map(named);
-    let value = value.or_else(|| floats.find(is_value).map(|(name, _)| name.as_str()));
-    value.filter(|value| Some(*value) != first)
+    let first = floats.clone().next();
+    let float = floats.find(is_value).or(first).map(|(name, _)| name.as_str());
+    VALUE_NAMES.into_iter().find_map(named).or(float)
 }
 
 impl Column {

@@ -83,7 +83,10 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     let column = |CreateColumn { name, dtype }| dtype_of(&name, &dtype).map(|dtype| (name, dtype));
     let columns: Vec<(String, Dtype)> =
         columns.into_iter().map(column).collect::<Result<_, _>>()?;
-    if let Some(value) = likely_value_column(&columns) {
+    // The store uses the first float column by default.
+    let first = columns.iter().find(|(_, dtype)| *dtype == Dtype::Float);
+    let first = first.map(|(name, _)| name.as_str());
+    if let Some(value) = likely_value_column(&columns).filter(|value| Some(*value) != first) {
         metadata.entry(VALUE_COLUMN.to_owned()).or_insert_with(|| value.to_owned());
     }
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })

@@ -67,8 +67,8 @@ pub(super) enum MarkEvidence {
     Only(Decimal),
     /// The text is a different number with each decimal mark, such as `1,234`.
     CommaOrGroup,
-    /// The text is a different number with each decimal mark, such as `1.234`. Alone, it almost always
-    /// has a decimal point.
+    /// The text is a different number with each decimal mark, such as `1.234`. Without
+    /// other evidence, it usually has a decimal point.
     PointOrGroup,
 }
 

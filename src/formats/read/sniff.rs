@@ -134,27 +134,32 @@ impl SniffedFields {
         Self { fields: [time].into_iter().chain(others).collect(), n_records: 0, has_format: true }
     }
 
+    fn numbers(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| field.dtype != Dtype::String)
+    }
+
     /// Returns the decimal mark of the numbers.
     ///
     /// # Errors
     /// [`FileError::Columns`] if both decimal marks are possible.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
-        let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
-        let sum = |count: fn(&Seen) -> usize| numbers().map(|field| count(&field.seen)).sum();
+        let sum = |count: fn(&Seen) -> usize| self.numbers().map(|field| count(&field.seen)).sum();
         let (n_points, n_commas): (usize, usize) =
             (sum(|seen| seen.n_points), sum(|seen| seen.n_commas));
         let n_freely_quoted: usize = sum(|seen| seen.n_freely_quoted);
         let is_comma = n_commas > n_points;
-        let unclear = |seen: &Seen| match is_comma {
-            // In a file with commas between fields, a quoted `1,5` can be a pair of numbers, which says
-            // nothing about the numbers of other fields.
-            true if n_freely_quoted == 0 && seen.n_commas == 0 => seen.point_or_group.clone(),
-            false if n_points == 0 && seen.comma_or_group.is_some() => seen.comma_or_group.clone(),
+        let unclear = |seen: &Seen| {
+            if is_comma {
+                // In a file with commas between fields, a quoted `1,5` can be a pair of numbers, which
+                // says nothing about the numbers of other fields.
+                let is_unclear = n_freely_quoted == 0 && seen.n_commas == 0;
+                return seen.point_or_group.clone().filter(|_| is_unclear);
+            }
             // Of 980, 995 and 1.010, the last is a thousand more likely than one.
-            false if n_points == 0 && seen.n_unmarked > 0 => seen.point_or_group.clone(),
-            _ => None,
+            let point_or_group = seen.point_or_group.clone().filter(|_| seen.n_unmarked > 0);
+            seen.comma_or_group.clone().or(point_or_group).filter(|_| n_points == 0)
         };
-        let unclear = numbers().find_map(|field| Some((&field.name, unclear(&field.seen)?)));
+        let unclear = self.numbers().find_map(|field| Some((&field.name, unclear(&field.seen)?)));
         match unclear {
             Some((field, example)) => Err(FileError::Columns(format!(
                 "unclear numbers in column {field}: {example} has a group mark or a fraction: \
@@ -169,11 +174,10 @@ impl SniffedFields {
     /// comma, if no number of the file shows which mark it has.
     #[must_use]
     pub fn possible_group(&self) -> Option<&str> {
-        let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
-        if numbers().any(|field| field.seen.n_points > 0) {
+        if self.numbers().any(|field| field.seen.n_points > 0) {
             return None;
         }
-        numbers().find_map(|field| field.seen.point_or_group.as_deref())
+        self.numbers().find_map(|field| field.seen.point_or_group.as_deref())
     }
 }
 

@@ -313,18 +313,13 @@ impl ImportPlan {
 
     /// Returns the likely value column if the column that the service would choose has no values.
     fn value_column(&self) -> Option<String> {
-        let chosen = |has_value: &dyn Fn(usize) -> bool| {
-            let columns: Vec<_> = (0..).zip(self.plan.columns()).collect();
-            let kept = columns.into_iter().filter(|(idx, _)| has_value(*idx));
-            let kept: Vec<_> =
-                kept.map(|(_, column)| (column.name.clone(), column.dtype)).collect();
-            let first = kept.iter().find(|(_, dtype)| *dtype == Dtype::Float);
-            let first = first.map(|(name, _)| name.as_str());
-            likely_value_column(&kept).or(first).map(str::to_owned)
-        };
-        let is_empty = |idx| self.fields.iter().any(|field| field.1 == idx && field.2.is_none());
-        let (of_all, of_valued) = (chosen(&|_| true), chosen(&|idx| !is_empty(idx)));
-        of_valued.filter(|value| of_all.as_ref() != Some(value))
+        let name_and_type = |column: &MappedColumn| (column.name.clone(), column.dtype);
+        let columns: Vec<_> = self.plan.columns().iter().map(name_and_type).collect();
+        let with_fields = columns.iter().zip(&self.fields);
+        let with_values = with_fields.filter(|(_, (.., example))| example.is_some());
+        let with_values: Vec<_> = with_values.map(|(column, _)| column.clone()).collect();
+        let value = likely_value_column(&with_values)?;
+        (likely_value_column(&columns) != Some(value)).then(|| value.to_owned())
     }
 
     /// Describes the import for the user. The parts of a split file have the same columns, so only the
