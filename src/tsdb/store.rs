@@ -7,8 +7,8 @@
 
 pub mod archived;
 pub mod batch;
-mod changes;
 mod computed;
+mod datasets;
 pub mod engine;
 pub mod postgres;
 mod records;

@@ -135,6 +135,14 @@ impl From<sqlx::Error> for Refused {
     }
 }
 
+impl Refused {
+    /// Returns true if a record with the same unique value exists.
+    #[must_use]
+    pub fn is_duplicate(&self) -> bool {
+        self.0.as_database_error().is_some_and(DatabaseError::is_unique_violation)
+    }
+}
+
 /// Returns advice if `error` means that the server rejected the user or that the database does not
 /// exist.
 #[must_use]

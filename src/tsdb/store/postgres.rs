@@ -10,7 +10,7 @@
 
 mod append;
 mod batches;
-mod binary;
+pub(super) mod binary;
 mod buckets;
 mod catalog;
 mod engine;
@@ -46,7 +46,7 @@ use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
 use super::batch::StoredBatch;
-use super::changes::{self, CatalogSession as _};
+use super::datasets;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::row_changes::{self, RowChange};
 use super::{
@@ -251,7 +251,9 @@ impl Catalog for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(None, move |c| async move { c.create(&datasets, None, now).await }.boxed())
+        self.write(None, move |c| {
+            async move { datasets::create(c, &datasets, None, now).await }.boxed()
+        })
     }
 
     fn change(
@@ -264,7 +266,7 @@ impl Catalog for PostgresStore {
             async move {
                 // The lock prevents other writers from adding rows to an empty dataset meanwhile.
                 let is_empty = Head::lock(c, dataset).await?.state.is_empty();
-                changes::change(c, dataset, change, is_empty, now).await
+                datasets::change(c, dataset, change, is_empty, now).await
             }
             .boxed()
         })
@@ -304,7 +306,7 @@ impl Catalog for PostgresStore {
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = which.clone();
-        self.read(move |c| c.sight(key, which.clone()).boxed())
+        self.read(move |c| datasets::sight(c, key, which.clone()).boxed())
     }
 
     fn version(&self) -> Option<i64> {
@@ -328,7 +330,7 @@ impl Catalog for PostgresStore {
     }
 
     fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>> {
-        self.read(move |c| changes::next_dataset(c, after).boxed())
+        self.read(move |c| datasets::next_dataset(c, after).boxed())
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {

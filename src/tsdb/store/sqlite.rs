@@ -50,7 +50,7 @@ use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
 use super::batch::StoredBatch;
-use super::changes::{self, CatalogSession as _};
+use super::datasets;
 use super::row_batch::VisitBatch;
 use super::row_changes::{self, RowChange};
 use super::series::{self, SeriesId};
@@ -167,7 +167,7 @@ impl Catalog for SqliteStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(move |connection| catalog::create(connection, &datasets, None, now))
+        self.write(move |c| ready(datasets::create(&mut &*c, &datasets, None, now)))
     }
 
     fn change(
@@ -178,7 +178,7 @@ impl Catalog for SqliteStore {
     ) -> BoxFuture<'_, Result<Sight>> {
         self.write(move |connection| {
             let is_empty = Progress::read(connection, dataset)?.state.is_empty();
-            ready(changes::change(&mut &*connection, dataset, change, is_empty, now))
+            ready(datasets::change(&mut &*connection, dataset, change, is_empty, now))
         })
     }
 
@@ -224,7 +224,8 @@ impl Catalog for SqliteStore {
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
-        self.readers.read(|connection| ready((&mut &*connection).sight(key, which.clone())))
+        self.readers
+            .read(|connection| ready(datasets::sight(&mut &*connection, key, which.clone())))
     }
 
     fn version(&self) -> Option<i64> {
@@ -246,7 +247,7 @@ impl Catalog for SqliteStore {
     }
 
     fn next_dataset(&self, after: Option<DatasetId>) -> Result<Option<DatasetId>> {
-        self.readers.read(|connection| ready(changes::next_dataset(&mut &*connection, after)))
+        self.readers.read(|connection| ready(datasets::next_dataset(&mut &*connection, after)))
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {

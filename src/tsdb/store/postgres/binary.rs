@@ -37,7 +37,7 @@ pub(super) const NUMBER_COLUMNS: &str =
 
 /// One of the arrays in a stored row. It has the values of all columns of certain types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Array {
+pub(in crate::store) enum Array {
     Numbers,
     Integers,
     Texts,
@@ -45,7 +45,7 @@ pub(super) enum Array {
 
 impl Array {
     /// Returns the array that contains columns of type `dtype`.
-    pub(super) const fn of(dtype: Dtype) -> Self {
+    pub(in crate::store) const fn of(dtype: Dtype) -> Self {
         match dtype {
             Dtype::Float | Dtype::Boolean => Self::Numbers,
             Dtype::Integer => Self::Integers,

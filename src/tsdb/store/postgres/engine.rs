@@ -15,11 +15,11 @@ use crate::archive::month::Month;
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
-use crate::store::{changes, records};
+use crate::store::{datasets, records};
 
 impl Engine for PostgresStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| changes::create_copy(c, entry).boxed())
+        self.write(None, move |c| datasets::create_copy(c, entry).boxed())
     }
 
     fn copy_buckets(

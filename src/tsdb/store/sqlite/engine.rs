@@ -16,11 +16,11 @@ use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
 use crate::store::session::ready;
-use crate::store::{changes, records};
+use crate::store::{datasets, records};
 
 impl Engine for SqliteStore {
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(move |connection| ready(changes::create_copy(&mut &*connection, entry)))
+        self.write(move |connection| ready(datasets::create_copy(&mut &*connection, entry)))
     }
 
     fn copy_buckets(

@@ -5,15 +5,15 @@
 //! letters, and single letters and pairs for words that are too short for runs.
 
 use db::statement::Statements as _;
-use model::dataset::Dataset;
 use model::key::KeyId;
 use roaring::RoaringBitmap;
 use rusqlite::Connection;
 
 use super::postings::{self, Term};
-use super::tables::checked_id;
 use super::{Result, catalog};
 use crate::catalog::{Filter, Listed};
+use crate::store::datasets::by_ids;
+use crate::store::session::ready;
 
 /// Maximum number of matches of a text after the page that are counted. If there are more, the result has
 /// no count, since counting half a million matches would take a fifth of a second.
@@ -58,10 +58,8 @@ pub(super) fn list(
             }
         }
     };
-    let mut datasets: Vec<Dataset> = Vec::with_capacity(found.page.len());
-    for id in found.page {
-        datasets.extend(catalog::dataset(connection, checked_id(id.into())?)?);
-    }
+    let ids: Vec<i64> = found.page.into_iter().map(i64::from).collect();
+    let datasets = ready(by_ids(&mut &*connection, &ids))?;
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }
 

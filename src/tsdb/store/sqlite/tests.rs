@@ -62,7 +62,7 @@ fn deleting_a_dataset_leaves_no_records_of_it() {
     connection.execute_batch("BEGIN").unwrap();
     let new = contract::new_dataset("doomed");
     let now = Timestamp::from_seconds(1);
-    let made = catalog::create(&connection, &[new], None, now).unwrap();
+    let made = ready(datasets::create(&mut &connection, &[new], None, now)).unwrap();
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {

@@ -4,9 +4,10 @@ use model::resolution::Resolution;
 use tempfile::tempdir;
 
 use super::*;
+use crate::store::session::ready;
 use crate::store::sqlite::series::{SeriesId, span};
 use crate::store::sqlite::{append, bucket_reader, catalog, chunks, tables, tail};
-use crate::store::{AppendMode, tests as contract};
+use crate::store::{AppendMode, datasets, tests as contract};
 
 /// Number of hours with late rows, so far apart that each is read separately.
 const HOURS: i64 = 300;
@@ -19,7 +20,7 @@ fn months(connection: &mut Connection) -> [DatasetId; 2] {
     let write = connection.transaction().unwrap();
     let new = ["late", "in order"].map(contract::new_dataset);
     let now = Timestamp::from_seconds(1);
-    let made = catalog::create(&write, &new, None, now).unwrap();
+    let made = ready(datasets::create(&mut &*write, &new, None, now)).unwrap();
     let ids = [made[0].id, made[1].id];
     append(&write, ids[0], base());
     write.commit().unwrap();

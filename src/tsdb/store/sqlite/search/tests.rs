@@ -6,6 +6,8 @@ use model::timestamp::Timestamp;
 
 use super::*;
 use crate::catalog::NewDataset;
+use crate::store::datasets;
+use crate::store::session::ready;
 use crate::store::sqlite::catalog::grams;
 use crate::store::sqlite::tables;
 
@@ -22,7 +24,8 @@ fn store(texts: &[(String, String)]) -> Connection {
         owner: Some(KeyId::new(1)),
     };
     let all: Vec<_> = texts.iter().map(new).collect();
-    catalog::create(&connection, &all, None, Timestamp::from_seconds(1)).unwrap();
+    let now = Timestamp::from_seconds(1);
+    ready(datasets::create(&mut &connection, &all, None, now)).unwrap();
     connection
 }
 
