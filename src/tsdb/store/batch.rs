@@ -1,9 +1,12 @@
 //! Named batches of rows. A batch that a client sends twice is stored once.
 
+use data_encoding::HEXLOWER;
+use model::dataset::DatasetId;
 use model::idempotency::IdempotencyKey;
 use model::key::KeyId;
 
-use super::Appended;
+use super::session::{Row, Session, to_json};
+use super::{Appended, Result, StoreError};
 
 /// Time for which the record of a batch is stored, in microseconds of the engine's clock. A writer that
 /// missed a response retries within a day.
@@ -43,4 +46,49 @@ pub struct StoredBatch {
     pub digest: Digest,
     /// Result of the append that contained the batch.
     pub appended: Appended,
+}
+
+/// Returns the batch that `writer` named `key`, unless its dataset was deleted. Locks the record so that
+/// the transaction counts as a write and waits for standbys. A server that crashed during a commit must
+/// not report a batch that its standbys might lack.
+pub(super) async fn find<S: Session>(
+    s: &mut S,
+    writer: KeyId,
+    key: &IdempotencyKey,
+) -> Result<Option<StoredBatch>> {
+    let sql = format!(
+        "SELECT digest, revision, {} FROM datasets.batches b WHERE writer = ?1 AND batch = ?2
+             AND EXISTS (SELECT 1 FROM datasets.datasets WHERE id = b.dataset){}",
+        S::BATCH_ROWS,
+        S::FOR_KEY_SHARE
+    );
+    let batch = |row: &Row<'_>| {
+        let number = |idx| Ok::<u64, StoreError>(row.get_unsigned(idx)?.unwrap_or_default());
+        let appended = Appended { n_rows: number(2)?, revision: number(1)? };
+        Ok(StoredBatch { digest: row.get(0)?, appended })
+    };
+    Ok(s.all(&sql, &[&writer.get(), &key.to_string()], batch).await?.pop())
+}
+
+/// Records batches as stored. Replaces the record of a batch of a deleted dataset. Waits for
+/// transactions that are storing one of the batches.
+///
+/// # Errors
+/// [`StoreError::BatchStored`] if a batch is already stored.
+pub(super) async fn put<S: Session>(
+    s: &mut S,
+    dataset: DatasetId,
+    batches: &[Batch],
+    revision: u64,
+) -> Result<()> {
+    if batches.is_empty() {
+        return Ok(());
+    }
+    let record = |Batch { id, n_rows }: &Batch| {
+        (id.writer.get(), id.key.to_string(), *n_rows, HEXLOWER.encode(&id.digest))
+    };
+    let records = to_json(&batches.iter().map(record).collect::<Vec<_>>())?;
+    let n_put = s.run(S::PUT_BATCHES, &[&dataset.get(), &revision.cast_signed(), &records]).await?;
+    let is_all = usize::try_from(n_put) == Ok(batches.len());
+    if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }

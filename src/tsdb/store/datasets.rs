@@ -8,12 +8,10 @@ use db::sql::Value;
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::key::KeyId;
 use model::timestamp::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::engine::CatalogEntry;
 use super::postgres::binary::Array;
-use super::session::{Row, Session};
+use super::session::{Row, Session, from_json, to_json};
 use super::tags::{attach, sought};
 use super::time::Time;
 use super::{Result, Sight, StoreError};
@@ -295,15 +293,6 @@ fn id_of(row: &Row<'_>) -> Result<DatasetId> {
     let number = row.get(0)?;
     let error = || StoreError::failed(format!("dataset {number} is invalid"));
     DatasetId::new(number).ok_or_else(error)
-}
-
-fn from_json<T: DeserializeOwned>(row: &Row<'_>, idx: usize) -> Result<Option<T>> {
-    let text: Option<String> = row.get(idx)?;
-    text.map(|text| serde_json::from_str(&text).map_err(StoreError::failed)).transpose()
-}
-
-fn to_json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(StoreError::failed)
 }
 
 /// Returns the datasets with these ids, in the order of the ids, skipping missing datasets.

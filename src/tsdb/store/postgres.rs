@@ -45,7 +45,7 @@ use self::head::Head;
 use self::hints::Hints;
 use self::reads::STATEMENT_ROWS;
 use self::tables::SCHEMA;
-use super::batch::StoredBatch;
+use super::batch::{self, StoredBatch};
 use super::datasets;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::row_changes::{self, RowChange};
@@ -278,7 +278,10 @@ impl Catalog for PostgresStore {
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
         let key = key.clone();
-        self.wait(self.connections.write(move |c| batches::find(c, writer, key).boxed()))
+        self.wait(
+            self.connections
+                .write(move |c| async move { batch::find(c, writer, &key).await }.boxed()),
+        )
     }
 
     fn prune(

@@ -10,6 +10,8 @@ use db::statement::Statements as _;
 use futures::FutureExt as _;
 use model::dataset::DatasetId;
 use rusqlite::Connection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
 use super::sqlite::postings::{self, Term};
@@ -35,6 +37,14 @@ pub(super) trait Session {
     /// Suffix of a `SELECT` that prevents other transactions from deleting the selected rows.
     const FOR_KEY_SHARE: &'static str;
 
+    /// Column of the table `batches` with the number of rows.
+    const BATCH_ROWS: &'static str;
+
+    /// Statement that records the batches of dataset `?1` at revision `?2`, except for batches that are
+    /// already stored. `?3` is a JSON array of arrays: writer, name, number of rows, and digest in
+    /// hexadecimal digits.
+    const PUT_BATCHES: &'static str;
+
     /// Runs a statement that returns no rows. Returns the number of changed rows.
     fn run(&mut self, sql: &str, values: Values<'_>) -> impl Future<Output = Result<u64>>;
 
@@ -58,6 +68,17 @@ pub(super) fn ready<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     work.now_or_never().unwrap_or(Err(StoreError::Closed))
 }
 
+/// Reads a JSON text, or `None` for null.
+pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, idx: usize) -> Result<Option<T>> {
+    let text: Option<String> = row.get(idx)?;
+    text.map(|text| serde_json::from_str(&text).map_err(StoreError::failed)).transpose()
+}
+
+/// Returns the JSON text of a value, as a parameter for a list.
+pub(super) fn to_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(StoreError::failed)
+}
+
 #[expect(
     clippy::future_not_send,
     reason = "they complete immediately, on the thread of the connection"
@@ -67,6 +88,19 @@ impl Session for &Connection {
     const MICROSECOND: &'static str = "1";
     const FOR_SHARE: &'static str = "";
     const FOR_KEY_SHARE: &'static str = "";
+    const BATCH_ROWS: &'static str = "rows";
+    const PUT_BATCHES: &'static str = "INSERT INTO batches
+             (writer, n, batch, dataset, revision, rows, digest, at)
+         SELECT value ->> 0,
+             coalesce((SELECT max(n) FROM batches WHERE writer = value ->> 0), 0)
+                 + row_number() OVER (PARTITION BY value ->> 0 ORDER BY key),
+             value ->> 1, ?1, ?2, value ->> 2, unhex(value ->> 3),
+             CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         FROM json_each(?3) WHERE true
+         ON CONFLICT (writer, batch) DO UPDATE SET n = excluded.n, dataset = excluded.dataset,
+             revision = excluded.revision, rows = excluded.rows, digest = excluded.digest,
+             at = excluded.at
+         WHERE NOT EXISTS (SELECT 1 FROM datasets WHERE id = batches.dataset)";
 
     async fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64> {
         let sql = sql.replace("datasets.", "");
@@ -107,6 +141,18 @@ impl Session for PgConnection {
     const MICROSECOND: &'static str = "interval '1 microsecond'";
     const FOR_SHARE: &'static str = " FOR SHARE";
     const FOR_KEY_SHARE: &'static str = " FOR KEY SHARE";
+    const BATCH_ROWS: &'static str = "n_rows";
+
+    /// All transactions insert batches in the same order, which prevents deadlocks.
+    const PUT_BATCHES: &'static str = "INSERT INTO datasets.batches AS b
+             (writer, batch, dataset, revision, n_rows, digest)
+         SELECT CAST(value ->> 0 AS bigint), value ->> 1, ?1, ?2, CAST(value ->> 2 AS bigint),
+             decode(value ->> 3, 'hex')
+         FROM json_array_elements(CAST(?3 AS json)) ORDER BY 1, 2
+         ON CONFLICT (writer, batch) DO UPDATE SET dataset = excluded.dataset,
+             revision = excluded.revision, n_rows = excluded.n_rows, digest = excluded.digest,
+             at = excluded.at
+         WHERE NOT EXISTS (SELECT FROM datasets.datasets WHERE id = b.dataset)";
 
     async fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64> {
         let query = sql::query(sql, values.iter().map(|value| *value as &dyn Value))?;

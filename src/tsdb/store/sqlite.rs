@@ -49,7 +49,7 @@ use self::bucket_reader::Page;
 use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
-use super::batch::StoredBatch;
+use super::batch::{self, StoredBatch};
 use super::datasets;
 use super::row_batch::VisitBatch;
 use super::row_changes::{self, RowChange};
@@ -187,7 +187,7 @@ impl Catalog for SqliteStore {
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        self.readers.read(|connection| batches::find(connection, writer, key))
+        self.readers.read(|connection| ready(batch::find(&mut &*connection, writer, key)))
     }
 
     fn prune(
@@ -311,7 +311,8 @@ impl Store for SqliteStore {
         let work = move |connection: &Connection| {
             let beneath = beneath.as_ref();
             let appended = append::append(connection, dataset, &mut rows, (mode, now), beneath)?;
-            batches::put(connection, dataset, &batches, appended.revision)?;
+            let revision = appended.revision;
+            ready(batch::put(&mut &*connection, dataset, &batches, revision))?;
             Ok((appended, rows))
         };
         let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);

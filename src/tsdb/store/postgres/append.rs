@@ -10,14 +10,14 @@ use sqlx::PgConnection;
 use super::buckets::{self, Levels};
 use super::head::{Change, Head};
 use super::time::{EARLIEST, Time, bounds};
-use super::{Result, StoreError, batches, binary, reads};
+use super::{Result, StoreError, binary, reads};
 use crate::archive::month::Month;
 use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored, bucket_at, starts_of};
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
 use crate::store::state::Place;
-use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, records, series};
+use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, batch, records, series};
 
 /// Resolution of the buckets that are folded directly from rows.
 const FINEST: Resolution = Resolution::FiveMinutes;
@@ -54,7 +54,7 @@ pub(super) async fn append(
             row_changes::record(c, dataset, &change).await?;
         }
     }
-    batches::put(c, dataset, &batches, head.state.revision).await?;
+    batch::put(c, dataset, &batches, head.state.revision).await?;
     Ok((head.state.appended(rows.len()), rows))
 }
 
