@@ -185,7 +185,11 @@ pub(super) async fn change<S: CatalogSession>(
     find(s, id).await
 }
 
-async fn find<S: CatalogSession>(s: &mut S, dataset: DatasetId) -> Result<Sight> {
+/// Returns a dataset as it is visible to the service.
+///
+/// # Errors
+/// [`StoreError::NoDataset`].
+pub(super) async fn find<S: CatalogSession>(s: &mut S, dataset: DatasetId) -> Result<Sight> {
     sight(s, None, DatasetRef::Id(dataset)).await?.ok_or(StoreError::NoDataset { dataset })
 }
 

@@ -4,22 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::HEXLOWER;
 use db::statement::Statements as _;
-use model::dataset::{Column, Dataset, DatasetId, Dtype};
-use model::timestamp::Timestamp;
-use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params};
+use model::dataset::{Dataset, DatasetId, Dtype, VALUE_COLUMN};
+use rusqlite::{Connection, params};
 
-use super::Result;
 use super::postings::{self, Term};
+use super::{Result, StoreError};
 use crate::catalog::{DatasetRef, NewDataset};
 use crate::rollup::Fold;
 use crate::store::Sight;
 use crate::store::datasets::{self, CatalogSession};
 use crate::store::session::ready;
-
-/// First character of the stored name of a deleted column. Valid column names contain no control
-/// characters.
-const DELETED: char = '\t';
 
 #[expect(
     clippy::future_not_send,
@@ -140,16 +134,14 @@ fn forget_metadata(connection: &Connection, dataset: &Dataset) -> Result<()> {
     Ok(())
 }
 
-/// Returns the metadata of a dataset.
-fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<String, String>> {
-    let sql = "SELECT field, value FROM metadata WHERE dataset = ?1";
-    let fields = connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(fields.into_iter().collect())
-}
-
 /// Returns the columns from which the dataset's buckets are computed, or `None` if it has no buckets.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
-    Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
+    let columns = columns(connection, dataset)?;
+    let columns: Vec<_> = columns.iter().map(|(name, dtype)| (name.as_str(), *dtype)).collect();
+    let sql = "SELECT value FROM metadata WHERE dataset = ?1 AND field = ?2";
+    let value_column: Option<String> =
+        connection.find(sql, params![dataset.get(), VALUE_COLUMN], |row| row.get(0))?;
+    Ok(Fold::choose(&columns, value_column.as_deref()))
 }
 
 /// Returns the datasets with a retention limit. The index `metadata_keep` covers the metadata fields of
@@ -161,32 +153,21 @@ pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     ready(datasets::by_ids(&mut &*connection, &ids))
 }
 
-/// Returns the columns of a dataset in their order, including deleted columns.
-pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<Column>> {
-    let sql = "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal";
-    Ok(connection.all(sql, [dataset.get()], |row| {
-        let name: String = row.get(1)?;
-        Ok(Column {
-            id: row.get(0)?,
-            dataset_id: dataset,
-            name: if name.starts_with(DELETED) { String::new() } else { name },
-            dtype: dtype(row, 2)?,
-            created_at: Timestamp::from_micros(row.get(3)?),
-        })
-    })?)
+/// Returns the names and types of the columns of a dataset in their order. The name of a deleted column
+/// is empty.
+fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<(String, Dtype)>> {
+    let sql = "SELECT iif(name GLOB char(9) || '*', '', name), dtype FROM columns
+         WHERE dataset = ?1 ORDER BY ordinal";
+    let columns: Vec<(String, String)> =
+        connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let column =
+        |(name, dtype): (String, String)| Ok((name, dtype.parse().map_err(StoreError::failed)?));
+    columns.into_iter().map(column).collect()
 }
 
 /// Returns the types of the columns of a dataset in their order.
 pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<Dtype>> {
-    let sql = "SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal";
-    Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
-}
-
-fn dtype(row: &Row<'_>, idx: usize) -> rusqlite::Result<Dtype> {
-    let text: String = row.get(idx)?;
-    text.parse().map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(idx, Type::Text, Box::new(error))
-    })
+    Ok(columns(connection, dataset)?.into_iter().map(|(_, dtype)| dtype).collect())
 }
 
 /// Lowercase name and description, by which the indexes of `search.rs` find a dataset.

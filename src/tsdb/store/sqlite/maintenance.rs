@@ -17,7 +17,9 @@ use tracing::{error, warn};
 
 use super::chunks::{self, Chunk};
 use super::series::{SETTLED, SeriesId};
-use super::{Result, StoreError, Writer, append, batches, buckets, catalog, delete, scan};
+use super::{Result, StoreError, Writer, append, batches, buckets, delete, scan};
+use crate::store::datasets::find;
+use crate::store::session::ready;
 
 /// Interval at which the thread looks for work and checks that the file is still in place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -143,7 +145,7 @@ pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
 fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<()> {
     let empty = scan::empty(connection, dataset)?;
     let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
-    rows.clear_columns(&catalog::columns(connection, dataset)?);
+    rows.clear_columns(&ready(find(&mut &*connection, dataset))?.columns);
     chunks::pack(connection, chunk, &rows)?;
     for resolution in SETTLED {
         let before = resolution.bucket_start(chunk.span.first);
