@@ -16,7 +16,8 @@ use tokio::select;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 use tsdb::catalog::DatasetRef;
-use tsdb::store::{Commit, SharedStore, Store, StoreError};
+use tsdb::store::postgres::PostgresStore;
+use tsdb::store::{Commit, Store, StoreError};
 
 use crate::Datasets;
 use crate::follow::render_frames;
@@ -142,7 +143,7 @@ impl Follower {
 }
 
 /// Returns access to the commits of other services.
-fn shared(store: &dyn Store) -> Result<&dyn SharedStore, StoreError> {
+fn shared(store: &dyn Store) -> Result<&PostgresStore, StoreError> {
     store.shared().ok_or(StoreError::Closed)
 }
 

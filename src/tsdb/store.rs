@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use db::format::advice;
 use db::postgres::connections::Figures;
-use futures::future::{BoxFuture, pending};
+use futures::future::BoxFuture;
 use model::block::{Block, Rows};
 use model::dataset::{Column, Dataset, DatasetId};
 use model::idempotency::IdempotencyKey;
@@ -42,6 +42,7 @@ use model::timestamp::Timestamp;
 
 use self::archived::{ArchivedDeletion, Beneath};
 use self::batch::{Batch, StoredBatch};
+use self::postgres::PostgresStore;
 use self::row_batch::VisitBatch;
 use self::row_changes::RowChange;
 use crate::archive::month::Month;
@@ -480,7 +481,7 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
 
     /// Returns access to the commits of other services, or `None` if this is the only service that
     /// writes to the store.
-    fn shared(&self) -> Option<&dyn SharedStore> {
+    fn shared(&self) -> Option<&PostgresStore> {
         None
     }
 
@@ -549,24 +550,6 @@ impl<'a> Deref for dyn Store + 'a {
 
     fn deref(&self) -> &Self::Target {
         self.catalog()
-    }
-}
-
-/// Commits of other services that write to the same store.
-#[expect(clippy::missing_errors_doc, reason = "as for `Store`")]
-pub trait SharedStore {
-    /// Returns the latest revisions of `datasets`, skipping missing datasets.
-    fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
-
-    /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`. The
-    /// records of commits are removed after a day. If the commit that follows `after` is no longer
-    /// recorded, the first returned commit has a higher revision than `after` + 1.
-    fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
-
-    /// Waits for a hint that another service has committed something, possibly before the call. Hints
-    /// can get lost. Supports one caller at a time. Cancel-safe.
-    fn hinted(&self) -> BoxFuture<'_, ()> {
-        Box::pin(pending())
     }
 }
 

@@ -51,7 +51,7 @@ use super::row_batch::{RowBatch, VisitBatch};
 use super::row_changes::{self, RowChange};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
-    Removed, Result, RowDeletion, SharedStore, Sight, Since, Store, StoreError, tags, time,
+    Removed, Result, RowDeletion, Sight, Since, Store, StoreError, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -396,7 +396,7 @@ impl Catalog for PostgresStore {
         ready(Ok(())).boxed()
     }
 
-    fn shared(&self) -> Option<&dyn SharedStore> {
+    fn shared(&self) -> Option<&Self> {
         Some(self)
     }
 
@@ -479,18 +479,29 @@ impl Store for PostgresStore {
     }
 }
 
-impl SharedStore for PostgresStore {
-    fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
+/// Commits of other services that write to the same store.
+///
+/// # Errors
+/// Every operation fails with [`StoreError`] if the database does.
+#[expect(clippy::missing_errors_doc, reason = "the docs above say it once")]
+impl PostgresStore {
+    /// Returns the latest revisions of `datasets`, skipping missing datasets.
+    pub fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
         let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
         self.read(move |c| head::list_heads(c, Arc::clone(&ids)).boxed())
     }
 
-    fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
+    /// Returns the commits of a dataset with revisions above `after`, in order and at most `limit`. The
+    /// records of commits are removed after a day. If the commit that follows `after` is no longer
+    /// recorded, the first returned commit has a higher revision than `after` + 1.
+    pub fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
         self.read(move |c| head::list_commits(c, dataset, after, limit).boxed())
     }
 
-    fn hinted(&self) -> BoxFuture<'_, ()> {
-        self.hints.received().boxed()
+    /// Waits for a hint that another service has committed something, possibly before the call. Hints
+    /// can get lost. Supports one caller at a time. Cancel-safe.
+    pub async fn hinted(&self) {
+        self.hints.received().await;
     }
 }
 
