@@ -49,6 +49,7 @@ use super::batch::{self, StoredBatch};
 use super::datasets;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::row_changes::{self, RowChange};
+use super::session::{Row, Session as _};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
     Removed, Result, RowDeletion, Sight, Since, Store, StoreError, tags, time,
@@ -341,14 +342,11 @@ impl Catalog for PostgresStore {
     }
 
     fn last_row(&self, dataset: DatasetId) -> Result<i64> {
-        let sql = "SELECT last_row FROM datasets.datasets WHERE id = $1";
-        self.read(move |c| {
-            async move {
-                let query = sqlx::query_scalar(sql).bind(dataset.get());
-                query.fetch_optional(c).await?.ok_or(StoreError::NoDataset { dataset })
-            }
-            .boxed()
-        })
+        let sql = "SELECT last_row FROM datasets.datasets WHERE id = ?1";
+        let read = |row: &Row<'_>| row.get(0);
+        let found =
+            self.read(move |c| async move { c.all(sql, &[&dataset.get()], read).await }.boxed());
+        found?.pop().ok_or(StoreError::NoDataset { dataset })
     }
 
     fn row_changes(

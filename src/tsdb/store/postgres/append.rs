@@ -16,6 +16,7 @@ use crate::catalog::Refusal;
 use crate::rollup::{Fold, Folding, Refolded, as_stored, bucket_at, starts_of};
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
+use crate::store::session::{Row, Session as _};
 use crate::store::state::Place;
 use crate::store::{Append, AppendMode, Appended, Removed, RowDeletion, batch, records, series};
 
@@ -166,24 +167,16 @@ pub(super) async fn prune(
         head.commit(c, Change::Removal(span), None).await?;
         return Ok(head.state.removed(n_rows));
     }
-    let found: Option<(Time,)> = sqlx::query_as(
-        "SELECT ts FROM datasets.rows WHERE dataset = $1 AND ts < $2 ORDER BY ts OFFSET $3 LIMIT 1",
-    )
-    .bind(dataset.get())
-    .bind(Time(before))
-    .bind(i64::try_from(limit_rows).unwrap_or(i64::MAX))
-    .fetch_optional(&mut *c)
-    .await?;
-    let bound = found.map_or(before, |(Time(bound),)| bound);
-    let (n_gone, last_gone): (i64, Option<Time>) = sqlx::query_as(
-        "WITH gone AS (DELETE FROM datasets.rows WHERE dataset = $1 AND ts < $2 RETURNING ts)
-         SELECT count(*), max(ts) FROM gone",
-    )
-    .bind(dataset.get())
-    .bind(Time(bound))
-    .fetch_one(&mut *c)
-    .await?;
-    let Some(Time(last_gone)) = last_gone else { return Ok(head.state.removed(0)) };
+    let sql =
+        "SELECT ts FROM datasets.rows WHERE dataset = ?1 AND ts < ?2 ORDER BY ts OFFSET ?3 LIMIT 1";
+    let limit = i64::try_from(limit_rows).unwrap_or(i64::MAX);
+    let found = c.all(sql, &[&dataset.get(), &Time(before), &limit], |row| row.get(0)).await?;
+    let bound = found.first().map_or(before, |Time(bound)| *bound);
+    let sql = "WITH gone AS (DELETE FROM datasets.rows WHERE dataset = ?1 AND ts < ?2 RETURNING ts)
+         SELECT max(ts), count(*) FROM gone HAVING count(*) > 0";
+    let count = |row: &Row<'_>| Ok((row.get(0)?, row.get_unsigned(1)?.unwrap_or_default()));
+    let gone = c.all(sql, &[&dataset.get(), &Time(bound)], count).await?.pop();
+    let Some((Time(last_gone), n_gone)) = gone else { return Ok(head.state.removed(0)) };
     // Appends are rejected only before the end of the last bucket that lost a row, which can be long
     // before `before`. If a row with a wrong date made `before` too late, correct rows would otherwise
     // be rejected.
@@ -193,7 +186,7 @@ pub(super) async fn prune(
     state.newest = state.newest.filter(|newest| *newest >= bound).max(state.newest_archived);
     let span = Span { first: Timestamp::MIN, last: just_before(bound) };
     head.commit(c, Change::Removal(span), None).await?;
-    Ok(head.state.removed(n_gone.unsigned_abs()))
+    Ok(head.state.removed(n_gone))
 }
 
 /// Deletes the stored and archived rows of a span.
@@ -213,10 +206,9 @@ pub(super) async fn delete_rows(
     let mut is_changed = head.state.removed > deletion.revision;
     for (part, n_stored) in &deletion.stored {
         let (first, last) = bounds(*part);
-        let sql = "SELECT count(*) FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3";
-        let count = sqlx::query_scalar(sql).bind(dataset.get()).bind(first).bind(last);
-        let n_rows: i64 = count.fetch_one(&mut *c).await?;
-        is_changed |= n_rows != n_stored.cast_signed();
+        let sql = "SELECT count(*) FROM datasets.rows WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3";
+        let n_rows = c.all(sql, &[&dataset.get(), &first, &last], |row| row.get::<i64>(0)).await?;
+        is_changed |= n_rows != [n_stored.cast_signed()];
     }
     if is_changed {
         return Err(StoreError::ArchiveChanged { dataset });
@@ -241,9 +233,8 @@ async fn delete(
         return Ok(head.state.removed(0));
     }
     let (first, last) = bounds(span);
-    let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3";
-    let deleted = sqlx::query(sql).bind(dataset.get()).bind(first).bind(last);
-    let n_gone = deleted.execute(&mut *c).await?.rows_affected();
+    let sql = "DELETE FROM datasets.rows WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3";
+    let n_gone = c.run(sql, &[&dataset.get(), &first, &last]).await?;
     if let Some(fold) = head.fold {
         buckets::delete_within(c, dataset, span).await?;
         let ends = [span.first.max(EARLIEST), span.last.max(EARLIEST)];

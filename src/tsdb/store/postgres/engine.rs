@@ -15,6 +15,7 @@ use crate::archive::month::Month;
 use crate::span::Span;
 use crate::store::archived::{ArchiveCommit, ArchivedFile, ArchivedMonth};
 use crate::store::engine::{CatalogEntry, Engine};
+use crate::store::session::Session as _;
 use crate::store::{datasets, records};
 
 impl Engine for PostgresStore {
@@ -77,17 +78,13 @@ async fn put_into_effect(c: &mut PgConnection, commit: ArchiveCommit, holder: i6
     if !records::put_into_effect(c, &commit, holder, &mut head.state).await? {
         return Ok(false);
     }
+    let until = head.state.archived_until.map(Time);
+    let newest = head.state.newest_archived.map(Time);
     let sql =
-        "UPDATE datasets.datasets SET archived_until = $2, newest_archived = $3 WHERE id = $1";
-    sqlx::query(sql)
-        .bind(dataset.get())
-        .bind(head.state.archived_until.map(Time))
-        .bind(head.state.newest_archived.map(Time))
-        .execute(&mut *c)
-        .await?;
+        "UPDATE datasets.datasets SET archived_until = ?2, newest_archived = ?3 WHERE id = ?1";
+    c.run(sql, &[&dataset.get(), &until, &newest]).await?;
     let (first, last) = bounds(month.span());
-    let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN $2 AND $3 AND id <= $4";
-    let moved = sqlx::query(sql).bind(dataset.get()).bind(first).bind(last).bind(last_row);
-    moved.execute(c).await?;
+    let sql = "DELETE FROM datasets.rows WHERE dataset = ?1 AND ts BETWEEN ?2 AND ?3 AND id <= ?4";
+    c.run(sql, &[&dataset.get(), &first, &last, &last_row]).await?;
     Ok(true)
 }

@@ -14,6 +14,7 @@ use super::{Result, StoreError};
 use crate::rollup::Fold;
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
+use crate::store::session::{Row, Session as _};
 use crate::store::state::State;
 use crate::store::{Commit, Heads};
 
@@ -93,10 +94,10 @@ impl Head {
 
     /// Reads the timestamp of the latest row after rows were removed.
     pub(super) async fn read_latest(&mut self, c: &mut PgConnection) -> Result<()> {
-        let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
-        let stored: Option<Time> =
-            sqlx::query_scalar(sql).bind(self.dataset.get()).fetch_one(c).await?;
-        self.state.newest = stored.map(|Time(at)| at).max(self.state.newest_archived);
+        let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = ?1";
+        let stored = c.all(sql, &[&self.dataset.get()], |row| row.get::<Option<Time>>(0)).await?;
+        let newest = stored.into_iter().flatten().next().map(|Time(at)| at);
+        self.state.newest = newest.max(self.state.newest_archived);
         Ok(())
     }
 
@@ -199,31 +200,21 @@ pub(super) async fn list_commits(
     after: u64,
     limit: usize,
 ) -> Result<Vec<Commit>> {
-    let found: Vec<(i64, i64, i64)> = sqlx::query_as(
-        "SELECT revision, last_row - n_rows + 1, n_rows FROM datasets.commits
-        WHERE dataset = $1 AND revision > $2 ORDER BY revision LIMIT $3",
-    )
-    .bind(dataset.get())
-    .bind(after.cast_signed())
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-    .fetch_all(c)
-    .await?;
-    let commit = |(revision, first_row, n_rows)| {
-        Ok(Commit { revision: unsigned(revision)?, first_row, n_rows: unsigned(n_rows)? })
+    let sql = "SELECT revision, n_rows, last_row - n_rows + 1 FROM datasets.commits
+         WHERE dataset = ?1 AND revision > ?2 ORDER BY revision LIMIT ?3";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let commit = |row: &Row<'_>| {
+        let number = |idx| Ok::<u64, StoreError>(row.get_unsigned(idx)?.unwrap_or_default());
+        Ok(Commit { revision: number(0)?, n_rows: number(1)?, first_row: row.get(2)? })
     };
-    found.into_iter().map(commit).collect()
+    c.all(sql, &[&dataset.get(), &after.cast_signed(), &limit], commit).await
 }
 
 /// Removes some records of commits that are older than a day. A replica that was disconnected for longer
 /// reads the rows instead. Returns true if there can be more such records.
 pub(super) async fn trim_commits(c: &mut PgConnection) -> Result<bool> {
-    let gone = sqlx::query(
-        "DELETE FROM datasets.commits WHERE (dataset, revision) IN (
-             SELECT dataset, revision FROM datasets.commits
-             WHERE at < now() - interval '24 hours' ORDER BY at LIMIT $1)",
-    )
-    .bind(STEP_COMMITS)
-    .execute(c)
-    .await?;
-    Ok(gone.rows_affected() > 0)
+    let sql = "DELETE FROM datasets.commits WHERE (dataset, revision) IN (
+         SELECT dataset, revision FROM datasets.commits
+         WHERE at < now() - interval '24 hours' ORDER BY at LIMIT ?1)";
+    Ok(c.run(sql, &[&STEP_COMMITS]).await? > 0)
 }

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use super::time::Time;
 use super::{Result, StoreError, batches, head};
 use crate::store::records;
+use crate::store::session::Session as _;
 
 /// Interval at which deleted datasets are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -70,40 +71,39 @@ async fn trim(connections: &Connections) -> Result<()> {
 /// Removes a dataset from the catalog. [`run`] removes its rows later. Returns false if the dataset does
 /// not exist.
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
-    let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
+    let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = ?1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
-    let doomed = sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
+    let n_doomed = c.run(sql, &[&dataset.get()]).await?;
     records::doom(c, dataset).await?;
-    Ok(doomed.rows_affected() > 0)
+    Ok(n_doomed > 0)
 }
 
 /// Removes some records of a deleted dataset. Returns true if there can be more.
 async fn step(c: &mut PgConnection) -> Result<bool> {
     let sql = "SELECT dataset FROM datasets.doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
-    let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
-    let Some(doomed) = doomed else { return Ok(false) };
+    let Some::<i64>(doomed) = c.all(sql, &[], |row| row.get(0)).await?.pop() else {
+        return Ok(false);
+    };
     // Selects records by key, since `ctid` is not unique in a partitioned table.
-    let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts OFFSET $2 LIMIT 1";
-    let bound: Option<Time> =
-        sqlx::query_scalar(sql).bind(doomed).bind(STEP_RECORDS).fetch_optional(&mut *c).await?;
-    let sql = "DELETE FROM datasets.rows WHERE dataset = $1 AND ts < coalesce($2, 'infinity')";
-    sqlx::query(sql).bind(doomed).bind(bound).execute(&mut *c).await?;
+    let sql = "SELECT ts FROM datasets.rows WHERE dataset = ?1 ORDER BY ts OFFSET ?2 LIMIT 1";
+    let bound: Option<Time> = c.all(sql, &[&doomed, &STEP_RECORDS], |row| row.get(0)).await?.pop();
+    let sql = "DELETE FROM datasets.rows WHERE dataset = ?1 AND ts < coalesce(?2, 'infinity')";
+    c.run(sql, &[&doomed, &bound]).await?;
     if bound.is_some() {
         return Ok(true);
     }
     let sql = "DELETE FROM datasets.buckets WHERE (dataset, resolution, ts) IN (
-         SELECT dataset, resolution, ts FROM datasets.buckets WHERE dataset = $1 LIMIT $2)";
-    let gone = sqlx::query(sql).bind(doomed).bind(STEP_RECORDS).execute(&mut *c).await?;
-    if gone.rows_affected() > 0 {
+         SELECT dataset, resolution, ts FROM datasets.buckets WHERE dataset = ?1 LIMIT ?2)";
+    if c.run(sql, &[&doomed, &STEP_RECORDS]).await? > 0 {
         return Ok(true);
     }
     // Also removes the batches, which a later dataset with this id would otherwise inherit.
     for sql in [
-        "DELETE FROM datasets.commits WHERE dataset = $1",
-        "DELETE FROM datasets.batches WHERE dataset = $1",
-        "DELETE FROM datasets.doomed WHERE dataset = $1",
+        "DELETE FROM datasets.commits WHERE dataset = ?1",
+        "DELETE FROM datasets.batches WHERE dataset = ?1",
+        "DELETE FROM datasets.doomed WHERE dataset = ?1",
     ] {
-        sqlx::query(sql).bind(doomed).execute(&mut *c).await?;
+        c.run(sql, &[&doomed]).await?;
     }
     Ok(true)
 }

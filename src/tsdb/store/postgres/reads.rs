@@ -17,6 +17,7 @@ use super::time::{Time, bounds, lists};
 use super::{Result, StoreError};
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::series::{self, direction};
+use crate::store::session::{self, Session as _};
 use crate::store::{Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since};
 
 /// Maximum number of rows that a statement returns. With the longest texts, this many rows are twice as
@@ -320,23 +321,16 @@ pub(super) async fn newest_within(
     dataset: DatasetId,
     n_bytes: u64,
 ) -> Result<Option<Timestamp>> {
-    let sql = "SELECT avg($3 + coalesce(pg_column_size(numbers), 0) + coalesce(pg_column_size(integers), 0)
+    let sql = "SELECT avg(?3 + coalesce(pg_column_size(numbers), 0) + coalesce(pg_column_size(integers), 0)
              + coalesce(pg_column_size(texts), 0))::float8
-         FROM (SELECT * FROM datasets.rows WHERE dataset = $1 ORDER BY ts DESC LIMIT $2) AS newest";
-    let row_bytes: Option<f64> = sqlx::query_scalar(sql)
-        .bind(dataset.get())
-        .bind(SAMPLE_ROWS)
-        .bind(ROW_BYTES)
-        .fetch_one(&mut *c)
-        .await?;
-    let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts DESC
-         OFFSET greatest(($2::float8 / $3)::bigint, 1) LIMIT 1";
+         FROM (SELECT * FROM datasets.rows WHERE dataset = ?1 ORDER BY ts DESC LIMIT ?2) AS newest";
+    let average = |row: &session::Row<'_>| row.get::<Option<f64>>(0);
+    let sizes = c.all(sql, &[&dataset.get(), &SAMPLE_ROWS, &ROW_BYTES], average).await?;
+    let row_bytes = sizes.into_iter().flatten().next().unwrap_or(1.0);
+    let sql = "SELECT ts FROM datasets.rows WHERE dataset = ?1 ORDER BY ts DESC
+         OFFSET greatest((?2::float8 / ?3)::bigint, 1) LIMIT 1";
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let found: Option<(Time,)> = sqlx::query_as(sql)
-        .bind(dataset.get())
-        .bind(n_bytes as f64)
-        .bind(row_bytes.unwrap_or(1.0))
-        .fetch_optional(c)
-        .await?;
-    Ok(found.map(|(Time(at),)| series::bucket_end(Resolution::FiveMinutes, at)))
+    let n_bytes = n_bytes as f64;
+    let found = c.all(sql, &[&dataset.get(), &n_bytes, &row_bytes], |row| row.get(0)).await?;
+    Ok(found.first().map(|Time(at)| series::bucket_end(Resolution::FiveMinutes, *at)))
 }
