@@ -45,6 +45,9 @@ pub(crate) struct Pacer {
     last_check: Option<Instant>,
     /// Time of the last check that found a change.
     pub(crate) changed_at: Option<Instant>,
+    /// True if a frame was requested because ages in view have changed since the last frame. A check
+    /// ignores ages, so this frame is drawn without one.
+    has_aged: bool,
     data_every: Duration,
 }
 
@@ -58,6 +61,7 @@ impl Pacer {
     /// Requests a frame for the reason `dirty`. A more urgent reason replaces a less urgent one.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
+        self.has_aged |= dirty == Dirty::Age;
     }
 
     /// Returns the time of the next frame, or `None` if none is requested.
@@ -90,6 +94,7 @@ impl Pacer {
         matches!(self.dirty, Dirty::Poll | Dirty::Data)
             && is_after(self.last_frame, CHECKED_AFTER)
             && !is_unchecked
+            && !self.has_aged
     }
 
     /// Skips the requested frame, which would show no change at `now`.
@@ -101,6 +106,7 @@ impl Pacer {
     /// Records a frame drawn at `now`. If `is_animated`, requests the next frame of the animation.
     pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
         self.last_frame = Some(now);
+        self.has_aged = false;
         if self.dirty == Dirty::Data {
             self.last_data = Some(now);
         }
@@ -188,6 +194,20 @@ mod tests {
         pacer.changed_at = Some(Instant::now());
         assert!(!needs_check_after(&mut pacer, CHECKED_AFTER).await);
         assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frame_for_changed_ages_is_drawn_even_if_a_poll_requests_it_too() {
+        let mut pacer = Pacer::new(false);
+        pacer.record_frame(Instant::now(), false);
+        tokio::time::advance(CHECKED_AFTER).await;
+        pacer.mark_dirty(Dirty::Age);
+        pacer.mark_dirty(Dirty::Poll);
+        assert!(!pacer.needs_check(Instant::now()), "a check ignores ages");
+        pacer.record_frame(Instant::now(), false);
+        tokio::time::advance(CHECKED_AFTER).await;
+        pacer.mark_dirty(Dirty::Poll);
+        assert!(pacer.needs_check(Instant::now()));
     }
 
     /// Returns the number of frames in a second during which a row arrives every millisecond.

@@ -252,6 +252,9 @@ impl Loop {
             let now = Instant::now();
             let due: Vec<_> = self.runner.timers.extract_if(|_, at| *at <= now).collect();
             for (timer, _) in due {
+                if timer == Timer::Age {
+                    self.pacer.mark_dirty(Dirty::Age);
+                }
                 self.update(Event::TimerDue(timer))?;
             }
             // Limits the number of events before a frame. Further events are handled in the next
