@@ -182,6 +182,5 @@ async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
         let answer = cluster.execute(request(&new, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
     }
-    assert_eq!(asked.0.load(Relaxed), 4, "no fetch was given up, and no stranger got more turns");
     cluster.group.shutdown().await;
 }
