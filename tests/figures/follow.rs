@@ -1,13 +1,11 @@
 //! A dataset service, inserts at a constant rate and a screen that follows a dataset.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use task::clock::Clock;
 use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
 
 use crate::SIZE;
@@ -68,27 +66,14 @@ async fn insert(http: &Http, dataset: &Value, times: &[String]) {
     assert!(status.is_success(), "{status}: {body}");
 }
 
-/// A task that inserts rows until this is dropped.
-pub(crate) struct Inserting {
-    is_stopped: Arc<AtomicBool>,
-    _task: JoinHandle<()>,
-}
-
-impl Drop for Inserting {
-    fn drop(&mut self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Inserts `rate` rows per second, in at most 20 inserts.
-pub(crate) fn insert_rows(runtime: &Runtime, http: Http, dataset: Value, rate: u32) -> Inserting {
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&is_stopped);
+/// Inserts `rate` rows per second, in at most 20 inserts, until the returned task is dropped.
+pub(crate) fn insert_rows(runtime: &Runtime, http: Http, dataset: Value, rate: u32) -> JoinSet<()> {
     let n_inserts = rate.min(INSERTS_HZ);
     let n_rows = rate / n_inserts;
-    let task = runtime.spawn(async move {
+    let mut task = JoinSet::new();
+    let inserting = async move {
         let mut interval = interval(Duration::from_secs(1) / n_inserts);
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             interval.tick().await;
             let now = Clock::system().now();
             let step = Duration::from_secs(1) / rate;
@@ -96,8 +81,9 @@ pub(crate) fn insert_rows(runtime: &Runtime, http: Http, dataset: Value, rate: u
                 (0..n_rows).rev().map(|age| (now - step * age).to_string()).collect();
             insert(&http, &dataset, &times).await;
         }
-    });
-    Inserting { is_stopped, _task: task }
+    };
+    task.spawn_on(inserting, runtime.handle());
+    task
 }
 
 /// Starts the screen with only `service` and follows a dataset on the Data screen.
