@@ -229,14 +229,14 @@ impl<'a> Samples<'a> {
             high: high.unwrap_or_else(|| open_or.max(close_or)),
             low: low.unwrap_or_else(|| open_or.min(close_or)),
             close: close_or,
-            volume: self.volume.get(row_idx).unwrap_or(0.0),
+            volume: self.volume.get(row_idx).filter(|volume| !volume.is_nan()).unwrap_or(0.0),
             count: 1,
         })
     }
 
     /// Joins rows to a bucket column by column, with the same result as calling [`join`] for each row.
-    /// Returns `None` and leaves the bucket unchanged if there are no rows, or if a row has no high, low
-    /// or close.
+    /// Returns `None` and leaves the bucket unchanged if there are no rows, if a row has no high, low or
+    /// close, or if the sum of the volumes overflows in both directions.
     fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
         let [_, high, low, close] = &self.prices;
         let (high, low) = (high.floats(rows)?, low.floats(rows)?);
@@ -261,6 +261,9 @@ impl<'a> Samples<'a> {
                     joined.volume += value.unwrap_or(0.0);
                 }
             }
+        }
+        if joined.volume.is_nan() {
+            return None;
         }
         let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         joined.count = joined.count.saturating_add(n_rows);
@@ -359,7 +362,7 @@ pub(crate) fn coarsen_changed(
         let end = changed.partition_point(|(start, _)| is_within(*start));
         let changed = changed.get(first..end).unwrap_or_default();
         let all = renewed(stored.iter().copied(), changed.iter().copied());
-        (start, coarser(start, all).map(as_stored))
+        (start, coarser(start, all))
     };
     starts.into_iter().map(fold).collect()
 }
@@ -386,28 +389,23 @@ pub(crate) fn renewed(
     })
 }
 
-/// Replaces a volume of NaN with 0, since SQLite would store NaN as null. A sum of volumes that overflows
-/// can be NaN.
-pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
-    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
-    Bucket { volume, ..bucket }
-}
-
-/// Returns the bits of a bucket as stored: a volume of NaN and the sign of zero become 0, since not all
-/// engines store them.
+/// Returns the bits of a bucket as stored: zero without its sign, since not all engines store it.
 pub(crate) fn stored_bits(bucket: &Bucket) -> (Timestamp, [u64; 5], u64) {
-    let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
+    let Bucket { timestamp, open, high, low, close, volume, count } = *bucket;
     let bits = [open, high, low, close, volume].map(|number| (number + 0.0).to_bits());
     (timestamp, bits, count)
 }
 
-/// Joins a bucket or row to an earlier bucket.
+/// Joins a bucket or row to an earlier bucket. A sum of volumes that overflows in both directions becomes
+/// 0 instead of NaN, which SQLite would store as null. Doing this for each sum makes the result
+/// independent of the number of rows that are joined at a time.
 #[inline]
 fn join(bucket: &mut Bucket, later: &Bucket) {
     bucket.high = bucket.high.max(later.high);
     bucket.low = bucket.low.min(later.low);
     bucket.close = later.close;
-    bucket.volume += later.volume;
+    let volume = bucket.volume + later.volume;
+    bucket.volume = if volume.is_nan() { 0.0 } else { volume };
     bucket.count = bucket.count.saturating_add(later.count);
 }
 

@@ -202,3 +202,38 @@ fn hourly_bucket_is_computed_from_shorter_buckets() {
     assert_eq!((hour.open, hour.high, hour.low, hour.close, hour.count), (1.0, 3.0, 1.0, 3.0, 2));
     assert_eq!(coarser(Timestamp::from_seconds(0), []), None);
 }
+
+#[test]
+fn overflowing_volumes_give_the_same_bucket_however_many_steps_compute_it() {
+    let bucket = |minute: i64, volume| Bucket {
+        timestamp: Timestamp::from_seconds(minute * 60),
+        open: 1.0,
+        high: 1.0,
+        low: 1.0,
+        close: 1.0,
+        volume,
+        count: 1,
+    };
+    let finest = [bucket(0, f64::INFINITY), bucket(10, f64::NEG_INFINITY), bucket(120, -1e308)];
+    let hours = coarsen(&finest, Resolution::Hour);
+    let volumes: Vec<f64> = hours.iter().map(|hour| hour.volume).collect();
+    assert_eq!(volumes, [0.0, -1e308]);
+    for finer in [&finest[..], &hours] {
+        let [day] = *coarsen(finer, Resolution::Day) else { panic!("one day") };
+        assert_eq!(day.volume.to_bits(), (-1e308_f64).to_bits());
+    }
+    let rows = |volumes: &[f64]| {
+        let rows =
+            volumes.iter().zip(0..).map(|(volume, second)| (second, [Some(1.0), Some(*volume)]));
+        let rows: Vec<_> = rows.collect();
+        let rows: Vec<(i64, &[Option<f64>])> =
+            rows.iter().map(|(at, row)| (*at, &row[..])).collect();
+        block(&rows)
+    };
+    let fold = Fold { prices: [0; 4], volume: Some(1) };
+    let volumes = [f64::INFINITY, f64::NEG_INFINITY, 5.0];
+    let [whole] = *fold.buckets(&rows(&volumes), Resolution::FiveMinutes, None) else {
+        panic!("one")
+    };
+    assert_eq!(whole.volume.to_bits(), 5.0_f64.to_bits());
+}

@@ -10,7 +10,7 @@ use model::row::Bucket;
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{Count, PageOfRows, PageRead, Result, Sight, Store, StoreError};
 use crate::catalog::DatasetRef;
-use crate::rollup::{Fold, as_stored, coarsen};
+use crate::rollup::{Fold, coarsen};
 use crate::span::{Order, Span, just_before};
 
 /// Maximum number of rows or stored buckets from which a read computes its buckets. This many take about
@@ -175,7 +175,6 @@ fn compute(
         if buckets.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        let buckets = buckets.into_iter().map(as_stored).collect();
         visit(RowBatch::of_rows(Rows::Buckets(buckets)))
     };
     store.scan(sight.dataset.id, source, source_span(resolution, span), &mut |batch| {

@@ -13,7 +13,7 @@ use super::time::{EARLIEST, Time, bounds};
 use super::{Result, StoreError, binary, reads};
 use crate::archive::month::Month;
 use crate::catalog::Refusal;
-use crate::rollup::{Fold, Folding, Refolded, as_stored, bucket_at, starts_of};
+use crate::rollup::{Fold, Folding, Refolded, bucket_at, starts_of};
 use crate::span::{Span, just_before};
 use crate::store::row_changes::{self, RowChange};
 use crate::store::session::{Row, Session as _};
@@ -108,7 +108,7 @@ async fn extend(c: &mut PgConnection, head: &Head, fold: Fold, rows: &Block) -> 
     let stored = buckets::read_sources(c, head, &[first]).await?;
     let start = FINEST.bucket_start(first);
     let last = bucket_at(&stored.finest, start);
-    let folded = fold.buckets(rows, FINEST, last).into_iter().map(as_stored);
+    let folded = fold.buckets(rows, FINEST, last).into_iter();
     let changed = folded.map(|bucket| (bucket.timestamp, Some(bucket))).collect();
     Ok(Levels::refold(&[], changed, &stored))
 }
@@ -148,7 +148,7 @@ async fn refold(
     let mut folding = Folding::new(fold, FINEST, None);
     folding.add(&stored, Some((rows, 0..rows.len())));
     let folded = folding.finish();
-    let changed = |start| (start, bucket_at(&folded, start).map(as_stored));
+    let changed = |start| (start, bucket_at(&folded, start));
     Ok(starts.into_iter().map(changed).collect())
 }
 

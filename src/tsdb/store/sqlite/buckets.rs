@@ -24,9 +24,7 @@ use super::chunks::{self, CHUNK_ROWS};
 use super::rebuild_buckets::{self, BucketRebuild};
 use super::series::{self, KEPT, SETTLED, SeriesId, code, micros, span};
 use super::{Result, scan};
-use crate::rollup::{
-    Fold, Refolded, as_stored, bucket_at, coarsen, coarsen_changed, coarser, starts_of,
-};
+use crate::rollup::{Fold, Refolded, bucket_at, coarsen, coarsen_changed, coarser, starts_of};
 use crate::span::{Span, just_before};
 
 /// Minimum number of new buckets in an append for which the preceding single buckets are read, to store
@@ -319,7 +317,7 @@ fn put<'a>(
 ) -> Result<()> {
     let (dataset, resolution) = (dataset.get(), code(resolution));
     for bucket in buckets {
-        let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
+        let Bucket { timestamp, open, high, low, close, volume, count } = *bucket;
         let start = timestamp.micros();
         connection.run(
             "INSERT OR REPLACE INTO buckets

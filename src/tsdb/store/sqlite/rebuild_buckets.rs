@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::scan::{self, Projection};
 use super::series::KEPT;
 use super::{Result, StoreError, readers};
-use crate::rollup::{Fold, Folding, as_stored};
+use crate::rollup::{Fold, Folding};
 use crate::span::Span;
 
 /// Number of spans that a thread computes at a time. A span takes about 20 µs.
@@ -106,7 +106,7 @@ impl BucketRebuild<'_> {
             let from = beneath.first_not_before(span.first);
             let under = beneath.part(from..beneath.first_after(span.last).max(from)).merge(&stored);
             folding.add(&under, over.map(|over| (over, left)));
-            return Ok(folding.finish().into_iter().map(as_stored).collect());
+            return Ok(folding.finish());
         }
         scan::blocks(connection, self.dataset, span, projection, &mut |block| {
             let last = block.times.last();
@@ -119,7 +119,7 @@ impl BucketRebuild<'_> {
         if let Some(over) = over {
             folding.add(&over.empty_like(), Some((over, left)));
         }
-        Ok(folding.finish().into_iter().map(as_stored).collect())
+        Ok(folding.finish())
     }
 }
 
