@@ -209,8 +209,7 @@ impl Objects {
         let (store, path) = (&self.store, path(key)?);
         let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
         let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
-        let lock = self.lock.as_ref().map(|path| lock(path)).transpose();
-        let lock = lock.map_err(|error| ObjectError::Failed(error.into()))?;
+        let lock = self.lock_directory(key)?;
         let write = async {
             let io = |source: std::io::Error| object_store::Error::Generic {
                 store: "archive",
@@ -260,10 +259,33 @@ impl Objects {
 
     /// Deletes an object. A missing object is not an error. Blocks.
     pub(crate) fn delete(&self, key: &str) -> Result<()> {
+        let _lock = self.lock_directory(key)?;
         match self.wait(key, READ_WITHIN, self.store.delete(&path(key)?)) {
             Ok(()) | Err(ObjectError::Missing { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Waits for the lock of the directory, and removes what interrupted writes of `key` have left: files
+    /// whose names have a `#` and a number after the key. Closing the returned file releases the lock.
+    /// Does nothing on S3.
+    fn lock_directory(&self, key: &str) -> Result<Option<File>> {
+        let Some(path) = &self.lock else { return Ok(None) };
+        let lock = || {
+            let locked = File::create(path)?;
+            locked.lock()?;
+            let object = path.with_file_name(key);
+            let folder = object.parent().filter(|folder| folder.is_dir());
+            for entry in folder.map(std::fs::read_dir).transpose()?.into_iter().flatten() {
+                let found = entry?.path();
+                let is_left = found.to_str().and_then(|found| found.rsplit_once('#'));
+                if is_left.is_some_and(|(whole, _)| std::path::Path::new(whole) == object) {
+                    std::fs::remove_file(found)?;
+                }
+            }
+            Ok(Some(locked))
+        };
+        lock().map_err(|error: std::io::Error| ObjectError::Failed(error.into()))
     }
 
     /// Runs `work` on a blocking thread of the runtime. Returns `None` if the program is stopping.
@@ -288,13 +310,6 @@ impl Objects {
             Err(late) => Err(ObjectError::Unreachable(late.into())),
         }
     }
-}
-
-/// Waits for the lock of a directory and returns the locked file. Closing the file releases the lock.
-fn lock(path: &std::path::Path) -> std::io::Result<File> {
-    let file = File::create(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 fn path(key: &str) -> Result<Path> {

@@ -432,6 +432,23 @@ fn damaged_month_does_not_stop_archiving_of_other_months() {
 }
 
 #[test]
+fn truncated_file_does_not_stop_archiving_of_other_months() {
+    let (folder, store, id, file) = archived();
+    end_lease(&store);
+    drop(store);
+    let n_bytes = fs::metadata(&file).unwrap().len();
+    fs::File::options().write(true).open(&file).unwrap().set_len(n_bytes / 2).unwrap();
+    let store = open(folder.path());
+    append(&store, id, AppendMode::Replace, &hours(3_000, 10));
+    // All files are rewritten because of the new column.
+    let column = ColumnChange::Add("new".to_owned(), Dtype::Float);
+    block_on(store.catalog().change(id, DatasetChange::Column(column), LATE)).unwrap();
+    let error = store.archive(LATE).unwrap_err();
+    assert!(super::months::is_damaged(&error), "{error:?}");
+    assert_eq!(store.archive.store.archived(id, Span::ALL).unwrap().len(), 4);
+}
+
+#[test]
 fn archive_object_replaces_only_the_expected_version() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
@@ -451,6 +468,28 @@ fn archive_object_replaces_only_the_expected_version() {
         assert!(matches!(write(begun, &first), Err(ObjectError::Damaged { .. })));
         assert_eq!(objects.read_range(key, 0..8).unwrap(), second);
     }
+}
+
+#[test]
+fn files_of_interrupted_writes_are_removed_by_the_next_write_and_by_the_deletion() {
+    let folder = tempdir().unwrap();
+    let root = folder.path().join("archive");
+    let objects = Objects::open(&format!("file://{}", root.display()).parse().unwrap()).unwrap();
+    let key = "dataset=1/month=1970-01/part-0.parquet";
+    let (object, left) = (root.join(key), root.join(format!("{key}#1")));
+    let other = object.with_file_name("part-1.parquet#1");
+    let leave = || {
+        fs::create_dir_all(object.parent().unwrap()).unwrap();
+        fs::write(&left, "half").unwrap();
+        fs::write(&other, "half").unwrap();
+    };
+    leave();
+    objects.replace(key, None, tempfile::tempfile().unwrap(), 0).unwrap();
+    assert!(object.exists() && !left.exists());
+    leave();
+    objects.delete(key).unwrap();
+    assert!(!object.exists() && !left.exists());
+    assert!(other.exists(), "belongs to another object");
 }
 
 #[test]

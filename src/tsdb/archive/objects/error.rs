@@ -73,8 +73,13 @@ impl ObjectError {
             return if is_lasting { Self::Failed } else { Self::Unreachable }(cause);
         }
         let Some((status, code)) = parse_response(&error.to_string()) else {
+            let key = key.to_owned();
             return match error {
-                object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
+                object_store::Error::NotFound { .. } => Self::Missing { key },
+                // A range beyond the end of a file. The type of this error is private, too.
+                error if error.to_string().contains("Requested range was invalid") => {
+                    Self::Damaged { key, what: "it is too short".to_owned() }
+                }
                 error => Self::Failed(error.into()),
             };
         };
@@ -83,6 +88,7 @@ impl ObjectError {
             _ if is_of_credentials(&error) => Self::Denied(cause),
             (404, code) if code != "NoSuchBucket" => Self::Missing { key: key.to_owned() },
             (401 | 403, _) => Self::Denied(cause),
+            (416, _) => Self::Damaged { key: key.to_owned(), what: "it is too short".to_owned() },
             (408 | 429 | 500 | 502.., _) => Self::Unreachable(cause),
             _ => Self::Failed(cause),
         }
