@@ -86,6 +86,7 @@ struct Archive {
 impl ArchivedStore {
     /// Creates an archived store that keeps recent rows in `store` and old rows in `objects`.
     pub fn new(store: Arc<dyn Engine>, objects: Objects, options: ArchiveOptions) -> Self {
+        store.expect_archive();
         let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
         let archive =
             Archive { store, objects, options, holder: random(), footers: Cache::new(capacity) };

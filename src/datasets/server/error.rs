@@ -38,6 +38,9 @@ const REPLACED: &str = "the service's file was removed or replaced: nothing was 
 /// Error text if a month was archived while its rows were being written.
 const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
 
+/// Error text if another service archives rows to an archive that this service does not have.
+const NO_ARCHIVE: &str = "rows were moved to an archive that this service cannot read: nothing was stored; start it with the same --archive as the other services of this database";
+
 /// Error text if the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
 
@@ -173,6 +176,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
             served"
         )),
         StoreError::ArchiveChanged { .. } => unavailable(ARCHIVING),
+        StoreError::NoArchive => unavailable(NO_ARCHIVE),
         StoreError::Unreachable(_) => unavailable(UNREACHABLE),
         StoreError::ReadOnly => unavailable(READ_ONLY),
         _ => return None,

@@ -69,6 +69,7 @@ async fn check(app: &App) -> Health {
         }),
         Err(StoreError::Full) => Some("full"),
         Err(StoreError::Replaced) => Some("replaced"),
+        Err(StoreError::NoArchive) => Some("archive missing"),
         Err(_) => Some("disconnected"),
     };
     match state {

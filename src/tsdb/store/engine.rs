@@ -76,6 +76,11 @@ pub trait Engine: Catalog + Store {
     /// Returns the archived months that overlap `span`, in order, from one snapshot.
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;
 
+    /// Announces that the caller merges the rows of this store with archived rows. Until then, a store
+    /// that several services use fails with [`StoreError::NoArchive`](super::StoreError::NoArchive)
+    /// instead of reading only a part of the rows.
+    fn expect_archive(&self) {}
+
     /// Returns true if any dataset has archived months, or if a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 

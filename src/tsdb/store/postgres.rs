@@ -23,6 +23,7 @@ mod tables;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
@@ -52,7 +53,7 @@ use super::row_changes::{self, RowChange};
 use super::session::{Row, Session as _};
 use super::{
     Append, Appended, Catalog, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead,
-    Removed, Result, RowDeletion, Sight, Since, Store, StoreError, tags, time,
+    Removed, Result, RowDeletion, Sight, Since, Store, StoreError, records, tags, time,
 };
 use crate::catalog::{
     DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter,
@@ -87,6 +88,9 @@ pub struct PostgresStore {
     connections: Connections,
     era: i64,
     is_read_only: bool,
+    /// True if the rows of this store are merged with archived rows. Otherwise, datasets with archived
+    /// rows are not read, since another service may have archived them after this store was opened.
+    has_archive: AtomicBool,
     queues: Arc<Queues>,
     hints: Arc<Hints>,
     group: Group,
@@ -140,6 +144,7 @@ impl PostgresStore {
             connections,
             era: 0,
             is_read_only,
+            has_archive: AtomicBool::new(false),
             queues: Arc::new([(); 1024].map(|()| Queue::default())),
             hints: Arc::new(Hints::new()),
             group: Group::default(),
@@ -151,6 +156,19 @@ impl PostgresStore {
             store.wait(store.connections.open_tables(SCHEMA))?
         };
         Ok(store)
+    }
+
+    /// Returns true if datasets with archived rows must not be read.
+    fn lacks_archive(&self) -> bool {
+        !self.has_archive.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the error of a write to archived rows if repeating the write cannot succeed.
+    fn explain(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::ArchiveChanged { .. } if self.lacks_archive() => StoreError::NoArchive,
+            error => error,
+        }
     }
 
     /// Calls `work` in the context of the runtime, so that it can spawn tasks and use connections.
@@ -372,15 +390,18 @@ impl Catalog for PostgresStore {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         let connections = self.connections.clone();
-        let is_read_only = self.is_read_only;
+        let (is_read_only, lacks_archive) = (self.is_read_only, self.lacks_archive());
         self.run("check", async move {
             if is_read_only {
                 let era = connections
                     .read(Snapshot::Statement, |c| async { SCHEMA.check(c).await }.boxed());
-                Ok(era.await.map(drop)?)
+                era.await?;
             } else {
-                connections.check(CHECK).await
+                connections.check::<StoreError>(CHECK).await?;
             }
+            let has_archive: Result<bool> =
+                connections.read(Snapshot::Statement, |c| records::has_any(c).boxed()).await;
+            if lacks_archive && has_archive? { Err(StoreError::NoArchive) } else { Ok(()) }
         })
     }
 
@@ -419,7 +440,7 @@ impl Store for PostgresStore {
             move |c| append::append(c, dataset, append).boxed(),
             move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
         );
-        async move { Ok(write.await?.0) }.boxed()
+        async move { Ok(write.await.map_err(|error| self.explain(error))?.0) }.boxed()
     }
 
     fn delete_rows(
@@ -428,22 +449,27 @@ impl Store for PostgresStore {
         deletion: RowDeletion,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<Removed>> {
-        self.write_and_report(
+        let delete = self.write_and_report(
             Some(dataset),
             move |c| append::delete_rows(c, dataset, deletion).boxed(),
             move |removed| on_commit(removed),
-        )
+        );
+        async move { delete.await.map_err(|error| self.explain(error)) }.boxed()
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let read = *read;
         let is_long = read.resolution == Resolution::Raw && read.limit > STATEMENT_ROWS;
         let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
-        self.wait(self.connections.read(snapshot, move |c| reads::page(c, dataset, read).boxed()))
+        let is_all = self.lacks_archive();
+        self.wait(
+            self.connections.read(snapshot, move |c| reads::page(c, dataset, read, is_all).boxed()),
+        )
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        self.read_snapshot(move |c| reads::since(c, dataset, after, limit).boxed())
+        let is_all = self.lacks_archive();
+        self.read_snapshot(move |c| reads::since(c, dataset, after, limit, is_all).boxed())
     }
 
     fn scan(

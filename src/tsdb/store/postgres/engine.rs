@@ -1,5 +1,6 @@
 //! Implementation of [`Engine`], for the archive and for copies of datasets.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
@@ -36,6 +37,10 @@ impl Engine for PostgresStore {
 
     fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>> {
         self.read_snapshot(move |c| records::months(c, dataset, span).boxed())
+    }
+
+    fn expect_archive(&self) {
+        self.has_archive.store(true, Ordering::Relaxed);
     }
 
     fn has_archive(&self) -> Result<bool> {

@@ -38,13 +38,21 @@ const COMMITS_STEP: i64 = 4096;
 const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
      FROM datasets.columns WHERE dataset = $1)";
 
+/// SQL that is true if dataset `d` has archived rows.
+const HAS_ARCHIVED: &str = "(d.archived_until IS NOT NULL AND EXISTS
+     (SELECT FROM datasets.archived WHERE dataset = d.id AND state = 1))";
+
+/// Index of the first column of a row or bucket in the result of [`page_sql`].
+const ROW_IDX: usize = 4;
+
 /// Returns the SQL statement of a page. The columns of its result are the revision, the column types,
-/// the number of matches if `is_counted`, and a row or bucket. An empty page is one record
+/// the number of matches if `is_counted`, [`HAS_ARCHIVED`] for rows, and a row or bucket. An empty page is one record
 /// with nulls, in contrast to a missing dataset, for which there is no record.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
-    let (table, columns, letters) = match resolution {
-        Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
-        _ => ("buckets", "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count", "''"),
+    let bucket = "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count";
+    let (table, columns, letters, has_archived) = match resolution {
+        Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS, HAS_ARCHIVED),
+        _ => ("buckets", bucket, "''", "false"),
     };
     let series = match resolution {
         Resolution::Raw => "AND $6::integer IS NOT NULL",
@@ -56,23 +64,26 @@ fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
         if is_counted { format!("(SELECT count(*) {matches})") } else { "NULL::bigint".into() };
     let direction = direction(order);
     format!(
-        "SELECT d.revision, {letters}, {count}, {columns} FROM datasets.datasets d
+        "SELECT d.revision, {letters}, {count}, {has_archived}, {columns} FROM datasets.datasets d
          LEFT JOIN LATERAL (
              SELECT * {matches} ORDER BY ts {direction} OFFSET $4 LIMIT $5
          ) AS r ON true WHERE d.id = $1 ORDER BY r.ts {direction}"
     )
 }
 
-/// Reads a page, and counts all matches if requested.
+/// Reads a page, and counts all matches if requested. `is_all` is true if the page must have all rows,
+/// not only those that are not archived.
 ///
 /// # Errors
-/// [`StoreError::NoDataset`] if the dataset does not exist.
+/// [`StoreError::NoDataset`] if the dataset does not exist. [`StoreError::NoArchive`] if all rows are
+/// required, but some are archived.
 pub(super) async fn page(
     c: &mut PgConnection,
     dataset: DatasetId,
     read: PageRead,
+    is_all: bool,
 ) -> Result<PageOfRows> {
-    let mut page = statement_page(c, dataset, &read).await?;
+    let mut page = statement_page(c, dataset, &read, is_all).await?;
     let mut rest = PageRead { skip: 0, count: Count::Nothing, ..read };
     while let Rows::Raw(rows) = &mut page.rows
         && let Some(last) = rows.times.last().copied()
@@ -86,7 +97,7 @@ pub(super) async fn page(
             Order::Ascending => rest.span.first = just_after(last),
             Order::Descending => rest.span.last = just_before(last),
         }
-        let Rows::Raw(more) = statement_page(c, dataset, &rest).await?.rows else { break };
+        let Rows::Raw(more) = statement_page(c, dataset, &rest, is_all).await?.rows else { break };
         if more.is_empty() {
             break;
         }
@@ -100,6 +111,7 @@ async fn statement_page(
     c: &mut PgConnection,
     dataset: DatasetId,
     read: &PageRead,
+    is_all: bool,
 ) -> Result<PageOfRows> {
     let PageRead { resolution, span, order, skip, limit, count } = *read;
     let limit = if resolution == Resolution::Raw { limit.min(STATEMENT_ROWS) } else { limit };
@@ -116,6 +128,9 @@ async fn statement_page(
     let record = records.try_next().await?.ok_or(StoreError::NoDataset { dataset })?;
     let revision = unsigned(record.try_get(0)?)?;
     let count = record.try_get::<Option<i64>, _>(2)?.map(unsigned).transpose()?;
+    if is_all && record.try_get(3)? {
+        return Err(StoreError::NoArchive);
+    }
     let mut next = Some(record);
     let rows = if resolution == Resolution::Raw {
         let reader = match &next {
@@ -124,14 +139,14 @@ async fn statement_page(
         };
         let mut block = reader.empty.clone();
         while let Some(record) = next.filter(has_row) {
-            reader.read_into(&record, 3, &mut block)?;
+            reader.read_into(&record, ROW_IDX, &mut block)?;
             next = records.try_next().await?;
         }
         Rows::Raw(block)
     } else {
         let mut buckets = Vec::new();
         while let Some(record) = next.filter(has_row) {
-            buckets.push(read_bucket(&record, 3)?);
+            buckets.push(read_bucket(&record, ROW_IDX)?);
             next = records.try_next().await?;
         }
         Rows::Buckets(buckets)
@@ -141,7 +156,7 @@ async fn statement_page(
 
 /// Returns true if a record of a page has a row or a bucket.
 fn has_row(record: &PgRow) -> bool {
-    record.try_get::<Option<Time>, _>(3).is_ok_and(|time| time.is_some())
+    record.try_get::<Option<Time>, _>(ROW_IDX).is_ok_and(|time| time.is_some())
 }
 
 /// Executes a query that returns rows of a dataset, and collects them in a block.
@@ -208,7 +223,8 @@ fn spans_sql(columns: &str, order: &str) -> String {
 }
 
 /// Returns the rows with row numbers above `after`, in ascending order and at most `limit`. Returns
-/// `None` if the number `after` is unknown or its commit is no longer recorded.
+/// `None` if the number `after` is unknown or its commit is no longer recorded. `is_all` is the same as
+/// for [`page`].
 ///
 /// Finds the rows by the timestamps in the records of commits, since an index by row number would slow
 /// down every append.
@@ -217,12 +233,18 @@ pub(super) async fn since(
     dataset: DatasetId,
     after: i64,
     limit: usize,
+    is_all: bool,
 ) -> Result<Option<Since>> {
-    let sql =
-        format!("SELECT d.revision, {LETTERS}, d.last_row FROM datasets.datasets d WHERE id = $1");
-    let state: Option<(i64, String, i64)> =
+    let sql = format!(
+        "SELECT d.revision, {LETTERS}, d.last_row, {HAS_ARCHIVED} FROM datasets.datasets d
+         WHERE id = $1"
+    );
+    let state: Option<(i64, String, i64, bool)> =
         sqlx::query_as(AssertSqlSafe(sql)).bind(dataset.get()).fetch_optional(&mut *c).await?;
-    let (revision, letters, end) = state.ok_or(StoreError::NoDataset { dataset })?;
+    let (revision, letters, end, has_archived) = state.ok_or(StoreError::NoDataset { dataset })?;
+    if is_all && has_archived {
+        return Err(StoreError::NoArchive);
+    }
     let reader = RowReader::of_letters(&letters)?;
     if !(0..=end).contains(&after) {
         return Ok(None);

@@ -51,8 +51,19 @@ async fn append_over(
     store.append(id, append, Arc::new(|_, _| ())).await
 }
 
+/// Records a file with the rows of January 1970 of a dataset, and removes these rows from the store.
+pub(crate) async fn archive_january(store: &dyn Engine, id: DatasetId) {
+    let month = Month::of(at_second(0));
+    assert!(store.lease_archive(HOLDER, LONG).await.unwrap());
+    assert!(store.announce_file(id, january(7, 1, 0), HOLDER).await.unwrap());
+    let last_row = store.last_row(id).unwrap();
+    let commit = ArchiveCommit { dataset: id, month, stamp: Some(7), revision: 1, last_row };
+    assert!(store.commit_file(commit, HOLDER).await.unwrap());
+}
+
 /// Checks the records of archived files and the writes over archived rows of a store.
 pub(crate) async fn check(store: &dyn Engine) {
+    store.expect_archive();
     let id = create(store, new_dataset("archived")).await;
     let minute = |n: i64| (n * 60, f64::from(i32::try_from(n).unwrap()));
     append(store, id, block((0..100).map(minute))).await;
@@ -155,6 +166,7 @@ async fn check_pruned(store: &dyn Engine, id: DatasetId) {
 /// Checks the timestamp of the latest row after a deletion, between whose preparation and commit a later
 /// month was archived, and after prunes.
 pub(crate) async fn check_newest_after_removals(store: &dyn Engine) {
+    store.expect_archive();
     let id = create(store, new_dataset("newest")).await;
     append(store, id, block([(0, 1.0), (60, 2.0)])).await;
     append(store, id, block([(2_678_400, 3.0), (2_678_460, 4.0)])).await;

@@ -54,6 +54,34 @@ async fn batch_that_several_services_store_concurrently_is_stored_once() {
 }
 
 #[tokio::test]
+async fn service_without_the_archive_of_another_service_rejects_reads_instead_of_omitting_rows() {
+    let Some(url) = new_database() else { return };
+    let stores = [open(&url), open(&url)];
+    let [without, with] = &stores;
+    let id = contract::create(without, contract::new_dataset("archived")).await;
+    contract::append(without, id, contract::block([(0, 1.0)])).await;
+    let recent = contract::create(without, contract::new_dataset("recent")).await;
+    contract::append(without, recent, contract::block([(0, 1.0)])).await;
+    with.expect_archive();
+    contract::archived::archive_january(with, id).await;
+    let page = PageRead::raw(Span::ALL, Order::Ascending, 9);
+    assert_eq!(with.page(id, &page).unwrap().rows.len(), 0, "the row is in the file");
+    let read = without.page(id, &page);
+    assert!(matches!(read, Err(StoreError::NoArchive)), "{read:?}");
+    let since = without.since(id, 0, 9);
+    assert!(matches!(since, Err(StoreError::NoArchive)), "{since:?}");
+    let written = contract::try_append(without, id, contract::block([(0, 2.0)])).await;
+    assert!(matches!(written, Err(StoreError::NoArchive)), "{written:?}");
+    let deletion = RowDeletion::new(Span::ALL, Timestamp::from_seconds(60));
+    let deleted = without.delete_rows(id, deletion, Arc::new(|_| {})).await;
+    assert!(matches!(deleted, Err(StoreError::NoArchive)), "{deleted:?}");
+    let checked = without.check().await;
+    assert!(matches!(checked, Err(StoreError::NoArchive)), "{checked:?}");
+    with.check().await.unwrap();
+    assert_eq!(without.page(recent, &page).unwrap().rows.len(), 1);
+}
+
+#[tokio::test]
 async fn append_includes_changes_of_other_services() {
     let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url)];
