@@ -1,6 +1,7 @@
 //! Downloads: all rows of a range in one response, which is sent while the rows are read.
 //!
-//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in pieces.
+//! A blocking thread reads the range, from a snapshot if the store has one, renders and compresses it, and
+//! sends it in pieces.
 //! The memory does not depend on the length of the range. [`spool`] stores downloads as files, so that
 //! clients can read parts of them.
 
@@ -179,7 +180,7 @@ impl Datasets {
         Ok(facts)
     }
 
-    /// Begins to read a snapshot of a range. Dropping the body cancels the download.
+    /// Begins to read a range. Dropping the body cancels the download.
     ///
     /// # Errors
     /// The same as for [`Self::rows`], and [`OperationError::BUSY`] if [`DOWNLOADS_MAX`] or the limit of

@@ -1,8 +1,9 @@
 //! Retention: deletes old rows of datasets with a limit in their metadata.
 //!
 //! `keep_days` limits the age of rows relative to the current date. `keep_bytes` limits the size of all
-//! rows, from the latest row backward. Rows are deleted in whole chunks of about a thousand, and their
-//! buckets remain. Afterwards, rows as old as the deleted rows are rejected.
+//! rows that are not archived, from the latest row backward. Rows are deleted in whole chunks of about a
+//! thousand, archived rows in whole months by `keep_days` alone, and their buckets remain. Afterwards,
+//! rows as old as the deleted rows are rejected.
 
 use std::collections::BTreeMap;
 use std::error::Error;

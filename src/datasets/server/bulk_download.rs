@@ -55,7 +55,11 @@ fn outputs() -> Object {
     one_of(Output::VARIANTS)
 }
 
-/// Reads a snapshot of a whole range in one response.
+/// Reads a whole range in one response.
+///
+/// The response is a snapshot if the rows are in a file of the service. Rows in PostgreSQL and archived
+/// rows are read in parts: a part has the changes that were made before it was read, even if an earlier
+/// part lacks them. Rows that are added after the start at the end of the range are omitted.
 ///
 /// The range has no limit. `Range` reads a part of the file and `HEAD` its length, so that tools
 /// that scan files over HTTP read only what they need. Both apply to the uncompressed file, which

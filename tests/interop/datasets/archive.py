@@ -41,12 +41,12 @@ def timestamp(micros):
 def by_duckdb(folder, names):
     files = f"{folder}/*/*.parquet"
     query = f"""SELECT epoch_us("timestamp"), {', '.join(names)}
-        FROM read_parquet('{files}', hive_partitioning => true, union_by_name => true) ORDER BY 1"""
+        FROM read_parquet('{files}', hive_partitioning => false, union_by_name => true) ORDER BY 1"""
     return [(timestamp(first), *rest) for first, *rest in duckdb.sql(query).fetchall()]
 
 
 def by_polars(folder, names):
-    table = polars.scan_parquet(f"{folder}/*/*.parquet", hive_partitioning=True)
+    table = polars.scan_parquet(f"{folder}/*/*.parquet", hive_partitioning=False)
     table = table.select(polars.col("timestamp").dt.epoch("us"), *names).sort("timestamp").collect()
     return [(timestamp(first), *rest) for first, *rest in table.rows()]
 
