@@ -45,7 +45,6 @@ use task::file::remove_stale;
 use task::lock::Lock;
 use task::private;
 
-use self::bucket_reader::Page;
 use self::chunk_index::ChunkIndexCache;
 use self::progress::Progress;
 use self::readers::Readers;
@@ -330,7 +329,7 @@ impl Store for SqliteStore {
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let PageRead { resolution, span, order, skip, limit, count } = *read;
+        let PageRead { resolution, span, skip, count, .. } = *read;
         self.readers.read(|connection| {
             let revision = progress::revision(connection, dataset)?;
             let is_counted = count == Count::All;
@@ -341,13 +340,11 @@ impl Store for SqliteStore {
                     Count::All => Some(bucket_reader::count(connection, series, span, indexes)?),
                     Count::Nothing => None,
                 };
-                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-                let page = Page { span, order, skip, limit };
-                let rows = Rows::Buckets(bucket_reader::read(connection, series, &page)?);
+                let rows = Rows::Buckets(bucket_reader::page(connection, dataset, read)?);
                 return Ok(PageOfRows { count, rows, revision });
             }
             if !is_counted && skip == 0 {
-                let rows = scan::page(connection, dataset, span, order, skip, limit)?;
+                let rows = scan::page(connection, dataset, read)?;
                 return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
             }
             let chunk_index = self.chunk_indexes.read(connection, series)?;

@@ -22,7 +22,7 @@ use crate::store::archived::Beneath;
 use crate::store::row_changes::{self, RowChange};
 use crate::store::session::ready;
 use crate::store::state::Place;
-use crate::store::{AppendMode, Appended, Removed, records};
+use crate::store::{AppendMode, Appended, PageRead, Removed, records};
 
 /// Number of late rows in the tail of a dataset at which the store begins to merge them into chunks.
 /// Until then, every read merges the late rows, which costs reads little and saves writers much. The
@@ -147,7 +147,8 @@ fn fill(
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // Reads the stored rows from the first to the last remaining new row, about a chunk at a time.
         let span = Span { first: *first, last: *last };
-        let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
+        let under =
+            scan::page(connection, dataset, &PageRead::raw(span, Order::Ascending, CHUNK_ROWS))?;
         let read_until = *under.times.last().unwrap_or(last);
         let from = archived.first_not_before(span.first);
         let archived = archived.part(from..archived.first_after(read_until).max(from));

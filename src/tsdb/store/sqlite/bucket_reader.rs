@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use db::statement::Statements as _;
 use model::block::{Block, Rows, Series};
+use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
@@ -18,6 +19,7 @@ use super::scan::{self, Projection, ScanOutput};
 use super::series::{self, KEPT, SeriesId};
 use crate::rollup::coarser;
 use crate::span::{Order, Span};
+use crate::store::PageRead;
 use crate::store::row_batch::{RowBatch, VisitBatch};
 
 /// Smallest difference between two timestamps.
@@ -26,29 +28,27 @@ const STEP: Duration = Duration::from_micros(1);
 /// Number of buckets per batch of a scan.
 const BATCH_BUCKETS: usize = 4096;
 
-/// Request for a page of buckets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Page {
-    pub(super) span: Span,
-    pub(super) order: Order,
-    pub(super) skip: usize,
-    /// Maximum number of buckets in the page.
-    pub(super) limit: usize,
+/// Returns a request for all buckets of a span.
+const fn all(resolution: Resolution, span: Span) -> PageRead {
+    PageRead { resolution, ..PageRead::raw(span, Order::Ascending, usize::MAX) }
 }
 
-impl Page {
-    pub(super) const fn all(span: Span) -> Self {
-        Self { span, order: Order::Ascending, skip: 0, limit: usize::MAX }
-    }
+/// Reads the buckets of a span.
+pub(super) fn read(connection: &Connection, series: SeriesId, span: Span) -> Result<Vec<Bucket>> {
+    page(connection, series.dataset, &all(series.resolution, span))
 }
 
 /// Reads a page of buckets.
-pub(super) fn read(connection: &Connection, series: SeriesId, page: &Page) -> Result<Vec<Bucket>> {
+pub(super) fn page(
+    connection: &Connection,
+    dataset: DatasetId,
+    read: &PageRead,
+) -> Result<Vec<Bucket>> {
     let mut taken = Vec::new();
-    if page.limit > 0 {
-        walk(connection, series, page, &mut |bucket| {
+    if read.limit > 0 {
+        walk(connection, dataset, read, &mut |bucket| {
             taken.push(bucket);
-            let is_full = taken.len() >= page.limit;
+            let is_full = taken.len() >= read.limit;
             if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
     }
@@ -67,7 +67,7 @@ pub(super) fn count(
         return count_stored(connection, series, span, &chunk_index);
     }
     let mut n = 0;
-    walk(connection, series, &Page::all(span), &mut |_| {
+    walk(connection, series.dataset, &all(series.resolution, span), &mut |_| {
         n += 1;
         ControlFlow::Continue(())
     })?;
@@ -77,18 +77,18 @@ pub(super) fn count(
 /// Passes the buckets of a page to `visit`. Can pass more buckets than the limit of the page.
 fn walk(
     connection: &Connection,
-    series: SeriesId,
-    page: &Page,
+    dataset: DatasetId,
+    read: &PageRead,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<()> {
-    let SeriesId { dataset, resolution } = series;
-    let Page { span, order, mut skip, limit } = *page;
+    let PageRead { resolution, span, order, mut skip, limit, .. } = *read;
     if KEPT.contains(&resolution) {
-        return walk_stored(connection, series, page, visit);
+        return walk_stored(connection, dataset, read, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
     // Each bucket is computed from at most four finer buckets.
-    let limit = skip.saturating_add(limit).saturating_add(1).saturating_mul(4);
+    let n_skipped = usize::try_from(skip).unwrap_or(usize::MAX);
+    let limit = n_skipped.saturating_add(limit).saturating_add(1).saturating_mul(4);
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
     let mut emit = |group: &mut Vec<Bucket>| {
@@ -99,13 +99,14 @@ fn walk(
         match start.and_then(|start| coarser(start, group.drain(..))) {
             Some(bucket) if skip == 0 => visit(bucket),
             folded => {
-                skip -= usize::from(folded.is_some());
+                skip -= u64::from(folded.is_some());
                 ControlFlow::Continue(())
             }
         }
     };
-    let whole = Page { span: whole_buckets(resolution, span), order, skip: 0, limit };
-    walk_stored(connection, SeriesId { dataset, resolution: finer }, &whole, &mut |bucket| {
+    let span = whole_buckets(resolution, span);
+    let whole = PageRead { resolution: finer, span, skip: 0, limit, ..*read };
+    walk_stored(connection, dataset, &whole, &mut |bucket| {
         let start = resolution.bucket_start(bucket.timestamp);
         if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
             flow = emit(&mut group);
@@ -129,7 +130,7 @@ pub(super) fn batches(
 ) -> Result<()> {
     let mut batch = Vec::new();
     let mut flow = Ok(ControlFlow::Continue(()));
-    walk(connection, series, &Page::all(span), &mut |bucket| {
+    walk(connection, series.dataset, &all(series.resolution, span), &mut |bucket| {
         batch.push(bucket);
         if batch.len() == BATCH_BUCKETS {
             flow = visit(RowBatch::of_rows(Rows::Buckets(mem::take(&mut batch))));
@@ -152,21 +153,21 @@ fn whole_buckets(resolution: Resolution, span: Span) -> Span {
 
 fn walk_stored(
     connection: &Connection,
-    series: SeriesId,
-    page: &Page,
+    dataset: DatasetId,
+    read: &PageRead,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<()> {
-    let Page { span, order, skip, limit: left } = *page;
-    let mut statement = connection.prepare_cached(&single_sql(order))?;
-    let (dataset, resolution, first, last) = series.within(span);
+    let series = SeriesId { dataset, resolution: read.resolution };
+    let mut statement = connection.prepare_cached(&single_sql(read.order))?;
+    let (dataset, resolution, first, last) = series.within(read.span);
     let singles = statement.query_map([dataset, resolution, first, last, -1], bucket)?;
     let visit = &mut |batch: RowBatch<'_>| {
         let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
         Ok(buckets_of(&block).try_for_each(&mut *visit))
     };
     let projection = Projection::all(Block::from([].as_slice()));
-    let out = ScanOutput { order, skip, left, era: None, visit };
-    scan::walk(connection, series, span, singles, projection, out)
+    let out = ScanOutput::new(read, None, visit);
+    scan::walk(connection, series, read.span, singles, projection, out)
 }
 
 fn count_stored(

@@ -19,7 +19,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::bucket_reader::{self, Page};
+use super::bucket_reader;
 use super::chunks::{self, CHUNK_ROWS};
 use super::rebuild_buckets::{self, BucketRebuild};
 use super::series::{self, KEPT, SETTLED, SeriesId, code, micros, span};
@@ -69,12 +69,8 @@ pub(super) fn extend(
     let [finest, ..] = KEPT;
     let start = finest.bucket_start(*first);
     let here = Span { first: start, last: start };
-    let last = bucket_reader::read(
-        connection,
-        SeriesId { dataset, resolution: finest },
-        &Page::all(here),
-    )?
-    .pop();
+    let last =
+        bucket_reader::read(connection, SeriesId { dataset, resolution: finest }, here)?.pop();
     extend_finest(connection, dataset, fold.buckets(rows, finest, last))
 }
 
@@ -95,9 +91,9 @@ pub(super) fn extend_finest(
         let mut finer_buckets = Vec::new();
         if start < first.timestamp {
             let last = just_before(first.timestamp);
-            let before = Page::all(Span { first: start, last });
+            let before = Span { first: start, last };
             finer_buckets =
-                bucket_reader::read(connection, SeriesId { dataset, resolution: finer }, &before)?;
+                bucket_reader::read(connection, SeriesId { dataset, resolution: finer }, before)?;
         }
         finer_buckets.append(&mut new);
         new = coarsen(&finer_buckets, resolution);
@@ -251,7 +247,7 @@ fn coarsened(
             for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
                 let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
                 let whole = Span { first: *first, last: span(resolution, *last).last };
-                let stored = bucket_reader::read(connection, finer, &Page::all(whole))?;
+                let stored = bucket_reader::read(connection, finer, whole)?;
                 let from = changed.partition_point(|(start, _)| *start < whole.first);
                 let to = changed.partition_point(|(start, _)| *start <= whole.last);
                 let changed = changed.get(from..to).unwrap_or_default();
@@ -296,7 +292,7 @@ pub(super) fn cut(
                 None => rebuild.fold(connection, bucket, &mut Vec::new())?.pop(),
                 Some(resolution) => {
                     let finer = SeriesId { dataset, resolution };
-                    coarser(start, bucket_reader::read(connection, finer, &Page::all(bucket))?)
+                    coarser(start, bucket_reader::read(connection, finer, bucket)?)
                 }
             };
             match folded {

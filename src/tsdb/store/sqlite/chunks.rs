@@ -9,7 +9,7 @@ use model::resolution::Resolution;
 use model::timestamp::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::series::{SeriesId, direction};
+use super::series::{SeriesId, bucket_end, direction};
 use super::tables::checked_id;
 use super::{Result, StoreError};
 use crate::codec::{DecodeError, Packing, decode_rows, decode_times, encode};
@@ -446,9 +446,8 @@ pub(super) fn newest_within(
     while let Some(row) = rows.next()? {
         n_newest = n_newest.saturating_add(row.get(1)?);
         if n_newest > n_bytes && !is_newest {
-            let finest = Resolution::FiveMinutes;
-            let last = finest.bucket_start(Timestamp::from_micros(row.get(0)?));
-            return Ok(Some(last + finest.bucket().unwrap_or_default()));
+            let last = Timestamp::from_micros(row.get(0)?);
+            return Ok(Some(bucket_end(Resolution::FiveMinutes, last)));
         }
         is_newest = false;
     }

@@ -33,8 +33,8 @@ pub(super) fn batches(
     visit: VisitBatch<'_>,
 ) -> Result<()> {
     let empty = empty(connection, dataset)?;
-    let out =
-        ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
+    let all = PageRead::raw(span, Order::Ascending, usize::MAX);
+    let out = ScanOutput::new(&all, Some(era), visit);
     walk_rows(connection, dataset, span, Projection::all(empty), out)
 }
 
@@ -71,23 +71,14 @@ pub(super) fn blocks(
         }
         Ok(ControlFlow::Continue(()))
     };
-    let out = ScanOutput { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
+    let out = ScanOutput::new(&PageRead::raw(span, Order::Ascending, usize::MAX), None, visit);
     walk_rows(connection, dataset, span, projection, out)
 }
 
-/// Reads rows of a span in `order`: at most `limit` after the first `skip`, and not many more than
-/// [`PAGE_TEXT_BYTES_MAX`] bytes of text.
-pub(super) fn page(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-    order: Order,
-    skip: u64,
-    limit: usize,
-) -> Result<Block> {
+/// Reads a page of rows, with not many more than [`PAGE_TEXT_BYTES_MAX`] bytes of text.
+pub(super) fn page(connection: &Connection, dataset: DatasetId, read: &PageRead) -> Result<Block> {
     let empty = empty(connection, dataset)?;
     let mut page = empty.clone();
-    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let mut n_bytes = 0;
     let visit = &mut |batch: RowBatch<'_>| {
         if let Rows::Raw(block) = batch.rows()? {
@@ -101,9 +92,9 @@ pub(super) fn page(
         let is_full = n_bytes > PAGE_TEXT_BYTES_MAX;
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
-    if limit > 0 {
-        let out = ScanOutput { order, skip, left: limit, era: None, visit };
-        walk_rows(connection, dataset, span, Projection::all(empty), out)?;
+    if read.limit > 0 {
+        let out = ScanOutput::new(read, None, visit);
+        walk_rows(connection, dataset, read.span, Projection::all(empty), out)?;
     }
     Ok(page)
 }
@@ -116,12 +107,11 @@ pub(super) fn counted_page(
     read: &PageRead,
     chunk_index: &ChunkIndex,
 ) -> Result<(u64, Block)> {
-    let PageRead { span, order, skip, limit, .. } = *read;
-    let between = tail::new_timestamps(connection, dataset, span)?;
-    let places = chunk_index.within(connection, dataset, span)?;
+    let between = tail::new_timestamps(connection, dataset, read.span)?;
+    let places = chunk_index.within(connection, dataset, read.span)?;
     let n_rows = places.n_rows().saturating_add(to_u64(between.len()));
-    let (span, skip) = places.seek(span, order, skip, &between);
-    Ok((n_rows, page(connection, dataset, span, order, skip, limit)?))
+    let (span, skip) = places.seek(read.span, read.order, read.skip, &between);
+    Ok((n_rows, page(connection, dataset, &PageRead { span, skip, ..*read })?))
 }
 
 /// Returns the number of rows of a span.
@@ -144,16 +134,21 @@ pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block
 
 /// Destination of a scan. Skips the first rows, then passes a limited number of rows to a visitor.
 pub(super) struct ScanOutput<'a> {
-    pub(super) order: Order,
-    pub(super) skip: usize,
+    order: Order,
+    skip: usize,
     /// Number of rows that are still to be passed on.
-    pub(super) left: usize,
+    left: usize,
     /// Era for the ids of chunks; `None` for batches without ids.
-    pub(super) era: Option<i64>,
-    pub(super) visit: VisitBatch<'a>,
+    era: Option<i64>,
+    visit: VisitBatch<'a>,
 }
 
-impl ScanOutput<'_> {
+impl<'a> ScanOutput<'a> {
+    pub(super) fn new(read: &PageRead, era: Option<i64>, visit: VisitBatch<'a>) -> Self {
+        let skip = usize::try_from(read.skip).unwrap_or(usize::MAX);
+        Self { order: read.order, skip, left: read.limit, era, visit }
+    }
+
     /// Returns the rows among the next `n` that are neither skipped nor beyond the limit, as a range of
     /// their indices in ascending order of time.
     fn wanted(&self, n: usize) -> Range<usize> {

@@ -12,7 +12,7 @@ use model::row::Bucket;
 use model::timestamp::Timestamp;
 use rusqlite::Connection;
 
-use super::bucket_reader::{self, Page};
+use super::bucket_reader;
 use super::chunks::{self, Chunk};
 use super::rebuild_buckets::BucketRebuild;
 use super::scan::{self, Projection};
@@ -195,7 +195,7 @@ impl Verifier<'_> {
         let mut finer: Option<Vec<Bucket>> = None;
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
-            let found = bucket_reader::read(self.connection, series, &Page::all(window))?;
+            let found = bucket_reader::read(self.connection, series, window)?;
             let archived = ready(records::months(&mut &*self.connection, dataset, window))?;
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()

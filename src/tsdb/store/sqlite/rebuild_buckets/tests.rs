@@ -67,9 +67,9 @@ fn late_rows_result_in_the_same_buckets_as_ordered_rows() {
     let write = connection.transaction().unwrap();
     append(&write, ordered, all.clone());
     for resolution in KEPT {
-        let page = bucket_reader::Page::all(Span::ALL);
-        let read =
-            |dataset| bucket_reader::read(&write, SeriesId { dataset, resolution }, &page).unwrap();
+        let read = |dataset| {
+            bucket_reader::read(&write, SeriesId { dataset, resolution }, Span::ALL).unwrap()
+        };
         assert!(!read(mixed).is_empty());
         assert_eq!(read(mixed), read(ordered), "{resolution:?}");
     }
