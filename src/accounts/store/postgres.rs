@@ -165,7 +165,7 @@ impl WorkError for AccountsError {
 
 impl From<sqlx::Error> for AccountsError {
     fn from(error: sqlx::Error) -> Self {
-        if let Some((found, known)) = SchemaError::raised_format(&error) {
+        if let Some(&SchemaError::Version { found, known }) = SchemaError::of(&error) {
             return Self::Format { found, known };
         }
         match Fault::from(&error) {
@@ -173,16 +173,6 @@ impl From<sqlx::Error> for AccountsError {
             Fault::Full => Self::Full,
             Fault::Closed => Self::Stopped,
             Fault::Corrupt | Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
-        }
-    }
-}
-
-impl From<SchemaError> for AccountsError {
-    fn from(error: SchemaError) -> Self {
-        match error {
-            SchemaError::Version { found, known } => Self::Format { found, known },
-            SchemaError::Database(error) => error.into(),
-            error => Self::Statement(Box::new(error)),
         }
     }
 }

@@ -285,9 +285,9 @@ impl Connections {
     /// Afterwards, writes fail as soon as a newer version of the program has upgraded the tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails or has another encoding, or if the format of the tables
-    /// cannot be upgraded.
-    pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
+    /// The error of the database, or [`SchemaError`] if the database has another encoding or the format
+    /// of the tables cannot be upgraded.
+    pub async fn open_tables(&self, schema: Schema) -> Result<i64, sqlx::Error> {
         // Creating or upgrading tables takes a lock. It is only taken if this is needed, since otherwise
         // every start would wait for a service that was paused while it held the lock.
         let checked =
@@ -407,8 +407,7 @@ impl Connections {
                             && found != *version
                         {
                             let (found, known) = (found.into(), (*version).into());
-                            let error = SchemaError::Version { found, known };
-                            return Err(sqlx::Error::Configuration(Box::new(error)));
+                            return Err(SchemaError::Version { found, known }.into());
                         }
                         return Ok(transaction);
                     }

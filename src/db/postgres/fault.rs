@@ -7,6 +7,8 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use task::causes::{causes, chain};
 
+use super::schema::SchemaError;
+
 /// Codes of temporary errors: the server is stopping or starting, has too many connections, or rejects
 /// writes because another server is the leader. The same request can succeed later.
 const PASSING: [&str; 13] = [
@@ -109,7 +111,7 @@ fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
         sqlx::Error::Io(error) => chain(error),
-        error => chain(error),
+        error => SchemaError::of(error).map_or_else(|| chain(error), SchemaError::to_string),
     }
 }
 
@@ -172,7 +174,8 @@ const CHECK_TLS: &str =
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
     let database = |cause: &'_ (dyn StdError + 'static)| {
         let refused = cause.downcast_ref().map(|Refused(error)| error);
-        refused.or_else(|| cause.downcast_ref()).map(diagnose_database)
+        let error = refused.or_else(|| cause.downcast_ref());
+        error.filter(|error| SchemaError::of(error).is_none()).map(diagnose_database)
     };
     causes(error).find_map(database)
 }

@@ -3,7 +3,6 @@
 use sqlx::{AssertSqlSafe, PgConnection};
 use tracing::info;
 
-use super::fault::{Fault, WorkError};
 use crate::format;
 
 /// Key of the advisory lock that a service holds while it creates or upgrades tables. The number is
@@ -39,13 +38,11 @@ pub enum SchemaSeen {
     },
 }
 
-/// Failure to create, upgrade or check the tables of a store.
+/// Reason why the tables of a store cannot be used, as the cause of an
+/// [`sqlx::Error::Configuration`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// The database cannot be reached, or rejected a statement.
-    #[error("database failed")]
-    Database(#[from] sqlx::Error),
     /// The tables were created by another version of the program.
     #[error("tables have format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
@@ -64,29 +61,18 @@ pub enum SchemaError {
     },
 }
 
-impl WorkError for SchemaError {
-    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
-        match self {
-            Self::Database(error) => Some(error).filter(|&e| Fault::from(e) == Fault::Unreachable),
-            Self::Version { .. } | Self::Encoding { .. } => None,
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        matches!(self, Self::Database(error) if error.is_full())
+impl From<SchemaError> for sqlx::Error {
+    fn from(error: SchemaError) -> Self {
+        Self::Configuration(error.into())
     }
 }
 
 impl SchemaError {
-    /// Returns the found and the expected format if `error` means that a write was rejected because a
-    /// newer version of the program has upgraded the tables.
+    /// Returns the cause of `error` if it is a [`SchemaError`].
     #[must_use]
-    pub fn raised_format(error: &sqlx::Error) -> Option<(i64, i64)> {
+    pub fn of(error: &sqlx::Error) -> Option<&Self> {
         match error {
-            sqlx::Error::Configuration(cause) => match cause.downcast_ref()? {
-                Self::Version { found, known } => Some((*found, *known)),
-                _ => None,
-            },
+            sqlx::Error::Configuration(cause) => cause.downcast_ref(),
             _ => None,
         }
     }
@@ -98,13 +84,13 @@ impl Schema {
     /// create or upgrade tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails or has another encoding, or if the format of the tables
-    /// cannot be upgraded.
-    pub(super) async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+    /// The error of the database, or [`SchemaError`] if the database has another encoding or the format
+    /// of the tables cannot be upgraded.
+    pub(super) async fn open(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
         if encoding != ENCODING {
-            return Err(SchemaError::Encoding { found: encoding });
+            return Err(SchemaError::Encoding { found: encoding }.into());
         }
         let lock = "SELECT pg_advisory_xact_lock($1)";
         sqlx::query(lock).bind(CREATE_LOCK).execute(&mut *connection).await?;
@@ -121,7 +107,7 @@ impl Schema {
 
     /// Upgrades tables of the format `found`. Waits for open writing transactions, since these have read
     /// the format. Later transactions read the new format.
-    async fn upgrade(&self, connection: &mut PgConnection, found: i32) -> Result<(), SchemaError> {
+    async fn upgrade(&self, connection: &mut PgConnection, found: i32) -> Result<(), sqlx::Error> {
         let Self { name, version, steps, .. } = *self;
         let (from, known) = (found.into(), version.into());
         let steps = format::steps_from(steps, from, known);
@@ -147,11 +133,13 @@ impl Schema {
     /// random number that identifies the tables.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database fails, or if the tables have another format.
-    pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+    /// The error of the database, or [`SchemaError::Version`].
+    pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
         let (found, era) = self.read_format(connection).await?;
         if found != self.version {
-            return Err(SchemaError::Version { found: found.into(), known: self.version.into() });
+            return Err(
+                SchemaError::Version { found: found.into(), known: self.version.into() }.into()
+            );
         }
         Ok(era)
     }
@@ -183,7 +171,7 @@ impl Schema {
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
-    async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
+    async fn create(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         let Self { name, version, tables, .. } = *self;
         let look = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
         if !sqlx::query_scalar(look).bind(name).fetch_one(&mut *connection).await? {

@@ -20,7 +20,6 @@ use db::files::DatabaseFiles;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
 use db::postgres::fault::{Fault, Refused, WorkError, is_lost, timed_out};
-use db::postgres::schema::SchemaError;
 use db::sql::{self, Column, Value};
 use db::statement::Statements as _;
 use db::writer::Writer;
@@ -167,15 +166,6 @@ impl From<sqlx::Error> for StoreError {
             Fault::Full => Self::DiskFull,
             Fault::Closed => Self::Closed,
             Fault::Corrupt | Fault::Statement => Self::Database(Box::new(Refused::from(error))),
-        }
-    }
-}
-
-impl From<SchemaError> for StoreError {
-    fn from(error: SchemaError) -> Self {
-        match error {
-            SchemaError::Database(error) => error.into(),
-            error => Self::Database(Box::new(error)),
         }
     }
 }

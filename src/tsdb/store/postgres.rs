@@ -544,7 +544,7 @@ impl WorkError for StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        if let Some((found, known)) = SchemaError::raised_format(&error) {
+        if let Some(&SchemaError::Version { found, known }) = SchemaError::of(&error) {
             return Self::Format { found, known };
         }
         if is_no_database(&error) {
@@ -556,16 +556,6 @@ impl From<sqlx::Error> for StoreError {
             Fault::Corrupt => Self::Corrupt(Box::new(Refused::from(error))),
             Fault::Closed => Self::Closed,
             Fault::Statement => Self::failed(Refused::from(error)),
-        }
-    }
-}
-
-impl From<SchemaError> for StoreError {
-    fn from(error: SchemaError) -> Self {
-        match error {
-            SchemaError::Version { found, known } => Self::Format { found, known },
-            SchemaError::Database(error) => error.into(),
-            error => Self::failed(error),
         }
     }
 }

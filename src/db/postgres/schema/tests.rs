@@ -52,14 +52,16 @@ async fn concurrent_services_upgrade_tables_once_and_services_of_the_earlier_for
     let eras = futures::future::try_join_all(opened).await.unwrap();
     assert!(eras.iter().all(|era| *era == eras[0]), "{eras:?}");
     let refused = insert(&older, 2).await.unwrap_err();
-    assert_eq!(SchemaError::raised_format(&refused), Some((5, 3)), "{refused}");
+    let is_newer =
+        |error| matches!(SchemaError::of(error), Some(SchemaError::Version { found: 5, known: 3 }));
+    assert!(is_newer(&refused), "{refused}");
     for (id, connections) in (3..).zip(&newer) {
         insert(connections, id).await.unwrap();
     }
     let names = "SELECT string_agg(id || coalesce(name, '-'), ' ' ORDER BY id) FROM things.things";
     assert_eq!(read_text(&url, names).await.as_deref(), Some("1old 3- 4- 5- 6-"));
     let error = connect(&url).open_tables(OLDER).await.unwrap_err();
-    assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
+    assert!(is_newer(&error), "{error}");
 }
 
 /// The upgrade waits for an open writing transaction and preserves its write.
@@ -89,7 +91,7 @@ async fn failed_upgrade_changes_nothing() {
     let Some(url) = new_database() else { return };
     let older = connect(&url);
     older.open_tables(OLDER).await.unwrap();
-    assert!(matches!(connect(&url).open_tables(BROKEN).await, Err(SchemaError::Database(_))));
+    assert!(matches!(connect(&url).open_tables(BROKEN).await, Err(sqlx::Error::Database(_))));
     insert(&older, 1).await.unwrap();
     run(&url, "UPDATE things.format SET version = 2");
     let error = connect(&url).open_tables(NEWER).await.unwrap_err();
