@@ -61,16 +61,16 @@ impl CatalogSession for &Connection {
             postings::add(self, term, ids)?;
         }
         for dataset in created {
-            SearchTexts::new(dataset).add(self, dataset.id)?;
+            add_texts(self, dataset.id, &search_texts(dataset))?;
         }
         Ok(())
     }
 
     fn index_update(&mut self, old: &Dataset, new: &Dataset) -> Result<()> {
-        let (texts, old_texts) = (SearchTexts::new(new), SearchTexts::new(old));
+        let (texts, old_texts) = (search_texts(new), search_texts(old));
         if texts != old_texts {
-            old_texts.remove(self, new.id)?;
-            texts.add(self, new.id)?;
+            remove_texts(self, new.id, &old_texts)?;
+            add_texts(self, new.id, &texts)?;
         }
         if new.metadata != old.metadata {
             forget_metadata(self, old)?;
@@ -114,7 +114,7 @@ pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
         postings::remove(connection, &tag, id)?;
     }
     forget_metadata(connection, &dataset)?;
-    SearchTexts::new(&dataset).remove(connection, id)?;
+    remove_texts(connection, id, &search_texts(&dataset))?;
     for sql in [
         "DELETE FROM dataset_tags WHERE dataset = ?1",
         "DELETE FROM columns WHERE dataset = ?1",
@@ -170,49 +170,39 @@ pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<
     Ok(columns(connection, dataset)?.into_iter().map(|(_, dtype)| dtype).collect())
 }
 
-/// Lowercase name and description, by which the indexes of `search.rs` find a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SearchTexts {
-    name: String,
-    description: String,
+/// Lowercase name and description of a dataset, each with an index of `search.rs` that finds the dataset
+/// by it.
+type SearchTexts = [(&'static str, String); 4];
+
+fn search_texts(dataset: &Dataset) -> SearchTexts {
+    let (name, description) = (dataset.name.to_lowercase(), dataset.description.to_lowercase());
+    [
+        ("name_grams", grams(&name)),
+        ("description_grams", grams(&description)),
+        ("name_runs", name),
+        ("description_runs", description),
+    ]
 }
 
-impl SearchTexts {
-    fn new(dataset: &Dataset) -> Self {
-        let name = dataset.name.to_lowercase();
-        Self { name, description: dataset.description.to_lowercase() }
+/// Adds the texts to the indexes.
+///
+/// SQLite flushes the indexes before a statement that writes to a table with foreign keys. To avoid this
+/// for every dataset, add the texts of many datasets after all other statements.
+fn add_texts(connection: &Connection, id: DatasetId, texts: &SearchTexts) -> Result<()> {
+    for (index, body) in texts {
+        let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
+        connection.run(&sql, params![id.get(), body])?;
     }
+    Ok(())
+}
 
-    /// Adds the texts to the indexes.
-    ///
-    /// SQLite flushes the indexes before a statement that writes to a table with foreign keys. To avoid
-    /// this for every dataset, add the texts of many datasets after all other statements.
-    fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
-        for (index, body) in self.by_index() {
-            let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
-            connection.run(&sql, params![id.get(), body])?;
-        }
-        Ok(())
+/// Removes the texts from the indexes. The texts must be equal to the texts that were added.
+fn remove_texts(connection: &Connection, id: DatasetId, texts: &SearchTexts) -> Result<()> {
+    for (index, body) in texts {
+        let sql = format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");
+        connection.run(&sql, params![id.get(), body])?;
     }
-
-    /// Removes the texts from the indexes. The texts must be equal to the texts that were added.
-    fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
-        for (index, body) in self.by_index() {
-            let sql =
-                format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");
-            connection.run(&sql, params![id.get(), body])?;
-        }
-        Ok(())
-    }
-
-    fn by_index(&self) -> [(&'static str, String); 4] {
-        [
-            ("name_runs", self.name.clone()),
-            ("description_runs", self.description.clone()),
-            ("name_grams", grams(&self.name)),
-            ("description_grams", grams(&self.description)),
-        ]
-    }
+    Ok(())
 }
 
 /// Returns the distinct letters and pairs of letters of a text. Letters and pairs are encoded as
