@@ -535,24 +535,20 @@ impl Transaction {
             // Closes the connection, even if the server merely stopped accepting writes: the next
             // connection can reach another server.
             Err(error) if error.unreachable_cause().is_some() => return result,
-            Err(error) => {
-                if error.is_full() {
-                    self.shared.note_full();
-                }
-                "ROLLBACK"
-            }
+            Err(_) => "ROLLBACK",
         };
-        if self.is_open
-            && let Err(error) = sqlx::raw_sql(end).execute(&mut *self).await
-        {
-            let error = E::from(error);
-            if error.is_full() {
-                self.shared.note_full();
-            }
-            return result.and(Err(error));
+        let mut ended = Ok(());
+        if self.is_open {
+            ended = sqlx::raw_sql(end).execute(&mut *self).await.map(drop).map_err(E::from);
         }
-        self.is_clean = true;
-        self.shared.note_response();
+        if ended.is_ok() {
+            self.is_clean = true;
+            self.shared.note_response();
+        }
+        let result = result.and_then(|done| ended.map(|()| done));
+        if result.as_ref().is_err_and(E::is_full) {
+            self.shared.note_full();
+        }
         result
     }
 }
