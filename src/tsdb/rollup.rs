@@ -3,8 +3,7 @@
 //! Rows are folded in the order of their timestamps, not in the order of their arrival, so that a sum of
 //! floats does not depend on late rows.
 
-use std::collections::BTreeMap;
-use std::iter;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::catalog::Refusal;
@@ -341,52 +340,25 @@ pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
 
 /// Computes the buckets of `resolution` that contain any of the `changed` buckets of the next finer
 /// resolution or any of `times`. The computed buckets are folded from the `changed` buckets, and from
-/// the `stored` buckets of the finer resolution that did not change. All arguments are sorted.
+/// the `stored` buckets of the finer resolution that did not change.
 pub(crate) fn coarsen_changed(
     stored: &[Bucket],
     changed: &[(Timestamp, Option<Bucket>)],
     times: &[Timestamp],
     resolution: Resolution,
 ) -> Refolded {
+    let mut finer: BTreeMap<Timestamp, Bucket> =
+        stored.iter().map(|bucket| (bucket.timestamp, *bucket)).collect();
+    for (start, bucket) in changed {
+        match bucket {
+            Some(bucket) => finer.insert(*start, *bucket),
+            None => finer.remove(start),
+        };
+    }
+    let longer = coarsen(&finer.into_values().collect::<Vec<_>>(), resolution);
     let times = changed.iter().map(|(start, _)| start).chain(times);
-    let mut starts: Vec<Timestamp> = times.map(|time| resolution.bucket_start(*time)).collect();
-    starts.sort_unstable();
-    starts.dedup();
-    let fold = |start: Timestamp| {
-        let is_before = |at: Timestamp| resolution.bucket_start(at) < start;
-        let is_within = |at: Timestamp| resolution.bucket_start(at) <= start;
-        let first = stored.partition_point(|bucket| is_before(bucket.timestamp));
-        let end = stored.partition_point(|bucket| is_within(bucket.timestamp));
-        let stored = stored.get(first..end).unwrap_or_default();
-        let first = changed.partition_point(|(start, _)| is_before(*start));
-        let end = changed.partition_point(|(start, _)| is_within(*start));
-        let changed = changed.get(first..end).unwrap_or_default();
-        let all = renewed(stored.iter().copied(), changed.iter().copied());
-        (start, coarser(start, all))
-    };
-    starts.into_iter().map(fold).collect()
-}
-
-/// Returns `stored` with the changed buckets replaced or removed. Both are in ascending order.
-pub(crate) fn renewed(
-    stored: impl Iterator<Item = Bucket>,
-    changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
-) -> impl Iterator<Item = Bucket> {
-    let (mut stored, mut changed) = (stored.peekable(), changed.peekable());
-    iter::from_fn(move || {
-        loop {
-            let next = stored.peek().map(|bucket| bucket.timestamp);
-            match changed.next_if(|(start, _)| next.is_none_or(|next| *start <= next)) {
-                None => return stored.next(),
-                Some((start, bucket)) => {
-                    stored.next_if(|old| old.timestamp == start);
-                    if bucket.is_some() {
-                        return bucket;
-                    }
-                }
-            }
-        }
-    })
+    let starts: BTreeSet<Timestamp> = times.map(|time| resolution.bucket_start(*time)).collect();
+    starts.into_iter().map(|start| (start, bucket_at(&longer, start))).collect()
 }
 
 /// Returns the bits of a bucket as stored: zero without its sign, since not all engines store it.
