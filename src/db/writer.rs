@@ -53,9 +53,11 @@ struct Commit {
 }
 
 impl Commit {
-    fn add(&mut self, done: Done) {
+    /// Adds a job that has run. Returns true if it failed.
+    fn add(&mut self, done: Done) -> bool {
         self.answers.push(done.answer);
         self.is_full |= done.is_full;
+        done.has_failed
     }
 }
 
@@ -264,9 +266,7 @@ fn transact(
             return Err(error);
         }
     };
-    let done = first(Ok(&transaction));
-    let has_failed = done.has_failed;
-    commit.add(done);
+    let has_failed = commit.add(first(Ok(&transaction)));
     // An error such as a full disk has already made SQLite roll back the whole transaction.
     if has_failed && !transaction.is_autocommit() {
         return Ok(transaction.rollback()?);
@@ -282,9 +282,7 @@ fn transact(
             commit.add(job(Err(error.clone())));
             return Err(error);
         }
-        let done = job(Ok(&transaction));
-        let has_failed = done.has_failed;
-        commit.add(done);
+        let has_failed = commit.add(job(Ok(&transaction)));
         // If SQLite has rolled back the transaction, the savepoint does not exist any more.
         if !transaction.is_autocommit() {
             if has_failed {
