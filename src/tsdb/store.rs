@@ -417,6 +417,14 @@ pub trait Catalog: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::SharedName`] if the key sees several datasets of that name but owns none of them.
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
+    /// Returns the dataset as it is visible to the service.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDataset`].
+    fn find(&self, dataset: DatasetId) -> Result<Sight> {
+        self.sight(None, &DatasetRef::Id(dataset))?.ok_or(StoreError::NoDataset { dataset })
+    }
+
     /// Returns a number that changes with every commit to the store, of this process or another process.
     /// Data that was read after this number remains valid until the number changes. Returns `None` if
     /// reading the number would block.

@@ -14,7 +14,6 @@ use super::file::FileReader;
 use super::month::Month;
 use super::objects::ObjectError;
 use super::write::PAGE_ROWS;
-use crate::catalog::DatasetRef;
 use crate::span::{Order, Span, just_after, just_before};
 use crate::store::archived::ArchivedMonth;
 use crate::store::{
@@ -86,8 +85,7 @@ impl Archive {
 
     /// Returns a block with the columns of the dataset and no rows.
     pub(super) fn empty(&self, dataset: DatasetId) -> Result<Block> {
-        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
-        let columns = sight.ok_or(StoreError::NoDataset { dataset })?.columns;
+        let columns = self.store.find(dataset)?.columns;
         let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
         Ok(Block::new(&dtypes))
     }
@@ -166,15 +164,9 @@ impl Archive {
         }
         let revision = match revision {
             Some(revision) => revision,
-            None => self.revision(dataset)?,
+            None => self.store.find(dataset)?.revision,
         };
         Ok(PageOfRows { count: is_counted.then_some(count), rows: Rows::Raw(page), revision })
-    }
-
-    /// Returns the revision of a dataset.
-    pub(super) fn revision(&self, dataset: DatasetId) -> Result<u64> {
-        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
-        Ok(sight.ok_or(StoreError::NoDataset { dataset })?.revision)
     }
 
     /// Reads a page of the archived and stored rows of a month.

@@ -54,7 +54,7 @@ impl Archive {
             if all.is_empty() || span.first > span.last {
                 return Ok(None);
             }
-            let revision = self.revision(dataset)?;
+            let revision = self.store.find(dataset)?.revision;
             let edges = widened(span);
             let touches =
                 |month: &&ArchivedMonth| !month.file.month.span().overlap(edges).is_empty();

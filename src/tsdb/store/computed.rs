@@ -9,7 +9,6 @@ use model::row::Bucket;
 
 use super::row_batch::{RowBatch, VisitBatch};
 use super::{Count, PageOfRows, PageRead, Result, Sight, Store, StoreError};
-use crate::catalog::DatasetRef;
 use crate::rollup::{Fold, coarsen};
 use crate::span::{Order, Span, just_before};
 
@@ -40,8 +39,7 @@ impl dyn Store {
             let page = self.compute_page(&latest, read, length)?;
             // The page is computed in several scans. If rows were committed between them, its buckets
             // can be inconsistent, so the page is computed again.
-            let after = self.sight(None, &DatasetRef::Id(sight.dataset.id))?;
-            let after = after.ok_or(StoreError::NoDataset { dataset: sight.dataset.id })?;
+            let after = self.find(sight.dataset.id)?;
             if after.revision == latest.revision || n_reads == READS_MAX {
                 return Ok(page);
             }
@@ -220,7 +218,7 @@ mod tests {
         let dataset = create(store, new_dataset("a")).await;
         append(store, dataset, block((0..3000_u32).map(|n| (i64::from(n) * 10, f64::from(n)))))
             .await;
-        let sight = store.sight(None, &DatasetRef::Id(dataset)).unwrap().unwrap();
+        let sight = store.find(dataset).unwrap();
         let read = |name: &str, source_rows_max| {
             let (resolution, mut buckets) = (name.parse().unwrap(), Vec::new());
             let visit: VisitBatch<'_> = &mut |batch| {
@@ -249,7 +247,7 @@ mod tests {
         let clusters = [(0, 300), (40_000, 3), (900_000, 1), (9_000_000, 40), (90_000_000, 1)];
         let seconds = clusters.iter().flat_map(|(start, n)| (0..*n).map(move |n| start + n * 10));
         append(store, dataset, block(seconds.map(|second| (second, 1.0)))).await;
-        let sight = store.sight(None, &DatasetRef::Id(dataset)).unwrap().unwrap();
+        let sight = store.find(dataset).unwrap();
         let read = |order, skip, limit| {
             let resolution = Resolution::Every(Duration::from_secs(45), None);
             let read = PageRead {

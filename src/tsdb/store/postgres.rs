@@ -481,8 +481,7 @@ impl Store for PostgresStore {
     ) -> Result<()> {
         // Ends the scan at the current latest row, since rows added meanwhile could make it endless.
         if resolution == Resolution::Raw {
-            let sight = self.sight(None, &DatasetRef::Id(dataset))?;
-            let newest = sight.ok_or(StoreError::NoDataset { dataset })?.newest;
+            let newest = self.find(dataset)?.newest;
             span.last = span.last.min(newest.unwrap_or(Timestamp::MIN));
         }
         let order = Order::Ascending;
