@@ -100,17 +100,12 @@ pub(super) async fn delete_within(
          AND ts + resolution * interval '1 second' <= $4 + interval '1 microsecond'",
     )
     .bind(dataset.get())
-    .bind(resolutions().map(code).collect::<Vec<_>>())
+    .bind(Resolution::ALL.map(code).to_vec())
     .bind(first)
     .bind(last)
     .execute(c)
     .await?;
     Ok(())
-}
-
-/// Returns all resolutions of which buckets are stored.
-fn resolutions() -> impl Iterator<Item = Resolution> {
-    Resolution::ALL.into_iter().filter(|resolution| resolution.bucket().is_some())
 }
 
 impl Levels {
