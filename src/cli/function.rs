@@ -160,7 +160,7 @@ async fn add(
     let mut upload = pack(path).await?;
     let function = &mut upload.function;
     if let Some(method) = method {
-        if function.runs(&method) || matches!(function.kind, content::Kind::Module) {
+        if function.runs(&method) {
             function.method = method;
         } else {
             bail!("{} has no module {method} at its top level", path.display());

@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use content::Function;
+use content::{Function, Kind};
 use lru::LruCache;
 use model::function::FunctionId;
 use model::node::PeerId;
@@ -433,7 +433,7 @@ impl Worker {
         } else if has_waited {
             self.tell_state(line, order, OrderState::RUNNING).await;
         }
-        if call.method == function.method {
+        if call.method == function.method || function.kind == Kind::Module {
             self.note_compiled(function.id);
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::kept::Requester;
 use crate::peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers};
 use crate::turns::{Claim, Purpose, Turn, TurnLimits, Turns, duration_at_min_rate};
 use crate::verify::{NameHints, VerifiedFunction};
-use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking};
+use crate::{CAR_BYTES_MAX, Function, Functions, FunctionsError, blocking};
 
 /// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`], including the time to
 /// verify it. It is enough at 4 Mbit/s.
@@ -264,10 +264,7 @@ impl Functions {
             }
         };
         let bytes = u64::try_from(content.len()).ok()?;
-        let method = match function.kind {
-            Kind::Unnamed => String::new(),
-            _ => function.method.to_string(),
-        };
+        let method = function.method.to_string();
         let head = if is_block {
             AnswerHead::Here { method, bytes }
         } else {

@@ -35,9 +35,6 @@ const CAR: &str = "content.car";
 struct FunctionRecord {
     #[serde(flatten)]
     body: FunctionBody,
-    /// True if the module has no known file name.
-    #[serde(default)]
-    unnamed: bool,
     /// Party that caused the function to be stored. Missing in records of earlier versions.
     #[serde(default)]
     kept_for: KeptFor,
@@ -68,13 +65,7 @@ impl FunctionRecord {
             Requester::Named(peer) => (KeptFor::Named, peer.as_str()),
             Requester::Peer(peer) => (KeptFor::Peer, peer.as_str()),
         };
-        Self {
-            body: function.body(),
-            unnamed: function.kind == Kind::Unnamed,
-            kept_for,
-            peer: peer.to_owned(),
-            has_run: custody.has_run,
-        }
+        Self { body: function.body(), kept_for, peer: peer.to_owned(), has_run: custody.has_run }
     }
 
     fn custody(&self) -> Custody {
@@ -204,9 +195,8 @@ impl FunctionFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(file_error("read", &path)(source)),
         };
-        let is_named = function.kind != Kind::Unnamed;
-        let method = Some(function.method.clone()).filter(|_| is_named);
-        let label = NameHints { name: Some(function.name.clone()), method };
+        let (name, method) = (function.name.clone(), function.method.clone());
+        let label = NameHints { name: Some(name), method: Some(method) };
         let checked = function.id.content().map(|id| VerifiedFunction::of_kept(id, label, bytes));
         Ok(checked.and_then(Result::ok).filter(|checked| checked.function.id == function.id))
     }
@@ -223,14 +213,14 @@ impl FunctionFiles {
         let bytes = read_at_most(path, RECORD_BYTES_MAX).ok()?;
         let record: FunctionRecord = serde_json::from_slice(&bytes).ok()?;
         let custody = record.custody();
-        let FunctionRecord { body, unnamed, .. } = record;
+        let body = record.body;
         let function = Function {
             id: body.function_id.parse().ok()?,
             method: body.method.parse::<Method>().ok()?,
             name: body.name,
             size_bytes: body.bytes,
             kept_bytes: 0,
-            kind: if unnamed { Kind::Unnamed } else { Kind::Module },
+            kind: Kind::Module,
         };
         let is_in_place = path == self.record_of(function.id);
         let VerifiedFunction { function: read, raw_id, .. } =

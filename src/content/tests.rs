@@ -148,7 +148,7 @@ async fn large_module_is_found_by_its_id_as_a_tree_or_as_a_single_block() {
         )
         .await
         .unwrap();
-    assert_eq!((kept.id, kept.kind), (whole, Kind::Unnamed));
+    assert_eq!((kept.id, kept.kind), (whole, Kind::Module));
 }
 
 #[tokio::test]
@@ -210,16 +210,16 @@ async fn response_to_a_peer_contains_the_whole_function() {
 }
 
 #[tokio::test]
-async fn unnamed_module_runs_under_any_method_until_it_is_named() {
+async fn module_runs_under_any_method_with_and_without_a_name() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
     let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(1).into()).unwrap();
     functions.keep(checked, Requester::Unknown).await.unwrap();
     let unnamed = open(&dir).await.get(id.into()).unwrap();
-    assert!(unnamed.runs(&method("any.wasm")) && unnamed.kind == Kind::Unnamed);
+    assert!(unnamed.runs(&method("any.wasm")) && unnamed.method.as_str() == "module.wasm");
     let named = functions.add(method("m.wasm"), module(1)).await.unwrap();
-    assert!(!named.runs(&method("any.wasm")) && named.runs(&method("m.wasm")));
+    assert!(named.runs(&method("any.wasm")) && named.method.as_str() == "m.wasm");
 }
 
 /// Opens a store with low limits.

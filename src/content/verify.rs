@@ -45,10 +45,8 @@ pub struct Function {
 /// Kind of a function's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// One module, in a file named like the method.
+    /// One module. Its content id does not verify its file name, so it runs under any method name.
     Module,
-    /// One module with an unknown file name. It runs under any method name.
-    Unnamed,
     /// A directory with these modules.
     Folder(Arc<[Method]>),
 }
@@ -66,12 +64,11 @@ impl Function {
         }
     }
 
-    /// Returns true if the function has the module `method`.
+    /// Returns true if the function can be called by the method `method`.
     #[must_use]
     pub fn runs(&self, method: &Method) -> bool {
         match &self.kind {
-            Kind::Module => self.method == *method,
-            Kind::Unnamed => true,
+            Kind::Module => true,
             Kind::Folder(methods) => methods.contains(method),
         }
     }
@@ -208,13 +205,12 @@ fn choose_names(
 ) -> Result<(String, Method, Kind), ContentError> {
     let label = NameHints { name: label.name.map(|name| tidy_name(&name)), ..label };
     let Some(files) = contents.folder() else {
-        let kind = if label.method.is_some() { Kind::Module } else { Kind::Unnamed };
         let method = match label.method {
             Some(method) => method,
             None => parse_method(UNNAMED)?,
         };
         let stem = method.as_str().rsplit_once('.').map_or(method.as_str(), |(stem, _)| stem);
-        return Ok((label.name.unwrap_or_else(|| stem.to_owned()), method, kind));
+        return Ok((label.name.unwrap_or_else(|| stem.to_owned()), method, Kind::Module));
     };
     let methods =
         files.iter().filter(|file| is_runnable(file)).map(|file| parse_method(&file.path));

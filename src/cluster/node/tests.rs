@@ -146,13 +146,14 @@ async fn request_for_all_nodes_completes_before_its_deadline() {
 async fn refused_execution_contains_the_reasons_of_the_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
-    let hello = cluster.add("hello.wasm", HELLO).await;
-    let mut wrong = request(&hello, 1);
+    let folder = functions::add_folder(&cluster).await;
+    let mut wrong = request(&folder, 1);
     wrong["method"] = json!("other.wasm");
     let answer = cluster.execute(wrong).await;
     assert_eq!(answer["code"], "404", "{answer}");
     let want = format!(
-        "0 of 1 node returned a result: {worker} refused (function has no module other.wasm, only hello.wasm)"
+        "0 of 1 node returned a result: {worker} refused (function has no module other.wasm, only \
+         hello.wasm, howdy.wasm)"
     );
     assert_eq!(answer["message"], json!(want));
 

@@ -69,13 +69,15 @@ fn run_command_executes_a_stored_function_by_its_id() {
     assert_eq!(home.run_ok(&["function", "run", "hello", "--raw"]), "Hello from WebAssembly\n");
     let why = home.run_err(&["function", "run", "hullo"]);
     assert!(why.contains("no function in the function store"), "{why}");
-    let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
-    assert!(why.contains("has no module other.wasm"), "{why}");
+    let renamed = home.run_ok(&[&run[..], &["--method", "other.wasm"]].concat());
+    assert_eq!(renamed, "Hello from WebAssembly\n");
     // By default, the module that is named like the directory is run.
     home.write("both/both.wasm", &module("i32.const 0 call $exit"));
     home.write("both/fails.wasm", &module("i32.const 9 call $exit"));
     assert_eq!(home.run(&["function", "run", "both"]).code, 0);
     assert_eq!(home.run(&["function", "run", "both", "--method", "fails.wasm"]).code, 3);
+    let why = home.run_err(&["function", "run", "both", "--method", "other.wasm"]);
+    assert!(why.contains("has no module other.wasm"), "{why}");
 }
 
 #[test]

@@ -34,6 +34,15 @@ fn write_folder(dir: &Path) {
     std::fs::write(dir.join("data/table"), b"1,2,3").unwrap();
 }
 
+/// Adds the directory of [`write_folder`] to the head.
+pub(super) async fn add_folder(cluster: &Cluster) -> Function {
+    let path = cluster.dir.path().join("greetings");
+    write_folder(&path);
+    let Upload { function, car } = Functions::pack_path(&path).await.unwrap();
+    let names = NameHints { name: Some(function.name), method: Some(function.method) };
+    cluster.head.functions().add_car(names, car).await.unwrap()
+}
+
 async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -> Value {
     let mut request = request(function, nodes);
     request["method"] = json!(method);
@@ -43,11 +52,7 @@ async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -
 #[tokio::test]
 async fn directory_stored_on_the_head_runs_on_workers_at_the_first_request() {
     let cluster = Cluster::of(&[&[], &[]]).await;
-    let path = cluster.dir.path().join("greetings");
-    write_folder(&path);
-    let Upload { function, car } = Functions::pack_path(&path).await.unwrap();
-    let names = NameHints { name: Some(function.name), method: Some(function.method) };
-    let folder = cluster.head.functions().add_car(names, car).await.unwrap();
+    let folder = add_folder(&cluster).await;
     assert!(folder.kept_bytes > 256 * 1024, "one of its files has several blocks");
     for (method, want) in [("howdy.wasm", "howdy\n"), ("hello.wasm", "hello\n")] {
         let answer = run(&cluster, &folder, method, 2).await;
@@ -76,6 +81,22 @@ async fn long_module_can_be_requested_by_its_id_as_a_tree_or_as_a_single_block()
         let answer = run(&cluster, &function, "howdy.wasm", 1).await;
         assert_eq!(answer["results"][0]["result"]["stdout"], "howdy\n", "{answer}");
     }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn module_runs_under_every_name_of_its_file() {
+    let cluster = Cluster::of(&[&[]]).await;
+    for name in ["first.wasm", "second.wasm"] {
+        let hello = cluster.add(name, HELLO).await;
+        for method in [name, "first.wasm"] {
+            let answer = run(&cluster, &hello, method, 1).await;
+            assert_eq!(answer["code"], "200", "{answer}");
+            assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
+        }
+    }
+    // The worker keeps the name that came first.
+    assert_eq!(cluster.workers[0].functions().list()[0].method.as_str(), "first.wasm");
     cluster.group.shutdown().await;
 }
 

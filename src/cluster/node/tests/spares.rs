@@ -161,9 +161,12 @@ async fn execution_fails_without_further_spares_after_two_final_refusals() {
     let hello = cluster.add("hello.wasm", HELLO).await;
     let needy = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
     let needy = cluster.add("needy.wasm", needy).await;
-    cluster.execute(request(&hello, 3)).await;
-    offered(&cluster, &hello).await;
-    let mut misnamed = request(&hello, 1);
+    let folder = functions::add_folder(&cluster).await;
+    for function in [&hello, &folder] {
+        cluster.execute(request(function, 3)).await;
+        offered(&cluster, function).await;
+    }
+    let mut misnamed = request(&folder, 1);
     misnamed["method"] = json!("other.wasm");
     let mut input = request(&hello, 1);
     input["function_id"] = json!(needy.id.to_string());
