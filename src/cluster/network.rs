@@ -316,6 +316,13 @@ impl Network {
         id(peer).is_some_and(|peer| self.guard.allows(peer))
     }
 
+    /// Waits until messages of `peer` are not accepted. Cancel-safe.
+    pub async fn excluded(&self, peer: &PeerId) {
+        if let Some(peer) = id(peer) {
+            self.guard.excluded(peer).await;
+        }
+    }
+
     /// Returns true if every peer is allowed.
     pub fn allows_everyone(&self) -> bool {
         self.guard.allows_everyone()
@@ -333,10 +340,11 @@ impl Network {
 
     /// Replaces the set of allowed peers.
     pub async fn set_allowed(&self, allowed: AllowedPeers) {
+        let before = self.guard.named_peers();
         self.guard.set_allowed(allowed);
-        let peers = self.guard.named_peers();
+        let now = self.guard.named_peers();
         // If the network has stopped, the exemptions are not needed.
-        drop(self.commands.send(NetworkCommand::Exempt { peers }).await);
+        drop(self.commands.send(NetworkCommand::Exempt { before, now }).await);
     }
 
     /// Records that connected `peer` has the same role as this node. Only some of these neighbors stay

@@ -46,7 +46,7 @@ struct Decisions {
     by_peer: BTreeMap<PeerId, Decision>,
     /// True if nodes get no work before they are approved.
     requires_approval: bool,
-    /// Peers that the operator named at start; `None` for all peers.
+    /// Peers that the operator named; `None` for all peers.
     configured: AllowedPeers,
 }
 
@@ -68,6 +68,8 @@ pub(super) enum Access {
     Cordoned,
     /// The node waits for approval.
     Pending,
+    /// The operator named other nodes, but not this node.
+    Unnamed,
     /// The operator refused the node.
     Refused,
 }
@@ -213,7 +215,7 @@ impl Decisions {
         if decision.approval == NodeApproval::Refused {
             Access::Refused
         } else if !self.may_work(peer) {
-            Access::Pending
+            if self.requires_approval { Access::Pending } else { Access::Unnamed }
         } else if decision.is_cordoned {
             Access::Cordoned
         } else {
@@ -224,11 +226,11 @@ impl Decisions {
     /// Returns true if `peer` could get work if it was not cordoned.
     fn may_work(&self, peer: &PeerId) -> bool {
         match self.by_peer.get(peer).map(|decision| decision.approval).unwrap_or_default() {
-            NodeApproval::Approved => true,
+            NodeApproval::Approved if self.requires_approval => true,
             NodeApproval::Refused => false,
-            NodeApproval::Pending if !self.requires_approval => true,
-            NodeApproval::Pending => {
-                self.configured.as_ref().is_some_and(|named| named.contains(peer))
+            _ => {
+                let named = self.configured.as_ref();
+                named.map_or(!self.requires_approval, |named| named.contains(peer))
             }
         }
     }

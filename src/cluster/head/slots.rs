@@ -147,9 +147,14 @@ impl Slots {
         self.0.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
     }
 
-    /// Records a worker's offer.
+    /// Records a worker's offer. An offer without slots withdraws the offer before.
     pub(super) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
-        self.0.lock().worker(peer).offer = Some((offer, Instant::now()));
+        let mut table = self.0.lock();
+        if offer.n_slots > 0 {
+            table.worker(peer).offer = Some((offer, Instant::now()));
+        } else if let Some(worker) = table.workers.get_mut(peer) {
+            worker.offer = None;
+        }
     }
 
     /// Records that a worker responded to an order for `function` after `elapsed`.

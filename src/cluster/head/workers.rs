@@ -11,6 +11,7 @@ use model::node::PeerId;
 use parking_lot::Mutex;
 use task::group::Group;
 use task::traces::Carrier;
+use tokio::select;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 use wire::executions::ClusterEventKind;
@@ -250,11 +251,11 @@ impl Head {
         self.note_answer(peer, response);
     }
 
-    /// Records a peer's offer.
+    /// Records a peer's offer, which withdraws the offer before if it has no slots.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
         // The offer of a disconnected peer would never be removed, so it is ignored. Offers of peers
         // that wait for approval are recorded, since workers rarely repeat them.
-        if offer.n_slots > 0 && self.0.context.peers.is_connected(peer) {
+        if self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer);
         }
     }
@@ -298,12 +299,18 @@ impl Head {
         }
     }
 
-    /// Reads the frames on a worker's line until it is closed.
+    /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
-        while let Some(incoming) = frames.next().await {
+        loop {
+            let incoming = select! {
+                biased;
+                () = self.0.context.network.excluded(&peer) => None,
+                incoming = frames.next() => incoming,
+            };
             let frame = match incoming {
-                Incoming::Whole(frame) => frame,
-                Incoming::Cut(start) => {
+                None => break,
+                Some(Incoming::Whole(frame)) => frame,
+                Some(Incoming::Cut(start)) => {
                     self.note_long_answer(&peer, &start.content);
                     continue;
                 }

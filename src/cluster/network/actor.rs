@@ -63,9 +63,10 @@ pub(super) enum NetworkCommand {
     Neighbor {
         peer: PeerId,
     },
-    /// Exempts peers from the connection limits.
+    /// Exempts the peers in `now` from the connection limits, and no longer those in `before`.
     Exempt {
-        peers: Vec<PeerId>,
+        before: Vec<PeerId>,
+        now: Vec<PeerId>,
     },
 }
 
@@ -147,9 +148,12 @@ impl Actor {
             }
             NetworkCommand::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
             NetworkCommand::Neighbor { peer } => self.take_neighbor(peer),
-            NetworkCommand::Exempt { peers } => {
+            NetworkCommand::Exempt { before, now } => {
                 let limits = &mut self.swarm.behaviour_mut().limits;
-                for peer in &peers {
+                for peer in &before {
+                    limits.remove_peer_id(peer);
+                }
+                for peer in &now {
                     limits.bypass_peer_id(peer);
                 }
             }

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use libp2p::PeerId;
 use lru::LruCache;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use task::tally::{Counted, Tally};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::warn;
 use web::rate_limit::{Bucket, LogLimit, Rate};
@@ -131,7 +131,7 @@ pub(super) enum GossipVerdict {
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     /// `None` allows every peer.
-    allowed: Arc<RwLock<Option<HashSet<PeerId>>>>,
+    allowed: watch::Sender<Option<HashSet<PeerId>>>,
     boot_nodes: Arc<HashSet<PeerId>>,
     pub(super) allowances: Allowances,
     state: Arc<Mutex<Ledger>>,
@@ -181,7 +181,7 @@ impl Guard {
             passing: Bucket::full(allowances.passing),
         };
         Self {
-            allowed: Arc::new(RwLock::new(ids(allowed))),
+            allowed: watch::Sender::new(ids(allowed)),
             boot_nodes: Arc::new(boot_nodes.into_iter().collect()),
             allowances,
             state: Arc::new(Mutex::new(state)),
@@ -191,17 +191,26 @@ impl Guard {
 
     /// Replaces the set of allowed peers.
     pub(super) fn set_allowed(&self, allowed: AllowedPeers) {
-        *self.allowed.write() = ids(allowed);
+        self.allowed.send_replace(ids(allowed));
+    }
+
+    /// Waits until `peer` is not allowed. Cancel-safe.
+    pub(super) async fn excluded(&self, peer: PeerId) {
+        let is_excluded = |allowed: &Option<HashSet<PeerId>>| {
+            allowed.as_ref().is_some_and(|peers| !peers.contains(&peer))
+        };
+        // Cannot fail, since the sender exists as long as this guard.
+        drop(self.allowed.subscribe().wait_for(is_excluded).await);
     }
 
     /// Returns true if messages of `peer` are accepted.
     pub(super) fn allows(&self, peer: PeerId) -> bool {
-        self.allowed.read().as_ref().is_none_or(|peers| peers.contains(&peer))
+        self.allowed.borrow().as_ref().is_none_or(|peers| peers.contains(&peer))
     }
 
     /// Returns true if `peer` is allowed by name.
     pub(super) fn allows_by_name(&self, peer: PeerId) -> bool {
-        self.allowed.read().as_ref().is_some_and(|peers| peers.contains(&peer))
+        self.allowed.borrow().as_ref().is_some_and(|peers| peers.contains(&peer))
     }
 
     /// Returns true if the operator named `peer`, as a boot node or as an allowed peer.
@@ -222,12 +231,12 @@ impl Guard {
 
     /// Returns the peers that the operator named.
     pub(super) fn named_peers(&self) -> Vec<PeerId> {
-        self.boot_nodes.iter().chain(self.allowed.read().iter().flatten()).copied().collect()
+        self.boot_nodes.iter().chain(self.allowed.borrow().iter().flatten()).copied().collect()
     }
 
     /// Returns true if every peer is allowed.
     pub(super) fn allows_everyone(&self) -> bool {
-        self.allowed.read().is_none()
+        self.allowed.borrow().is_none()
     }
 
     /// Records that connected `peer` sent a valid message.

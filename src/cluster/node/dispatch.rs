@@ -142,6 +142,10 @@ impl Dispatch {
     fn handle_message(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
         self.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         match protocol {
+            // The peer might have opened the stream while it was still allowed.
+            WORK_PROTOCOL if !self.context.network.allows(&peer) => {
+                debug!(%peer, "dropped a message of a peer that is not allowed");
+            }
             WORK_PROTOCOL => {
                 if let Some(message) = self.read(&peer, bytes) {
                     self.handle_work_message(peer, message);

@@ -47,7 +47,8 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 impl Worker {
-    /// Serves the line of `head` until it is closed. Dropping the future cancels its runs.
+    /// Serves the line of `head` until it is closed or the head is no longer allowed. Dropping the future
+    /// cancels its runs.
     pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
         let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
         let Ok(_permit) = permit else {
@@ -61,8 +62,10 @@ impl Worker {
         let runs = Runs::default();
         loop {
             let frame = select! {
-                frame = frames.next() => frame,
+                biased;
+                () = self.0.context.network.excluded(&head) => None,
                 () = self.reached(Phase::Ended) => None,
+                frame = frames.next() => frame,
             };
             match frame {
                 Some(Incoming::Whole(Frame { kind: frame::ORDER, content })) => {

@@ -2,6 +2,7 @@
 //! addresses.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use task::wait;
@@ -51,6 +52,19 @@ async fn local_stack_neither_uses_nor_serves_unknown_peers() {
     assert_eq!(reply["code"], "408", "{reply}");
 }
 
+/// Time limit for a node to stop work with a peer that was removed from its file. It is shorter than the
+/// validity of an offer.
+const REMOVED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Executes a function on one node until the code of the response is `code`.
+async fn execute_until(head: &Http, function: (&str, &str), code: &str, within: Duration) -> Value {
+    let executing = wait::until(within, || async {
+        let reply = execute(head, function, 1).await;
+        if reply["code"] == code { Ok(reply) } else { Err(reply) }
+    });
+    executing.await.unwrap()
+}
+
 #[tokio::test]
 async fn worker_applies_changes_of_the_file_that_lists_its_heads() {
     let home = Home::new();
@@ -65,11 +79,25 @@ async fn worker_applies_changes_of_the_file_that_lists_its_heads() {
     let hello = (added.trim(), "hello.wasm");
     assert_eq!(execute(&http, hello, 1).await["code"], "408");
     fs::write(&heads, format!("{}\n", head.id())).unwrap();
-    let works = wait::until(WITHIN, || async {
-        let reply = execute(&http, hello, 1).await;
-        if reply["code"] == "200" { Ok(reply) } else { Err(reply) }
-    });
-    assert_eq!(works.await.unwrap()["cluster"]["peers"], json!([worker.id()]));
+    let reply = execute_until(&http, hello, "200", WITHIN).await;
+    assert_eq!(reply["cluster"]["peers"], json!([worker.id()]));
+    fs::write(&heads, format!("{}\n", worker.id())).unwrap();
+    execute_until(&http, hello, "408", REMOVED_WITHIN).await;
+}
+
+#[tokio::test]
+async fn head_applies_changes_of_the_file_that_lists_its_workers() {
+    let home = Home::new();
+    let workers = home.write("workers.txt", b"");
+    let head = Node::head(&["--accept", &format!("@{workers}")]);
+    let worker = Node::worker(&head, &[]);
+    let rest_api = head.rest_api();
+    let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let (http, hello) = (Http::new(&rest_api, None), (added.trim(), "hello.wasm"));
+    for (id, code, within) in [(worker.id(), "200", WITHIN), (head.id(), "408", REMOVED_WITHIN)] {
+        fs::write(&workers, format!("{id}\n")).unwrap();
+        execute_until(&http, hello, code, within).await;
+    }
 }
 
 #[test]

@@ -50,6 +50,8 @@ fn peers_named_on_the_command_line_are_approved_until_they_are_refused() {
         // If no approval is required, only the command line determines the allowed peers.
         let allowed = if requires_approval { Some([id(1), id(3)].into()) } else { named };
         assert_eq!(registry.allowed_peers(), allowed);
+        let others = if requires_approval { Access::Pending } else { Access::Unnamed };
+        assert_eq!(registry.access(&id(4)), others);
     }
     let open = NodeRegistry::default();
     assert_eq!((open.allowed_peers(), open.access(&id(1))), (None, Access::Open));

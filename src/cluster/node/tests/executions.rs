@@ -263,7 +263,7 @@ async fn quorum_of_equal_results_ends_the_execution() {
 }
 
 /// Starts a cluster with a long run on its only worker.
-async fn sleeping() -> (Cluster, Value) {
+pub(super) async fn sleeping() -> (Cluster, Value) {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::executions::{idle, sleeping};
 use super::*;
 use crate::message::{ExecuteReply, RollCall, frame};
 use crate::network::AllowedPeers;
@@ -69,6 +70,64 @@ async fn head_uses_configured_workers_only() {
     request["config"] = json!({"number_of_nodes": 2, "timeout": 1});
     assert_eq!(cluster.execute(request).await["code"], "408");
     group.shutdown().await;
+    cluster.group.shutdown().await;
+}
+
+/// Executes a short function on one worker until the code of the response is `code`. Fails before an
+/// offer would expire.
+async fn execute_until(cluster: &Cluster, code: &str) -> Value {
+    let mut request = request(&cluster.add("hello.wasm", HELLO).await, 1);
+    request["config"]["timeout"] = json!(1);
+    until(Duration::from_secs(40), || async {
+        let answer = cluster.execute(request.clone()).await;
+        if answer["code"] == code { Ok(answer) } else { Err(answer) }
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn removed_head_loses_its_lines_and_orders_on_the_worker() {
+    let (cluster, mut request) = sleeping().await;
+    // No other worker could replace this one, so the search for a spare need not be long.
+    request["config"]["timeout"] = json!(4);
+    let worker = &cluster.workers[0];
+    let (other, _events) = cluster.stranger_of(worker).await;
+    let (line, mut frames) = other.open_line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
+    assert!(timeout(WITHIN, frames.next()).await.unwrap().is_some());
+    let removing = async {
+        busy(worker).await;
+        worker.set_allowed(Some(only(Identity::random().peer_id()))).await;
+        idle(&cluster).await;
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request), removing);
+    assert_ne!(answer["code"], "200", "{answer}");
+    assert!(timeout(WITHIN, frames.next()).await.unwrap().is_none(), "the line is closed");
+    execute_until(&cluster, "408").await;
+    let head = cluster.head.head().unwrap();
+    until(WITHIN, || async { head.slots_of(worker.peer_id()).map_or(Ok(()), Err) }).await.unwrap();
+    worker.set_allowed(Some(only(cluster.head.peer_id()))).await;
+    execute_until(&cluster, "200").await;
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
+    let (cluster, request) = sleeping().await;
+    let worker = &cluster.workers[0];
+    let removing = async {
+        busy(worker).await;
+        cluster.head.set_allowed(Some(only(Identity::random().peer_id()))).await;
+        idle(&cluster).await;
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request), removing);
+    assert_ne!(answer["code"], "200", "{answer}");
+    let refused = execute_until(&cluster, "408").await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with("1 more is not named by --accept (see triptych nodes)"), "{message}");
+    cluster.head.set_allowed(Some(only(worker.peer_id()))).await;
+    execute_until(&cluster, "200").await;
     cluster.group.shutdown().await;
 }
 
