@@ -109,6 +109,8 @@ fn api() -> OpenApiRouter<Rest> {
         .routes(routes!(functions::functions, functions::upload).layer(uploads))
         .routes(routes!(functions::function, functions::remove))
         .routes(routes!(health))
+        // The path of health checks on the other services.
+        .route(paths::HEALTH, get(health))
         .routes(routes!(metrics))
         .routes(routes!(openapi))
 }

@@ -356,8 +356,10 @@ async fn rest_api_lists_nodes_and_functions_and_serves_health_checks() {
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 2)).await;
     let address = cluster.head.api_address().unwrap();
-    let health = get(address, "/api/v1/health").await;
-    assert_eq!(health, (200, json!({"code": 200, "type": "MsgHealthCheck"})));
+    for path in ["/health", "/api/v1/health"] {
+        let health = get(address, path).await;
+        assert_eq!(health, (200, json!({"code": 200, "type": "MsgHealthCheck"})));
+    }
     let (_, functions) = get(address, "/api/v1/functions").await;
     let id = hello.id.to_string();
     let want = json!({"name": "hello", "function_id": id, "method": "hello.wasm", "bytes": hello.size_bytes});

@@ -93,7 +93,8 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), RestError> 
         if bearer(request.headers()).is_some_and(|text| token.matches(text)) {
             return Ok(());
         }
-        let is_health = path == paths::HEAD_HEALTH && hosts.is_known(request);
+        let is_health =
+            [paths::HEALTH, paths::HEAD_HEALTH].contains(&path) && hosts.is_known(request);
         let is_trusted = *is_loopback_trusted && hosts.is_local(request);
         return if is_health || is_trusted { Ok(()) } else { Err(RestError::UNAUTHORIZED) };
     }
@@ -187,10 +188,12 @@ mod tests {
             check(&trusting(), &request(NEAR, &what, &[HERE, ("via", "1.1 proxy")]), false);
             check(&trusting(), &request(FAR, &what, &[HERE]), false);
         }
-        let health = format!("GET {}", paths::HEAD_HEALTH);
-        check(&guarded, &request(FAR, &health, &[HERE]), true);
-        check(&guarded, &request(FAR, &health, &[]), true);
-        check(&guarded, &request(FAR, &health, &[("host", "evil.example")]), false);
+        for path in [paths::HEALTH, paths::HEAD_HEALTH] {
+            let health = format!("GET {path}");
+            check(&guarded, &request(FAR, &health, &[HERE]), true);
+            check(&guarded, &request(FAR, &health, &[]), true);
+            check(&guarded, &request(FAR, &health, &[("host", "evil.example")]), false);
+        }
     }
 
     #[test]
