@@ -395,7 +395,9 @@ fn message_of(body: &[u8]) -> Option<String> {
         Ok(json) => json.get("message").or_else(|| json.get("error"))?.as_str()?.to_owned(),
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
-    let text: String = text.trim().chars().take(MESSAGE_CHARS_MAX).collect();
+    // A head separates its reasons by line feeds and tabs.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = text.chars().take(MESSAGE_CHARS_MAX).collect();
     (!text.is_empty()).then(|| escape_line(&text).into())
 }
 

@@ -61,10 +61,13 @@ impl Identity {
     /// Returns [`IdentityError`] if the file cannot be read or has no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         // An Ed25519 key file has 68 bytes. The limit is higher so that an RSA key of a few thousand
-        // bytes is decoded and rejected with a reason.
+        // bytes is rejected for its kind.
         let bytes = read_at_most(path, 64 * 1024).map_err(IdentityError::file("read", path))?;
-        Self::decode(&bytes)
-            .map_err(|error| IdentityError::file("decode", path)(io::Error::other(error)))
+        // The reasons of libp2p name its build options, and a kind of key that the file does not have.
+        Self::decode(&bytes).map_err(|_| {
+            let reason = "not a private key of a libp2p node (Ed25519)";
+            IdentityError::file("decode", path)(io::Error::other(reason))
+        })
     }
 
     /// Writes the key to a new file that only its owner can read.

@@ -176,9 +176,14 @@ pub enum NodeError {
         /// Cause.
         source: PublishError,
     },
-    /// The REST API could not be served.
-    #[error("cannot serve the REST API")]
-    Serve(#[from] BindError),
+    /// A head's REST API or a worker's metrics could not be served.
+    #[error("cannot serve the {what}")]
+    Serve {
+        /// Name of the endpoint.
+        what: &'static str,
+        /// Cause.
+        source: BindError,
+    },
     /// The certificate of the REST API is not usable.
     #[error("cannot set up TLS for the REST API")]
     Tls(#[from] TlsError),
@@ -409,12 +414,15 @@ async fn bind_api(
     role: &RoleOptions,
     work: &WorkOptions,
 ) -> Result<Option<(TcpListener, Option<Tls>)>, NodeError> {
+    let failed = |what| move |source| NodeError::Serve { what, source };
     Ok(match (role, &work.metrics_api) {
         (RoleOptions::Head { rest_api }, _) => {
             let tls = work.rest_tls.as_ref().map(Tls::read).transpose()?;
-            Some((bind(rest_api).await?, tls))
+            Some((bind(rest_api).await.map_err(failed("REST API"))?, tls))
         }
-        (RoleOptions::Worker, Some(address)) => Some((bind(address).await?, None)),
+        (RoleOptions::Worker, Some(address)) => {
+            Some((bind(address).await.map_err(failed("metrics"))?, None))
+        }
         (RoleOptions::Worker, None) => None,
     })
 }

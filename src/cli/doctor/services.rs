@@ -102,8 +102,12 @@ async fn check_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec
                 }
             };
             checked.await.unwrap_or_else(|error| {
-                let is_denied = matches!(error.status(), Some(401 | 403));
-                let next = if is_denied { advice } else { error.next_step() };
+                let next = match error.status() {
+                    Some(401 | 403) => advice,
+                    // Every service of this kind has the paths that are checked.
+                    Some(404) => "check that the address is that of the right service",
+                    _ => error.next_step(),
+                };
                 Finding::failed(what, &error, next)
             })
         }

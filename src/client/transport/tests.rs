@@ -53,6 +53,13 @@ fn last_path_segment_is_removed_only_if_it_has_the_given_name() {
 }
 
 #[tokio::test]
+async fn reasons_of_a_head_are_one_line() {
+    let body = r#"{"message": "1 error occurred:\n\t* method is required\n\n"}"#;
+    let error = refused(400, None, body).await;
+    assert_eq!(error.why(), "1 error occurred: * method is required");
+}
+
+#[tokio::test]
 async fn key_is_sent_but_hidden_in_debug_output() {
     let echo = |headers: HeaderMap| async move {
         headers.get("x-api-key").map_or(String::new(), |key| key.to_str().unwrap().to_owned())

@@ -47,6 +47,14 @@ fn existing_key_file_is_never_overwritten_and_an_invalid_key_file_is_rejected() 
         Identity::load_or_create(&path),
         Err(IdentityError::File { step: "decode", .. })
     ));
+    for content in ["", "nonsense"] {
+        let other = dir.path().join("other.bin");
+        fs::write(&other, content).unwrap();
+        let Err(IdentityError::File { source, .. }) = Identity::load(&other) else {
+            panic!("{content:?} is decoded")
+        };
+        assert_eq!(source.to_string(), "not a private key of a libp2p node (Ed25519)");
+    }
     assert!(matches!(
         Identity::random().write_new(&path),
         Err(IdentityError::File { step: "write", .. })

@@ -414,7 +414,19 @@ async fn head_does_not_start_with_an_address_in_use() {
     let taken = cluster.head.api_address().unwrap().to_string();
     options.role = RoleOptions::Head { rest_api: taken };
     let refused = Node::start(options, &cluster.group, Clock::system()).await;
-    assert!(matches!(refused, Err(NodeError::Serve(_))), "{refused:?}");
+    assert!(matches!(refused, Err(NodeError::Serve { what: "REST API", .. })), "{refused:?}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn worker_does_not_start_with_a_metrics_address_in_use() {
+    let cluster = Cluster::of(&[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
+    options.role = RoleOptions::Worker;
+    options.work.metrics_api = Some(cluster.head.api_address().unwrap().to_string());
+    let refused = Node::start(options, &cluster.group, Clock::system()).await.unwrap_err();
+    assert_eq!(refused.to_string(), "cannot serve the metrics");
     cluster.group.shutdown().await;
 }
 
