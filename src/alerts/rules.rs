@@ -121,6 +121,34 @@ impl Condition {
             Self::Agreement { .. } => Service::Head,
         }
     }
+
+    /// Returns the name or id of the dataset, if the condition concerns one.
+    pub(crate) fn dataset(&self) -> Option<&str> {
+        match self {
+            Self::Level { dataset, .. }
+            | Self::Change { dataset, .. }
+            | Self::Silence { dataset, .. } => Some(dataset),
+            _ => None,
+        }
+    }
+
+    /// Returns the column, if the condition concerns one.
+    pub(crate) fn column(&self) -> Option<&String> {
+        match self {
+            Self::Level { column, .. } | Self::Change { column, .. } => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Returns the topic, if the condition concerns one.
+    pub(crate) fn topic(&self) -> Option<TopicId> {
+        match self {
+            Self::Missed { topic, .. } | Self::Weight { topic, .. } | Self::Rank { topic, .. } => {
+                Some(*topic)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Direction of a change.

@@ -77,8 +77,16 @@ pub enum WatchError {
 pub enum Event {
     /// A rule fires or is resolved, or its alert is repeated.
     Alert(Alert),
-    /// Facts are missing for this reason. Durations are still checked.
-    Problem(String),
+    /// Facts are missing. Durations are still checked.
+    Problem {
+        /// Reason, for people.
+        text: String,
+        /// Names of the rules that lack all their facts until [`Self::Connected`]. Empty if only some
+        /// facts are missing.
+        rules: Vec<String>,
+    },
+    /// The facts of these rules arrive.
+    Connected(Vec<String>),
 }
 
 /// Reads facts, judges the rules of `watcher` and sends alerts to `events` until the receiver is
@@ -92,7 +100,8 @@ pub async fn watch(
     events: Sender<Event>,
 ) -> Result<(), WatchError> {
     let (facts, received) = mpsc::channel(FACTS_CAPACITY);
-    let source = FactSource { facts, events: events.clone() };
+    let rules = watcher.rules().cloned().collect();
+    let source = FactSource { facts, events: events.clone(), rules };
     let sources = sources(watcher.rules(), clients, &source)?;
     let receiver = events.clone();
     tokio::select! {
@@ -159,7 +168,8 @@ fn sources<'a>(
     let mut work: Vec<Work> = Vec::new();
     if let Some(datasets) = &clients.datasets {
         for (name, columns) in columns {
-            let (source, datasets, name) = (source.clone(), datasets.clone(), name.to_owned());
+            let source = source.of_rules(|it| it.dataset() == Some(name));
+            let (datasets, name) = (datasets.clone(), name.to_owned());
             work.push(Box::pin(
                 async move { source.follow_rows(&datasets, &name, &columns).await },
             ));
@@ -167,13 +177,14 @@ fn sources<'a>(
     }
     if let Some(inference) = &clients.inference {
         for (topic, needs) in topics {
+            let source = source.of_rules(|it| it.topic() == Some(topic));
             if needs.misses {
                 let (source, inference) = (source.clone(), inference.clone());
                 work.push(Box::pin(
                     async move { source.poll_closed_epochs(&inference, topic).await },
                 ));
             }
-            let (source, inference) = (source.clone(), inference.clone());
+            let inference = inference.clone();
             work.push(Box::pin(async move {
                 // The call returns if the service does not have the stream. It is repeated, since
                 // this can be temporary, for example while a proxy is set up.
@@ -188,7 +199,7 @@ fn sources<'a>(
         work.push(Box::pin(poll_health(service, clients.clone(), source.facts.clone())));
     }
     if let Some(head) = clients.head.clone().filter(|_| needs_executions) {
-        let source = source.clone();
+        let source = source.of_rules(|it| matches!(it, Condition::Agreement { .. }));
         work.push(Box::pin(async move {
             loop {
                 source.follow_executions(&head).await;
@@ -265,18 +276,44 @@ impl Default for Attempts {
 struct FactSource {
     facts: Sender<Fact>,
     events: Sender<Event>,
+    /// Rules that need the facts.
+    rules: Vec<Rule>,
 }
 
 impl FactSource {
-    async fn report(&self, problem: String) {
-        // An error means that the receiver was dropped, which ends the watch.
-        drop(self.events.send(Event::Problem(problem)).await);
+    /// Returns a source for those of the rules whose condition `is_included`.
+    fn of_rules(&self, is_included: impl Fn(&Condition) -> bool) -> Self {
+        let rules = self.rules.iter().filter(|rule| is_included(&rule.condition)).cloned();
+        Self { facts: self.facts.clone(), events: self.events.clone(), rules: rules.collect() }
     }
 
-    /// Reports a problem, unless it was reported since the stream was last connected.
-    async fn report_once(&self, problem: String, attempts: &mut Attempts) {
-        if attempts.reported.insert(problem.clone()) {
-            self.report(problem).await;
+    fn rule_names(&self) -> Vec<String> {
+        self.rules.iter().map(|rule| rule.name.clone()).collect()
+    }
+
+    async fn send(&self, event: Event) {
+        // An error means that the receiver was dropped, which ends the watch.
+        drop(self.events.send(event).await);
+    }
+
+    /// Reports that some facts are missing.
+    async fn report(&self, text: String) {
+        self.send(Event::Problem { text, rules: Vec::new() }).await;
+    }
+
+    /// Reports that some facts are missing, unless this was reported since the stream was last
+    /// connected.
+    async fn report_once(&self, text: String, attempts: &mut Attempts) {
+        if attempts.reported.insert(text.clone()) {
+            self.report(text).await;
+        }
+    }
+
+    /// Reports that all facts are missing, unless this was reported since the stream was last
+    /// connected.
+    async fn report_outage_once(&self, text: String, attempts: &mut Attempts) {
+        if attempts.reported.insert(text.clone()) {
+            self.send(Event::Problem { text, rules: self.rule_names() }).await;
         }
     }
 
@@ -292,7 +329,10 @@ impl FactSource {
     ) -> Option<ClientError> {
         while let Some(event) = received.recv().await {
             match event {
-                StreamEvent::Connected => *attempts = Attempts::default(),
+                StreamEvent::Connected => {
+                    *attempts = Attempts::default();
+                    self.send(Event::Connected(self.rule_names())).await;
+                }
                 StreamEvent::Item(item) => {
                     for fact in facts_of(item).await {
                         if self.facts.send(fact).await.is_err() {
@@ -304,9 +344,13 @@ impl FactSource {
                     if why.status() == Some(404) || resume::refuses_changes(&why) {
                         return Some(why);
                     }
-                    self.report_once(format!("lost {stream}: {}", why.why()), attempts).await;
+                    let text = format!("lost {stream}: {}", why.why());
+                    self.report_outage_once(text, attempts).await;
                 }
-                StreamEvent::NotServed => self.report(format!("{stream} does not exist")).await,
+                StreamEvent::NotServed => {
+                    let text = format!("{stream} does not exist");
+                    self.send(Event::Problem { text, rules: self.rule_names() }).await;
+                }
                 _ => {}
             }
         }
@@ -395,5 +439,42 @@ impl FactSource {
                 Vec::new()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+    use crate::rules::Rules;
+
+    #[tokio::test]
+    async fn problems_name_the_rules_that_lack_facts_until_the_stream_is_connected() {
+        let rules = "
+            [[rules]]
+            topic = 99
+            actor = 'a'
+            misses = 3
+            [[rules]]
+            dataset = 'btc'
+            silent_for = '1m'
+        ";
+        let (facts, _facts) = mpsc::channel(1);
+        let (events, mut reported) = mpsc::channel(EVENTS_CAPACITY);
+        let rules = rules.parse::<Rules>().unwrap().rules;
+        let names = vec![rules[0].name.clone()];
+        let source = FactSource { facts, events, rules };
+        let source = source.of_rules(|it| it.topic() == TopicId::new(99));
+        let (stream, received) = mpsc::channel(EVENTS_CAPACITY);
+        for event in [StreamEvent::NotServed, StreamEvent::Connected] {
+            stream.send(event).await.unwrap();
+        }
+        drop(stream);
+        let facts_of = |()| ready(Vec::new());
+        source.read(received, "the stream", &mut Attempts::default(), facts_of).await;
+        let text = "the stream does not exist".to_owned();
+        assert_eq!(reported.try_recv(), Ok(Event::Problem { text, rules: names.clone() }));
+        assert_eq!(reported.try_recv(), Ok(Event::Connected(names)));
     }
 }

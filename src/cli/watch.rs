@@ -200,7 +200,8 @@ impl Printer {
     async fn print_events(&self, mut events: mpsc::Receiver<Event>) -> anyhow::Result<()> {
         while let Some(event) = events.recv().await {
             match event {
-                Event::Problem(text) => tell(&text),
+                Event::Problem { text, .. } => tell(&text),
+                Event::Connected(_) => {}
                 Event::Alert(alert) => self.print(&alert)?,
             }
         }

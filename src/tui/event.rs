@@ -150,8 +150,10 @@ pub(crate) enum AlertEvent {
     /// Names of the rules that are now watched, and names of the rules that need a service that is
     /// not configured. If `continues` is true, rules that fired before still fire.
     Watched { watched: Vec<String>, unwatched: Vec<String>, continues: bool },
-    /// Data for the rules is missing for this reason.
-    Problem(String),
+    /// Data is missing for this reason. The rules in `rules` have none until [`Self::Connected`].
+    Problem { text: String, rules: Vec<String> },
+    /// Data for these rules arrives.
+    Connected(Vec<String>),
     /// A rule fires or is resolved.
     Changed(Alert),
     /// Result of [`Effect::AddRule`].

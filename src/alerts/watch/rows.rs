@@ -1,7 +1,7 @@
 //! Reads the rows of a dataset: first those that rules on changes need from before the watch, then the
 //! stream.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use client::datasets::{Datasets, NamedRow, RowsQuery};
@@ -42,7 +42,9 @@ impl FactSource {
         // After a dataset was deleted, a new dataset can have its name.
         loop {
             let (id, rows) = self.find(datasets, name, needs, &mut attempts).await;
-            self.check_columns(datasets, id, name, &needs.names, &mut attempts).await;
+            let unusable =
+                self.check_columns(datasets, id, name, &needs.names, &mut attempts).await;
+            let usable = self.of_rules(|it| it.column().is_none_or(|it| !unusable.contains(it)));
             let newest = rows.iter().map(|row| row.timestamp).max();
             let points = points_of(&rows, &needs.names, Clock::system().now());
             let history = Fact::History { dataset: name.to_owned(), points };
@@ -52,7 +54,7 @@ impl FactSource {
             let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
             let resume_from = ResumeFrom { newest, changes, ..ResumeFrom::default() };
             let follow = resume::follow(datasets.clone(), id, resume_from, sender);
-            let read = self.read(received, &stream, &mut attempts, |batch| {
+            let read = usable.read(received, &stream, &mut attempts, |batch| {
                 let dataset = name.to_owned();
                 ready(vec![match batch.kind {
                     BatchKind::Rows | BatchKind::Corrections => {
@@ -79,7 +81,8 @@ impl FactSource {
                     .await;
                     continue;
                 }
-                self.report_once(format!("lost {stream}: {}", why.why()), &mut attempts).await;
+                let text = format!("lost {stream}: {}", why.why());
+                self.report_outage_once(text, &mut attempts).await;
             }
             sleep(attempts.backoff.next_wait()).await;
         }
@@ -105,12 +108,13 @@ impl FactSource {
                 Ok(None) => format!("no dataset {name} is visible to this key"),
                 Err(error) => format!("cannot find dataset {name}: {}", error.why()),
             };
-            self.report_once(problem, attempts).await;
+            self.report_outage_once(problem, attempts).await;
             sleep(attempts.backoff.next_wait()).await;
         }
     }
 
-    /// Reports columns of rules that the dataset does not have or that have no numbers.
+    /// Reports columns of rules that the dataset does not have or that have no numbers, and returns
+    /// them.
     async fn check_columns(
         &self,
         datasets: &Datasets,
@@ -118,19 +122,23 @@ impl FactSource {
         name: &str,
         columns: &BTreeSet<String>,
         attempts: &mut Attempts,
-    ) {
+    ) -> BTreeSet<String> {
         if columns.is_empty() {
-            return;
+            return BTreeSet::new();
         }
         match datasets.columns(id).await {
             Ok(existing) => {
-                for problem in column_problems(columns, &existing, name) {
-                    self.report_once(problem, attempts).await;
+                let problems = column_problems(columns, &existing, name);
+                for (column, problem) in &problems {
+                    let source = self.of_rules(|it| it.column() == Some(column));
+                    source.report_outage_once(problem.clone(), attempts).await;
                 }
+                problems.into_keys().collect()
             }
             Err(error) => {
                 let problem = format!("cannot read the columns of dataset {name}: {}", error.why());
                 self.report_once(problem, attempts).await;
+                BTreeSet::new()
             }
         }
     }
@@ -196,8 +204,13 @@ fn points_of(rows: &[NamedRow], columns: &BTreeSet<String>, now: Timestamp) -> V
     points.collect()
 }
 
-/// Returns a problem for each of `columns` that is missing in `existing` or has no numbers.
-fn column_problems(columns: &BTreeSet<String>, existing: &[Column], dataset: &str) -> Vec<String> {
+/// Returns those of `columns` that are missing in `existing` or have no numbers, each with a
+/// description of the problem.
+fn column_problems(
+    columns: &BTreeSet<String>,
+    existing: &[Column],
+    dataset: &str,
+) -> BTreeMap<String, String> {
     let problem = |name: &String| match existing.iter().find(|column| column.name == *name) {
         None => Some(format!("dataset {dataset} has no column {name}")),
         Some(Column { dtype: Dtype::Float | Dtype::Integer, .. }) => None,
@@ -205,13 +218,11 @@ fn column_problems(columns: &BTreeSet<String>, existing: &[Column], dataset: &st
             Some(format!("column {name} of dataset {dataset} has no numbers: its type is {dtype}"))
         }
     };
-    columns.iter().filter_map(problem).collect()
+    columns.iter().filter_map(|name| Some((name.clone(), problem(name)?))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]
@@ -225,8 +236,9 @@ mod tests {
         };
         let existing = [column("close", Dtype::Float), column("side", Dtype::String)];
         let columns = BTreeSet::from(["close", "clsoe", "side"].map(str::to_owned));
+        let problems = column_problems(&columns, &existing, "btc");
         assert_eq!(
-            column_problems(&columns, &existing, "btc"),
+            problems.into_values().collect::<Vec<_>>(),
             [
                 "dataset btc has no column clsoe",
                 "column side of dataset btc has no numbers: its type is string",

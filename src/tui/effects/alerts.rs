@@ -86,7 +86,10 @@ impl Runner {
                 while let Some(event) = received.recv().await {
                     let event = match event {
                         watch::Event::Alert(alert) => AlertEvent::Changed(alert),
-                        watch::Event::Problem(problem) => AlertEvent::Problem(problem),
+                        watch::Event::Problem { text, rules } => {
+                            AlertEvent::Problem { text, rules }
+                        }
+                        watch::Event::Connected(rules) => AlertEvent::Connected(rules),
                     };
                     events.send(Event::Alerts(event)).await.ok();
                 }

@@ -25,9 +25,11 @@ pub(crate) fn on(state: &mut State, event: AlertEvent) {
         AlertEvent::Watched { watched, unwatched, continues } => {
             state.alerts.watch(watched, unwatched, continues);
         }
-        AlertEvent::Problem(problem) => {
-            state.logs.log(Level::Warn, state.now, format!("alerts lack data: {problem}"));
+        AlertEvent::Problem { text, rules } => {
+            state.logs.log(Level::Warn, state.now, format!("alerts lack data: {text}"));
+            state.alerts.set_problem(&rules, Some(&text));
         }
+        AlertEvent::Connected(rules) => state.alerts.set_problem(&rules, None),
         AlertEvent::Added => {
             state.notify(
                 "added the alert",
@@ -115,6 +117,7 @@ pub(crate) fn mark(rule: &WatchedRule, theme: &Theme) -> (char, Style, &'static 
         (_, _, true) => ('○', theme.muted, "muted"),
         (true, false, _) => ('▲', theme.warn, "firing"),
         (true, true, _) => ('▲', theme.muted, "acknowledged"),
+        (false, ..) if rule.problem.is_some() => ('!', theme.warn, "no data"),
         (false, ..) => ('●', theme.up, "ok"),
     }
 }
@@ -149,7 +152,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Opt
         let x = paint::text(buf, place, (x.max(16) + 1, 0), &rule.name, theme.text);
         let since = rule.changed_at.map(|at| format!("  {}", format::clock(at)));
         let x = paint::text(buf, place, (x, 0), &since.unwrap_or_default(), theme.muted);
-        text_cut(buf, place, (x + 2, 0), &rule.text, theme.muted);
+        text_cut(buf, place, (x + 2, 0), rule.problem.as_ref().unwrap_or(&rule.text), theme.muted);
     });
 }
 
@@ -194,6 +197,22 @@ mod tests {
         let effects = screen.take_effects();
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::SendAlert(_))));
         assert_eq!(screen.state.alerts.firing().count(), 0);
+    }
+
+    #[test]
+    fn rule_without_data_is_shown_with_the_problem_until_its_data_arrives() {
+        let mut screen = Harness::ready(160, 45);
+        let watched = vec!["low".to_owned(), "other".to_owned()];
+        let event = AlertEvent::Watched { watched, unwatched: Vec::new(), continues: false };
+        screen.take(Event::Alerts(event));
+        let text = "dataset btc has no column nope".to_owned();
+        let rules = vec!["low".to_owned()];
+        screen.take(Event::Alerts(AlertEvent::Problem { text, rules: rules.clone() }));
+        screen.press("@");
+        screen
+            .shows(&["! no data      low  dataset btc has no column nope", "● ok           other"]);
+        screen.take(Event::Alerts(AlertEvent::Connected(rules)));
+        screen.shows(&["● ok           low"]);
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub(crate) struct WatchedRule {
     pub(crate) is_muted: bool,
     /// False if the rule needs a service that is not configured.
     pub(crate) is_watched: bool,
+    /// Reason why data for the rule is missing. `None` if it arrives.
+    pub(crate) problem: Option<String>,
 }
 
 /// The rules. Firing rules are first.
@@ -115,6 +117,7 @@ impl Alerts {
                     is_firing: false,
                     is_acknowledged: false,
                     is_watched,
+                    problem: None,
                 },
             }
         };
@@ -140,6 +143,13 @@ impl Alerts {
         let is_notified = !rule.is_muted && !rule.is_acknowledged;
         self.0.sort_by_key(|rule| !rule.is_firing);
         is_notified
+    }
+
+    /// Sets the reason why data for the rules `names` is missing, or `None` if it arrives.
+    pub(crate) fn set_problem(&mut self, names: &[String], problem: Option<&str>) {
+        for rule in self.0.iter_mut().filter(|rule| names.contains(&rule.name)) {
+            rule.problem = problem.map(str::to_owned);
+        }
     }
 
     /// Returns all rules.
