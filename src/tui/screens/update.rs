@@ -208,7 +208,11 @@ pub(crate) fn note<T>(
 /// reason `lost`. A timeout of a stream does not count, since health checks notice it earlier.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     match lost {
-        None => note_health(state, service, Health::Live),
+        None => {
+            // Opening the stream was a request, which succeeded.
+            note_health(state, service, Health::Idle { latency: None });
+            note_health(state, service, Health::Live);
+        }
         Some(why) => {
             state.services.stream_closed(service);
             if !why.is_timeout {
@@ -298,7 +302,10 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
         DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Data, Some(why));
         }
-        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
+        DataEvent::Stream { news: StreamEvent::Connected, .. } => {
+            note_stream(state, Service::Data, None);
+        }
+        DataEvent::Stream { .. } => note_health(state, Service::Data, Health::Live),
         _ => {}
     }
     if let Some(name) = state.data.remove_gone(&event) {

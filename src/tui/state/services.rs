@@ -270,9 +270,14 @@ impl Services {
         }
         link.has_stream |= health == Health::Live;
         // A limit remains in force until it ends, even if the stream or an earlier request
-        // succeeds.
-        let is_limited = matches!(link.health, Health::Limited { until } if now < until);
-        if is_limited && health.is_up() {
+        // succeeds. A stream that is already open does not end a refusal, since the service checks
+        // the key of a stream less often.
+        let is_held = match &link.health {
+            Health::Limited { until } => now < *until && health.is_up(),
+            Health::Refused { .. } => health == Health::Live,
+            _ => false,
+        };
+        if is_held {
             return false;
         }
         if let Health::Idle { latency: Some(latency) } = health {
@@ -396,6 +401,19 @@ mod tests {
         }
         assert_eq!(services.health(head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
+    }
+
+    #[test]
+    fn refusal_is_ended_by_a_successful_request_and_not_by_an_open_stream() {
+        let now = Timestamp::from_seconds(100);
+        let mut services = Services::default();
+        assert!(services.note(Service::Data, Health::Live, now));
+        let refused = Health::Refused { why: Failure::default() };
+        assert!(services.note(Service::Data, refused.clone(), now));
+        assert!(!services.note(Service::Data, Health::Live, now));
+        assert_eq!(services.health(Service::Data), &refused);
+        assert!(services.note(Service::Data, Health::Idle { latency: None }, now));
+        assert_eq!(services.health(Service::Data), &Health::Live);
     }
 
     #[test]
