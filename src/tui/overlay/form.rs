@@ -170,6 +170,9 @@ pub(crate) fn submit(state: &mut State) {
             {
                 return state.open_form(datasets::confirm_form(edit.clone(), &deletions));
             }
+            if let Change::DeleteDataset { dataset, .. } = change {
+                state.data.deleted = Some(dataset);
+            }
             state.effects.push(Effect::Change(change));
         }
     }

@@ -299,6 +299,11 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
         }
         DataEvent::Export(ExportNews::Failed(failure))
         | DataEvent::Acquired { result: Err(failure), .. } => state.notify_failure(failure),
+        DataEvent::Stream { dataset, news: StreamEvent::Lost { .. } }
+            if state.data.deleted == Some(*dataset) =>
+        {
+            state.services.stream_closed(Service::Data);
+        }
         DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Data, Some(why));
         }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::topic::TopicId;
@@ -8,7 +9,7 @@ use wire::datasets::{CreateColumn, CreateDataset, UpdateDataset};
 use wire::inference::network::{LossParameters, TopicSettings};
 
 use super::*;
-use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event, InferenceEvent};
+use crate::event::{DataEvent, DatasetSearch, DatasetsPage, Event, InferenceEvent, StreamEvent};
 use crate::harness::{Harness, topics as topic_list};
 use crate::screens::update::connect;
 use crate::state::change::{Account, DatasetEdit, Session};
@@ -180,8 +181,13 @@ fn dataset_is_deleted_only_after_its_name_was_typed() {
     let change = submitted(&mut screen);
     assert_eq!(change, Change::DeleteDataset { dataset: id(1), name: "prices".to_owned() });
     screen.effects.clear();
+    screen.take(Event::Data(DataEvent::Stream { dataset: id(1), news: StreamEvent::Connected }));
+    let why = Failure::new("follow the dataset", "the service closed the connection", "");
+    let news = StreamEvent::Lost { why, retry_in: Duration::from_secs(1) };
+    screen.take(Event::Data(DataEvent::Stream { dataset: id(1), news }));
     screen.take(Event::Changed(change, Ok(Changed::Done)));
     screen.shows(&["deleted dataset prices"]);
+    assert!(!screen.text().contains("failed to follow"), "{}", screen.text());
     assert!(screen.take_effects().contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) effects: Vec<Effect>,
     /// The listed datasets.
     pub(crate) datasets: Resource<DatasetsPage>,
+    /// Dataset whose deletion was requested last. The end of its stream is not a failure.
+    pub(crate) deleted: Option<DatasetId>,
     /// The order of the list.
     pub(crate) order: ColumnOrder,
     /// Number of rows by which the list is scrolled down, compared with the position that shows
