@@ -3,6 +3,7 @@
 //! No format contains a key or a token. Commands refer to a shell variable instead.
 
 use ratatui::prelude::*;
+use serde_json::Value;
 use wire::functions::ExecuteRequest;
 use wire::paths;
 
@@ -171,8 +172,8 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
     let row = |&model::row::Bucket { timestamp, open, high, low, close, .. }: &_| {
-        let [open, high, low, close] = [open, high, low, close].map(|it: f64| it.to_string());
-        [timestamp.to_string(), open, high, low, close]
+        let [open, high, low, close] = [open, high, low, close].map(Value::from);
+        [timestamp.to_string().into(), open, high, low, close]
     };
     let table =
         ExportTable::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));

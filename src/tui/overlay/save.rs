@@ -14,13 +14,13 @@ use crate::state::State;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ExportTable {
     columns: &'static [&'static str],
-    /// Rows of cells. `None` is an empty cell.
-    pub(crate) rows: Vec<Vec<Option<String>>>,
+    /// Rows of cells: texts, numbers, or `null` for an empty cell.
+    pub(crate) rows: Vec<Vec<Value>>,
 }
 
 impl ExportTable {
     /// Returns a table with these columns and rows.
-    pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
+    pub(crate) fn new<const N: usize, Cell: Into<Value>>(
         columns: &'static [&'static str; N],
         rows: impl IntoIterator<Item = [Cell; N]>,
     ) -> Self {
@@ -48,12 +48,10 @@ impl ExportTable {
     /// Formats the table as CSV, or as JSON with an object for each row.
     pub(crate) fn text(&self, is_json: bool) -> String {
         if is_json {
-            let object = |row: &Vec<Option<String>>| {
+            let object = |row: &Vec<Value>| {
                 let members = self.columns.iter().zip(row);
-                let member = |(name, value): (&&str, &Option<String>)| {
-                    ((*name).to_owned(), value.clone().map_or(Value::Null, Value::String))
-                };
-                Value::Object(members.map(member).collect::<Map<_, _>>())
+                let members = members.map(|(name, value)| ((*name).to_owned(), value.clone()));
+                Value::Object(members.collect::<Map<_, _>>())
             };
             let rows: Vec<Value> = self.rows.iter().map(object).collect();
             return format!("{:#}\n", Value::Array(rows));
@@ -62,9 +60,18 @@ impl ExportTable {
         // Writing to memory cannot fail, and each row has a cell for each column.
         writer.write_record(self.columns).ok();
         for row in &self.rows {
-            writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
+            writer.write_record(row.iter().map(csv_cell)).ok();
         }
         writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+fn csv_cell(cell: &Value) -> String {
+    match cell {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // Without the `.0` that JSON adds to a whole number.
+        cell => cell.as_f64().map_or_else(|| cell.to_string(), |number| number.to_string()),
     }
 }
 
@@ -81,15 +88,15 @@ fn line(log: &LocalLog) -> [String; 5] {
 }
 
 /// Returns a row for each epoch and label of the selected topic.
-fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
+fn epochs(state: &State) -> Vec<[Value; 5]> {
     let mut rows = Vec::new();
     for epoch in state.inference.past().into_iter().flat_map(History::epochs) {
         let time: Timestamp = epoch.time;
         for label in epoch.combined.keys() {
-            let number = |of: &BTreeMap<String, f64>| of.get(label).map(ToString::to_string);
+            let number = |of: &BTreeMap<String, f64>| Value::from(of.get(label).copied());
             rows.push([
-                Some(time.to_string()),
-                Some(label.clone()),
+                time.to_string().into(),
+                label.clone().into(),
                 number(&epoch.combined),
                 number(&epoch.naive),
                 number(&epoch.truth),
@@ -107,11 +114,14 @@ mod tests {
 
     #[test]
     fn saved_table_is_written_as_csv_or_json() {
-        let table = ExportTable::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
-        assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
+        let cells = ["1,\"2\"".into(), Value::Null, 60_523.86.into(), 12.0.into()];
+        let table = ExportTable::new(&["a", "b", "c", "d"], [cells]);
+        assert_eq!(table.text(false), "a,b,c,d\n\"1,\"\"2\"\"\",,60523.86,12\n");
         let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
         assert_eq!(rows[0]["a"], "1,\"2\"");
         assert_eq!(rows[0]["b"], Value::Null);
+        assert_eq!(rows[0]["c"], 60_523.86);
+        assert_eq!(rows[0]["d"], 12.0);
     }
 
     #[test]
