@@ -62,6 +62,15 @@ pub(crate) fn utc(time: Timestamp) -> Zoned {
     zoned_in(time, &TimeZone::UTC)
 }
 
+/// Returns ` UTC` if the time zone in use has another offset at `time`.
+pub(crate) fn utc_mark(time: Timestamp) -> &'static str {
+    mark_of(&zoned(time))
+}
+
+fn mark_of(time: &Zoned) -> &'static str {
+    if time.offset().is_zero() { "" } else { " UTC" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +89,16 @@ mod tests {
         check("Europe/Berlin", "2026-07-31 01:02:31 CEST");
         check("America/New_York", "2026-07-30 19:02:31 EDT");
         assert!("local".parse::<TimeZone>().is_ok());
+    }
+
+    #[test]
+    fn days_in_utc_are_marked_in_another_time_zone() {
+        let mark = |time: &str, zone: &str| {
+            mark_of(&zoned_in(time.parse().unwrap(), &zone.parse().unwrap()))
+        };
+        assert_eq!(mark("2026-07-30T00:00:00Z", "UTC"), "");
+        assert_eq!(mark("2026-07-30T00:00:00Z", "America/New_York"), " UTC");
+        assert_eq!(mark("2026-07-30T00:00:00Z", "Europe/London"), " UTC");
     }
 
     #[test]

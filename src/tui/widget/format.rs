@@ -11,7 +11,7 @@ use model::escape::escape_line;
 use model::timestamp::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
-use crate::time_zone::{utc, zoned};
+use crate::time_zone::{utc, utc_mark, zoned};
 
 /// Text of a missing value.
 pub(crate) const NONE: &str = "—";
@@ -408,9 +408,10 @@ pub(crate) fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
     zoned(one).date() == zoned(other).date()
 }
 
-/// Formats the date of a daily bucket, which starts at midnight UTC.
+/// Formats the date of a daily bucket, which starts at midnight UTC: `2026-07-30`. In another time
+/// zone, `UTC` follows.
 pub(crate) fn bucket_date(start: Timestamp) -> String {
-    utc(start).strftime("%F").to_string()
+    format!("{}{}", utc(start).strftime("%F"), utc_mark(start))
 }
 
 /// Formats the date: `2026-07-30`.

@@ -21,6 +21,7 @@ use crate::screens::data::state::zoom::{ChartKind, Indicators};
 use crate::screens::data::view::rows;
 use crate::state::services::Service;
 use crate::theme::Theme;
+use crate::time_zone::utc_mark;
 use crate::view::{Frame, draw_centered, draw_field, join_facts, split_columns, split_rows, strip};
 use crate::widget::axis::Scale;
 use crate::widget::candles::{Candles, Overlay};
@@ -150,7 +151,9 @@ fn export_note(export: &Export) -> Option<String> {
 fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static> {
     let (state, now) = (&frame.state.data, frame.state.now);
     let resolution = state.chart.resolution();
-    let mut parts: Vec<Span<'static>> = vec![resolution.to_string().into()];
+    // The labels of days on the axis have no space for the mark.
+    let mark = if resolution == Resolution::Day { utc_mark(now) } else { "" };
+    let mut parts: Vec<Span<'static>> = vec![format!("{resolution}{mark}").into()];
     if let Some(last) = history {
         let time = candle_time(last.timestamp, resolution, frame);
         parts.push(format!("history to {time}").into());

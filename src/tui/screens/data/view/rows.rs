@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use model::resolution::Resolution;
 use model::row::Value;
 use model::timestamp::Timestamp;
 use ratatui::layout::Flex;
@@ -84,7 +85,10 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let first = first_row(chosen, table.rows.len(), n_shown);
     let shown: Vec<&NamedRow> = table.rows.iter().skip(first).take(n_shown).collect();
     let time = |row: &&NamedRow| {
-        let time = format!("{} {}", format::date(row.timestamp), format::clock(row.timestamp));
+        let time = match frame.state.data.chart.resolution() {
+            Resolution::Day => format::bucket_date(row.timestamp),
+            _ => format!("{} {}", format::date(row.timestamp), format::clock(row.timestamp)),
+        };
         Line::styled(time, theme.muted)
     };
     let names = frame.state.data.table_columns();
