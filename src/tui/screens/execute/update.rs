@@ -325,7 +325,12 @@ pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<Exec
             };
             let text = format!("run {} done in {}", id.0, elapsed(run.elapsed(now)));
             let peers = counted(response.cluster.peers.len(), "peer");
-            state.report(RUN_SCREENS, level, text, format!("{peers}, {}", verdict.words()));
+            let failed = match run.live.n_failed() {
+                0 => String::new(),
+                n => format!("{n} failed, "),
+            };
+            let detail = format!("{peers}, {failed}{}", verdict.words());
+            state.report(RUN_SCREENS, level, text, detail);
         }
         Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}

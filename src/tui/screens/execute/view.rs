@@ -147,10 +147,11 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
                 steps.extend([later("grouping"), later("done")]);
             }
             Phase::Done(_) => {
-                let waited = match (n_given, is_short) {
-                    (0, false) => "waited for head".to_owned(),
-                    (0, true) => "waited".to_owned(),
-                    (n, _) => format!("run by {n}"),
+                let waited = match (n_given, run.live.n_failed()) {
+                    (0, _) if is_short => "waited".to_owned(),
+                    (0, _) => "waited for head".to_owned(),
+                    (n, 0) => format!("run by {n}"),
+                    (n, n_failed) => format!("run by {} of {n}", n.saturating_sub(n_failed)),
                 };
                 steps.extend([waited.as_str(), "grouped", "done"].map(done));
             }
@@ -262,9 +263,13 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
     let x = paint::text(buf, area, (0, 0), "Per peer", theme.text.bold()) + 2;
-    let mut note = match run.live.counts() {
-        (0, _) => format!("{} ready", parts.len()),
-        (n_given, n_over) => format!("{n_over} of {n_given} done"),
+    let mut note = match (run.live.counts(), run.live.n_failed()) {
+        ((0, _), _) => format!("{} ready", parts.len()),
+        ((n_given, n_over), 0) => format!("{n_over} of {n_given} done"),
+        ((n_given, n_over), n_failed) => {
+            let n_done = n_over.saturating_sub(n_failed);
+            format!("{n_done} of {n_given} done, {n_failed} failed")
+        }
     };
     let is_live = state.nodes.head(run.head.id).is_some_and(|head| head.is_live);
     if run.is_waiting() && !is_live {

@@ -91,6 +91,13 @@ impl RunProgress {
         (given.count(), n_answered)
     }
 
+    /// Returns the number of peers that failed and were not replaced.
+    pub(crate) fn n_failed(&self) -> usize {
+        let is_failed =
+            |part: &&Part| matches!(part.stage, Stage::Failed { is_replaced: false, .. });
+        self.parts.iter().filter(is_failed).count()
+    }
+
     /// Handles an event of the head on this execution.
     pub(crate) fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
         match kind {
