@@ -43,9 +43,8 @@ pub(crate) enum Pane {
     Tape,
 }
 
-/// Title of the column with the latest values. Values of a dataset without a stream are at most ten
-/// seconds old.
-pub(crate) const LAST: &str = "LAST ≤10s";
+/// Title of the column with the latest values.
+pub(crate) const LAST: &str = "LAST";
 
 /// Columns by which the list of datasets can be sorted. The sort key selects them in this order.
 pub(crate) const LIST_ORDERS: [&str; 4] = ["NAME", "SOURCE", "FREQ", LAST];
