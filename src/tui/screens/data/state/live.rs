@@ -23,6 +23,9 @@ pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 /// current.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
+/// Time before a timestamp at which it counts as future. The clocks of sources differ by less.
+const FUTURE_FROM: Duration = Duration::from_mins(5);
+
 /// Age at which a measurement of the pace is replaced by a more recent one. Otherwise the pace of
 /// a source that has caught up would still include the time in which it was catching up.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
@@ -95,11 +98,11 @@ impl LiveStream {
     }
 
     /// Returns the time at which the latest row was added to the dataset: its timestamp, or its
-    /// arrival if the row is historic. `None` if historic rows have only arrived in the replay,
-    /// since they can have been added long before.
+    /// arrival if the row is historic or in the future. `None` if such rows have only arrived in the
+    /// replay, since they can have been added long before.
     pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
         match self.newest_row {
-            Some(row) if !is_past(row, now) => Some(row.min(now)),
+            Some(row) if !is_past(row, now) && !is_future(row, now) => Some(row.min(now)),
             _ => self.new_rows_at,
         }
     }
@@ -120,7 +123,9 @@ impl LiveStream {
             (Status::Closed, ..) => "not followed".to_owned(),
             (Status::Opening, ..) => "connecting".to_owned(),
             (Status::Up, None, _) => "live".to_owned(),
-            (Status::Up, Some(row), _) if is_past(row, now) => self.past(row, now),
+            (Status::Up, Some(row), _) if is_past(row, now) || is_future(row, now) => {
+                self.dated(row, now)
+            }
             (Status::Up, Some(row), _) => format!("live · {}", format::ago(now.since(row))),
             (Status::Lost(retry_at), _, heard_at) => {
                 let again = if self.is_counting() {
@@ -137,9 +142,9 @@ impl LiveStream {
         }
     }
 
-    /// Describes a stream of historic rows by the day of the latest row, and by the pace if it is
-    /// known.
-    fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
+    /// Describes a stream of historic or future rows by the day of the latest row, and by the pace if
+    /// it is known.
+    fn dated(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
             let took = rows_at.since(at);
@@ -219,6 +224,12 @@ impl State {
 /// Returns true if a latest row with this timestamp is historic, even if it has just arrived.
 pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
     now.since(newest_row) > PAST_FROM
+}
+
+/// Returns true if a latest row has a future timestamp, beyond the differences of clocks, so its age
+/// is unknown.
+fn is_future(newest_row: Timestamp, now: Timestamp) -> bool {
+    newest_row.since(now) > FUTURE_FROM
 }
 
 /// Returns the maximum age of the latest row with which a dataset of this frequency counts as

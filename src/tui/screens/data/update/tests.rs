@@ -224,6 +224,23 @@ fn replayed_old_rows_are_not_shown_as_live() {
 }
 
 #[test]
+fn future_rows_are_not_shown_as_current() {
+    let (mut state, _) = opened();
+    let mut hear = |news, second| {
+        state.on(DataEvent::Stream { dataset: id(1), news }, at(second));
+        (state.live.note(at(second)), state.live.updated_at(at(second)))
+    };
+    let year = 365 * 86_400;
+    hear(StreamEvent::Connected, 0);
+    let rows = |second| StreamEvent::Item(vec![row(second, 1.0)]);
+    assert_eq!(hear(rows(year), 0), ("rows of 2024-11-13".to_owned(), None));
+    let (note, updated_at) = hear(rows(year + 60), 10);
+    assert_eq!((note.as_str(), updated_at), ("rows of 2024-11-13 · came now", Some(at(10))));
+    let (note, updated_at) = hear(StreamEvent::Heartbeat, 250);
+    assert_eq!((note.as_str(), updated_at), ("rows of 2024-11-13 · came 4m ago", Some(at(10))));
+}
+
+#[test]
 fn buckets_are_reloaded_after_a_lost_stream() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
