@@ -158,8 +158,9 @@ impl Field {
         let room = CHARS_MAX.saturating_sub(self.value().len());
         let text: String = text
             .trim_end_matches(['\r', '\n'])
+            .replace("\r\n", "\n")
             .chars()
-            .map(|letter| if matches!(letter, '\n' | '\t') { ' ' } else { letter })
+            .map(|letter| if matches!(letter, '\r' | '\n' | '\t') { ' ' } else { letter })
             .filter(|letter| !letter.is_control())
             .take(room)
             .collect();
@@ -209,6 +210,13 @@ mod tests {
         check("a b ctrl-u", 1, "ab");
         check("a left b", 1, "a");
         check("a b ctrl-_", 0, "");
+    }
+
+    #[test]
+    fn pasted_line_breaks_become_spaces() {
+        let mut field = Field::edited("");
+        field.paste("with\rnew\r\nlines\n");
+        assert_eq!(field.value(), "with new lines");
     }
 
     #[test]
