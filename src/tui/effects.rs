@@ -350,12 +350,21 @@ async fn wait_for_result(
     }
 }
 
+/// Replaces a leading `~/` with the home directory. In a command line, the shell does this.
+pub(crate) fn expand_home(path: impl AsRef<Path>) -> PathBuf {
+    let path = path.as_ref();
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
 /// Reads a file as standard input.
 async fn read_file(path: &str) -> Outcome<String> {
     let failed = |why: String| Failure::new(format!("read {path}"), why, "correct the path");
     let text = async {
         let mut text = String::new();
-        let mut start = tokio::fs::File::open(path).await?.take(INPUT_BYTES_MAX + 1);
+        let mut start = tokio::fs::File::open(expand_home(path)).await?.take(INPUT_BYTES_MAX + 1);
         start.read_to_string(&mut text).await.map(|_| text)
     };
     let text = text.await.map_err(|error: std::io::Error| failed(error.to_string()))?;

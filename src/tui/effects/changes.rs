@@ -20,7 +20,7 @@ use transfer::import::{Import, ImportOptions, Imported};
 use wire::datasets::UpdateDataset;
 
 use crate::effects::services::ask;
-use crate::effects::{Clients, Runner};
+use crate::effects::{Clients, Runner, expand_home};
 use crate::event::{Effect, Event, Preparation, Prepared};
 use crate::keymap::Action;
 use crate::state::change::{Account, Change, Changed, DatasetEdit, Session};
@@ -252,6 +252,7 @@ async fn import(
     let Change::Import { path, dataset, time, skips_bad } = change else {
         return Ok(Changed::Done);
     };
+    let path = expand_home(path);
     let folder = project_dirs().ok().map(|it| it.data_local_dir().join("imports"));
     let mut options = ImportOptions::of_file(path.clone(), folder);
     options.dataset.clone_from(dataset);

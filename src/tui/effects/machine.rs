@@ -21,7 +21,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::functions::FunctionBody;
 
-use crate::effects::{Runner, absent, failure, read_optional, unwritten, write_private};
+use crate::effects::{
+    Runner, absent, expand_home, failure, read_optional, unwritten, write_private,
+};
 use crate::event::{Effect, Event, ProfileEvent};
 use crate::local::{Addresses, LocalError, LocalStack, Packed};
 use crate::profiles::{ProfileError, ProfileStore};
@@ -103,7 +105,10 @@ pub(super) async fn add_function(
 ) -> Outcome<FunctionBody> {
     let what = format!("add {path}");
     let head = head.ok_or_else(|| absent(&what))?;
-    let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
+    let packed = local
+        .pack(&expand_home(&path).to_string_lossy())
+        .await
+        .map_err(|error| describe(&error))?;
     let Packed { name, function_id, method, car } = packed;
     // If the head cannot list its functions, the content is uploaded even if the head has it.
     let held = head.functions().await.unwrap_or_default();
@@ -120,7 +125,7 @@ pub(super) async fn add_function(
 /// Writes `text` to `path` atomically.
 async fn save(path: &Path, text: &str) -> Outcome<()> {
     let done = async {
-        let mut file = DownloadFile::create(path).await?;
+        let mut file = DownloadFile::create(&expand_home(path)).await?;
         file.write(text.as_bytes()).await?;
         file.finish().await
     };

@@ -19,7 +19,9 @@ use model::topic::BlockHeight;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::effects::{Clients, Runner, absent, failure, machine, send_order, unwritten};
+use crate::effects::{
+    Clients, Runner, absent, expand_home, failure, machine, send_order, unwritten,
+};
 use crate::event::{
     DataEvent, DatasetSearch, Effect, Event, ExportNews, ExportSize, InferenceEvent,
 };
@@ -417,7 +419,7 @@ async fn write(
 ) -> Outcome<ExportSize> {
     let refused = |error: ClientError| failure(what, &error);
     let unwritten = |error: io::Error| unwritten(what, &error);
-    let mut file = DownloadFile::create(path).await.map_err(unwritten)?;
+    let mut file = DownloadFile::create(&expand_home(path)).await.map_err(unwritten)?;
     let mut download = service.download(query).await.map_err(refused)?;
     let mut counter = RowCounter::new(query.output);
     let mut progress = ExportSize { total_rows: download.n_rows(), ..ExportSize::default() };

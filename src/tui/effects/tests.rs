@@ -237,3 +237,11 @@ async fn effects_for_the_terminal_are_returned_to_the_caller() {
     assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes(HeadId::default()), wait)), None);
     assert!(!rig.runner.timers.is_empty());
 }
+
+#[test]
+fn home_directory_replaces_a_leading_tilde() {
+    let home = std::env::home_dir().unwrap();
+    assert_eq!(expand_home("~/f/my data.csv"), home.join("f/my data.csv"));
+    assert_eq!(expand_home("~other/a.csv"), Path::new("~other/a.csv"));
+    assert_eq!(expand_home("data/~/a.csv"), Path::new("data/~/a.csv"));
+}
