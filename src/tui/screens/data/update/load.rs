@@ -1,5 +1,6 @@
 //! Requests for the list of datasets, the charted dataset and sparklines, and their responses.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::dataset::{Column, Dataset, DatasetId};
@@ -407,11 +408,11 @@ impl State {
         let listed = self.list().iter().find(|one| one.id == dataset);
         let (Some(listed), Rows::Raw(rows)) = (listed, rows) else { return };
         let shape = self.shape_for(dataset, &listed.metadata, rows.first());
-        // If a row has a single number, the displayed column is clear without a list of columns.
-        let n_numbers = rows
-            .first()
-            .map_or(0, |row| row.values.values().filter(|value| value.as_f64().is_some()).count());
-        if n_numbers > 1 && !self.known_columns.contains_key(&dataset) {
+        // If the rows have numbers in a single column, the displayed column is clear without a list of
+        // columns.
+        let numbers = rows.iter().flat_map(|row| &row.values).filter(|it| it.1.as_f64().is_some());
+        let numbers: BTreeSet<&String> = numbers.map(|(name, _)| name).collect();
+        if numbers.len() > 1 && !self.known_columns.contains_key(&dataset) {
             self.effects.push(Effect::LoadColumns { dataset });
         }
         self.store_sparkline(dataset, shape.as_ref(), rows, now);

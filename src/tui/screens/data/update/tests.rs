@@ -473,6 +473,17 @@ fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
 }
 
 #[test]
+fn columns_are_loaded_if_the_rows_of_a_dataset_have_different_numbers() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let rows =
+        vec![row_of(2, &[("w", Value::Float(-299.0))]), row_of(1, &[("v", Value::Float(294.0))])];
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
+    let asked = answered(&mut state, &asked, Rows::Raw(rows));
+    assert!(asked.contains(&Effect::LoadColumns { dataset: id(2) }), "{asked:?}");
+}
+
+#[test]
 fn dataset_list_and_chart_show_the_same_column() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
