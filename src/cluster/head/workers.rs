@@ -2,6 +2,7 @@
 //! cancels them, and handles offers, reports, results and requests.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -301,10 +302,11 @@ impl Head {
 
     /// Reads the frames on a worker's line until it is closed or the worker is no longer allowed.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
+        let mut excluded = pin!(self.0.context.network.excluded(&peer));
         loop {
             let incoming = select! {
                 biased;
-                () = self.0.context.network.excluded(&peer) => None,
+                () = &mut excluded => None,
                 incoming = frames.next() => incoming,
             };
             let frame = match incoming {

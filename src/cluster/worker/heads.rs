@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,10 +61,11 @@ impl Worker {
             return debug!(peer = %head, "closed a line: the head has too many");
         };
         let runs = Runs::default();
+        let mut excluded = pin!(self.0.context.network.excluded(&head));
         loop {
             let frame = select! {
                 biased;
-                () = self.0.context.network.excluded(&head) => None,
+                () = &mut excluded => None,
                 () = self.reached(Phase::Ended) => None,
                 frame = frames.next() => frame,
             };
