@@ -81,8 +81,8 @@ pub enum Event {
     Problem {
         /// Reason, for people.
         text: String,
-        /// Names of the rules that lack all their facts until [`Self::Connected`]. Empty if only some
-        /// facts are missing.
+        /// Names of the rules without a stream of facts until [`Self::Connected`]. Empty if the stream
+        /// is connected, but some facts are missing.
         rules: Vec<String>,
     },
     /// The facts of these rules arrive.

@@ -67,7 +67,7 @@ pub struct Answer {
 pub enum AnswerHead {
     /// The content of a single block follows.
     Here {
-        /// Name of the file; empty if unknown.
+        /// Name of the file. Earlier versions send an empty name if it is unknown.
         method: String,
         /// Length of the content, in bytes.
         bytes: u64,

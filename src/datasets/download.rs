@@ -1,9 +1,8 @@
 //! Downloads: all rows of a range in one response, which is sent while the rows are read.
 //!
 //! A blocking thread reads the range, from a snapshot if the store has one, renders and compresses it, and
-//! sends it in pieces.
-//! The memory does not depend on the length of the range. [`spool`] stores downloads as files, so that
-//! clients can read parts of them.
+//! sends it in pieces. The memory does not depend on the length of the range. [`spool`] stores downloads as
+//! files, so that clients can read parts of them.
 
 pub(crate) mod spool;
 

@@ -151,7 +151,21 @@ impl Datasets {
     /// Reads and publishes the commits of a dataset after the published revision `after`.
     async fn publish_missing(&self, dataset: DatasetId, after: u64) -> Result<(), StoreError> {
         let era = self.era;
-        match self.read_store(move |store| read_missing(store, dataset, after, era)).await? {
+        let read = self.read_store(move |store| read_missing(store, dataset, after, era)).await;
+        match read {
+            // The readers then connect to a service that has the archive.
+            Err(StoreError::NoArchive) => {
+                warn!(dataset.id = %dataset, "cannot read the archived rows of dataset {dataset}; closing its streams");
+                self.hub.lose(dataset);
+                return Ok(());
+            }
+            read => self.publish_read(dataset, after, read?),
+        }
+        Ok(())
+    }
+
+    fn publish_read(&self, dataset: DatasetId, after: u64, read: Missing) {
+        match read {
             Missing::Nothing => {}
             Missing::Frames { frames, through, is_more } => {
                 self.hub.publish_read(dataset, after, through, frames);
@@ -164,7 +178,6 @@ impl Datasets {
                 self.hub.lose(dataset);
             }
         }
-        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ use task::clock::Clock;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::{Attempts, EVENTS_CAPACITY, FactSource};
+use super::{Attempts, EVENTS_CAPACITY, FactSource, RETRY};
 use crate::state::{Fact, Point};
 
 /// Maximum number of rows, and of requests, with which the spans of rules on changes are filled when
@@ -54,6 +54,8 @@ impl FactSource {
             let (sender, received) = mpsc::channel(EVENTS_CAPACITY);
             let resume_from = ResumeFrom { newest, changes, ..ResumeFrom::default() };
             let follow = resume::follow(datasets.clone(), id, resume_from, sender);
+            let mut checks =
+                Attempts { reported: attempts.reported.clone(), ..Attempts::default() };
             let read = usable.read(received, &stream, &mut attempts, |batch| {
                 let dataset = name.to_owned();
                 ready(vec![match batch.kind {
@@ -67,9 +69,21 @@ impl FactSource {
                     }
                 }])
             });
+            // A column that a rule needs can be added later.
+            let repaired = async {
+                loop {
+                    sleep(RETRY.1).await;
+                    let columns = &needs.names;
+                    let left = self.check_columns(datasets, id, name, columns, &mut checks).await;
+                    if left != unusable {
+                        return;
+                    }
+                }
+            };
             let refusal = tokio::select! {
                 () = follow => None,
                 why = read => why,
+                () = repaired, if !unusable.is_empty() => continue,
             };
             if let Some(why) = refusal {
                 if changes && resume::refuses_changes(&why) {

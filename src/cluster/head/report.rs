@@ -81,7 +81,7 @@ pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>)
             Access::Open => return None,
             Access::Cordoned => "cordoned",
             Access::Pending => "waiting for approval",
-            Access::Unnamed => "not named by --accept",
+            Access::Unnamed => "not listed in --accept",
             Access::Refused => "refused by the operator",
         };
         Some(format!("{n} more {} {why}", if *n == 1 { "is" } else { "are" }))

@@ -147,7 +147,7 @@ impl Slots {
         self.0.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
     }
 
-    /// Records a worker's offer. An offer without slots withdraws the offer before.
+    /// Records a worker's offer. An offer without slots withdraws the previous offer.
     pub(super) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
         let mut table = self.0.lock();
         if offer.n_slots > 0 {

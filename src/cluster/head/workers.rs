@@ -252,7 +252,7 @@ impl Head {
         self.note_answer(peer, response);
     }
 
-    /// Records a peer's offer, which withdraws the offer before if it has no slots.
+    /// Records a peer's offer. An offer without slots withdraws the previous offer.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: Arc<NodeOffer>) {
         // The offer of a disconnected peer would never be removed, so it is ignored. Offers of peers
         // that wait for approval are recorded, since workers rarely repeat them.

@@ -63,7 +63,8 @@ pub(super) enum NetworkCommand {
     Neighbor {
         peer: PeerId,
     },
-    /// Exempts the peers in `now` from the connection limits, and no longer those in `before`.
+    /// Exempts the peers in `now` from the connection limits, and ends the exemption of the peers in
+    /// `before`.
     Exempt {
         before: Vec<PeerId>,
         now: Vec<PeerId>,

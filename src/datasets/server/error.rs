@@ -39,7 +39,7 @@ const REPLACED: &str = "the service's file was removed or replaced: nothing was 
 const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
 
 /// Error text if another service archives rows to an archive that this service does not have.
-const NO_ARCHIVE: &str = "rows were moved to an archive that this service cannot read: nothing was stored; start it with the same --archive as the other services of this database";
+const NO_ARCHIVE: &str = "rows of the dataset were moved to an archive that this service does not have; start it with the same --archive as the other services of its database";
 
 /// Error text if the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
@@ -156,7 +156,11 @@ impl ApiError {
 
 /// Returns the status and the text for a failure of the store, or `None` for an internal error.
 fn store_failure(error: &StoreError) -> Option<Public> {
-    if let StoreError::Locked | StoreError::Unreachable(_) | StoreError::Archive { .. } = error {
+    if let StoreError::Locked
+    | StoreError::Unreachable(_)
+    | StoreError::Archive { .. }
+    | StoreError::NoArchive = error
+    {
         warn!(causes = causes_of(error), "{error}");
     }
     let unavailable = |text: &str| Public::new(StatusCode::SERVICE_UNAVAILABLE, text);

@@ -266,8 +266,8 @@ impl Objects {
         }
     }
 
-    /// Waits for the lock of the directory, and removes what interrupted writes of `key` have left: files
-    /// whose names have a `#` and a number after the key. Closing the returned file releases the lock.
+    /// Waits for the lock of the directory, and removes the files that interrupted writes of `key` left.
+    /// Their names have a `#` and a number after the key. Closing the returned file releases the lock.
     /// Does nothing on S3.
     fn lock_directory(&self, key: &str) -> Result<Option<File>> {
         let Some(path) = &self.lock else { return Ok(None) };

@@ -204,7 +204,7 @@ fn hourly_bucket_is_computed_from_shorter_buckets() {
 }
 
 #[test]
-fn overflowing_volumes_give_the_same_bucket_however_many_steps_compute_it() {
+fn sum_of_volumes_that_overflow_in_both_directions_is_a_number() {
     let bucket = |minute: i64, volume| Bucket {
         timestamp: Timestamp::from_seconds(minute * 60),
         open: 1.0,

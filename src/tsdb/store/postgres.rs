@@ -9,7 +9,6 @@
 //! continues if its caller is cancelled.
 
 mod append;
-mod batches;
 pub(super) mod binary;
 mod buckets;
 mod catalog;
@@ -399,9 +398,14 @@ impl Catalog for PostgresStore {
             } else {
                 connections.check::<StoreError>(CHECK).await?;
             }
-            let has_archive: Result<bool> =
-                connections.read(Snapshot::Statement, |c| records::has_any(c).boxed()).await;
-            if lacks_archive && has_archive? { Err(StoreError::NoArchive) } else { Ok(()) }
+            if lacks_archive {
+                let has_archived: Result<bool> =
+                    connections.read(Snapshot::Statement, |c| records::uses_any(c).boxed()).await;
+                if has_archived? {
+                    return Err(StoreError::NoArchive);
+                }
+            }
+            Ok(())
         })
     }
 

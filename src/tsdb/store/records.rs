@@ -74,6 +74,12 @@ pub(super) async fn has_any<S: Session>(s: &mut S) -> Result<bool> {
     Ok(!found.await?.is_empty())
 }
 
+/// Returns true if any month has a file in effect.
+pub(super) async fn uses_any<S: Session>(s: &mut S) -> Result<bool> {
+    let sql = "SELECT 1 FROM datasets.archived WHERE state = 1 LIMIT 1";
+    Ok(!s.all(sql, &[], |_| Ok(())).await?.is_empty())
+}
+
 /// Returns true if a month that overlaps a span has a file in effect.
 pub(super) async fn has_files<S: Session>(
     s: &mut S,

@@ -152,7 +152,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, selected: Opt
         let x = paint::text(buf, place, (x.max(16) + 1, 0), &rule.name, theme.text);
         let since = rule.changed_at.map(|at| format!("  {}", format::clock(at)));
         let x = paint::text(buf, place, (x, 0), &since.unwrap_or_default(), theme.muted);
-        text_cut(buf, place, (x + 2, 0), rule.problem.as_ref().unwrap_or(&rule.text), theme.muted);
+        let problem = rule.problem.as_ref().filter(|_| !rule.is_firing);
+        text_cut(buf, place, (x + 2, 0), problem.unwrap_or(&rule.text), theme.muted);
     });
 }
 

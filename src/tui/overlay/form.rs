@@ -240,6 +240,9 @@ pub(crate) fn on_changed(state: &mut State, change: &Change, result: Outcome<Cha
     let changed = match result {
         Ok(changed) => changed,
         Err(failure) => {
+            if matches!(change, Change::DeleteDataset { .. }) {
+                state.data.deleted = None;
+            }
             match sent {
                 Some(form) => form.step = Step::Failed(failure.clone()),
                 None => state.notify_failure(&failure),

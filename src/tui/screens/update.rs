@@ -71,6 +71,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let before = state.services.addresses.datasets.take();
     if before.is_some() && before != addresses.datasets {
         state.data.pins.clear();
+        state.data.deleted = None;
         state.account = None;
     }
     let is_other =

@@ -125,7 +125,10 @@ async fn removed_worker_gets_no_orders_and_its_results_are_dropped() {
     assert_ne!(answer["code"], "200", "{answer}");
     let refused = execute_until(&cluster, "408").await;
     let message = refused["message"].as_str().unwrap();
-    assert!(message.ends_with("1 more is not named by --accept (see triptych nodes)"), "{message}");
+    assert!(
+        message.ends_with("1 more is not listed in --accept (see triptych nodes)"),
+        "{message}"
+    );
     cluster.head.set_allowed(Some(only(worker.peer_id()))).await;
     execute_until(&cluster, "200").await;
     cluster.group.shutdown().await;

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::time::Time;
-use super::{Result, StoreError, batches, head};
+use super::{Result, StoreError, head};
+use crate::store::batch::{KEPT_MICROS, PER_WRITER_MAX};
 use crate::store::records;
 use crate::store::session::Session as _;
 
@@ -64,7 +65,7 @@ async fn remove_doomed(connections: &Connections) -> Result<()> {
 
 async fn trim(connections: &Connections) -> Result<()> {
     while connections.write(|c| head::trim_commits(c).boxed()).await? {}
-    while connections.write(|c| batches::trim(c).boxed()).await? {}
+    while connections.write(|c| trim_batches(c).boxed()).await? {}
     Ok(())
 }
 
@@ -106,4 +107,18 @@ async fn step(c: &mut PgConnection) -> Result<bool> {
         c.run(sql, &[&doomed]).await?;
     }
     Ok(true)
+}
+
+/// Removes some old records, and the oldest records of writers that have stored very many batches.
+/// Returns true if it removed any, so there can be more.
+async fn trim_batches(c: &mut PgConnection) -> Result<bool> {
+    let sql = "WITH bounds AS MATERIALIZED (SELECT writer, greatest(
+                 now() - ?1 * interval '1 microsecond',
+                 (SELECT at FROM datasets.batches b WHERE b.writer = w.writer
+                     ORDER BY at DESC OFFSET ?2 LIMIT 1)) AS until
+             FROM (SELECT DISTINCT writer FROM datasets.batches) w)
+         DELETE FROM datasets.batches WHERE (writer, batch) IN (
+             SELECT b.writer, b.batch FROM datasets.batches b
+             JOIN bounds ON b.writer = bounds.writer AND b.at <= bounds.until LIMIT ?3)";
+    Ok(c.run(sql, &[&KEPT_MICROS, &PER_WRITER_MAX, &STEP_RECORDS]).await? > 0)
 }

@@ -46,8 +46,8 @@ const HAS_ARCHIVED: &str = "(d.archived_until IS NOT NULL AND EXISTS
 const ROW_IDX: usize = 4;
 
 /// Returns the SQL statement of a page. The columns of its result are the revision, the column types,
-/// the number of matches if `is_counted`, [`HAS_ARCHIVED`] for rows, and a row or bucket. An empty page is one record
-/// with nulls, in contrast to a missing dataset, for which there is no record.
+/// the number of matches if `is_counted`, [`HAS_ARCHIVED`] for rows, and a row or bucket. An empty page
+/// is one record with nulls, in contrast to a missing dataset, for which there is no record.
 fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
     let bucket = "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count";
     let (table, columns, letters, has_archived) = match resolution {

@@ -93,8 +93,9 @@ impl RunProgress {
 
     /// Returns the number of peers that failed and were not replaced.
     pub(crate) fn n_failed(&self) -> usize {
-        let is_failed =
-            |part: &&Part| matches!(part.stage, Stage::Failed { is_replaced: false, .. });
+        let is_failed = |part: &&Part| {
+            matches!(part.stage, Stage::Failed { is_replaced: false, .. }) && part.sent_at.is_some()
+        };
         self.parts.iter().filter(is_failed).count()
     }
 
