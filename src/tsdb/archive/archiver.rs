@@ -239,8 +239,7 @@ impl Archive {
         if read_owner(&self.objects, key, n_bytes)? == Some(identity(sight)) {
             return Ok(());
         }
-        let what = "it belongs to another store".to_owned();
-        Err(ObjectError::Damaged { key: key.to_owned(), what })
+        Err(ObjectError::damaged(key, "it belongs to another store"))
     }
 }
 

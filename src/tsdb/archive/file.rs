@@ -96,10 +96,6 @@ impl ChunkReader for Parts {
     }
 }
 
-fn damaged(key: &str, what: impl Into<String>) -> ObjectError {
-    ObjectError::Damaged { key: key.to_owned(), what: what.into() }
-}
-
 impl FileFooter {
     /// Reads the footer of the file.
     pub(super) fn read(objects: &Objects, file: &ArchivedFile) -> Result<Self> {
@@ -107,9 +103,9 @@ impl FileFooter {
         let data_bytes = file.n_bytes.saturating_sub(file.tail_bytes);
         let tail = objects.read_range(key, data_bytes..file.n_bytes)?;
         if hash(&tail) != file.tail_crc {
-            return Err(damaged(key, "its footer has another checksum"));
+            return Err(ObjectError::damaged(key, "its footer has another checksum"));
         }
-        Self::parse(file, &tail).map_err(|error| damaged(key, error.to_string()))
+        Self::parse(file, &tail).map_err(|error| ObjectError::damaged(key, error.to_string()))
     }
 
     fn parse(file: &ArchivedFile, tail: &Bytes) -> ParquetResult<Self> {
@@ -189,10 +185,10 @@ pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Bloc
     }
     let ArchivedFile { key, rows, .. } = &reader.file;
     if !is_sorted {
-        return Err(damaged(key, "its rows are out of order"));
+        return Err(ObjectError::damaged(key, "its rows are out of order"));
     }
     if (n_rows, ends, last_row) != (reader.file.n_rows, Some(*rows), reader.file.last_row) {
-        return Err(damaged(key, "its rows differ from its record"));
+        return Err(ObjectError::damaged(key, "its rows differ from its record"));
     }
     Ok(n_rows)
 }
@@ -226,7 +222,8 @@ impl<'a> FileReader<'a> {
         let mut block = empty.empty_like();
         for (group, rows) in self.groups(rows) {
             let parts = Arc::new(self.fetch(group, &rows, None)?);
-            let read = |error: ParquetError| damaged(&self.file.key, error.to_string());
+            let read =
+                |error: ParquetError| ObjectError::damaged(&self.file.key, error.to_string());
             self.read_group(&parts, group, &rows, &mut block).map_err(read)?;
         }
         Ok(block)
@@ -239,7 +236,8 @@ impl<'a> FileReader<'a> {
             let leaf = self.leaf(TIMESTAMP_FIELD)?;
             let parts = Arc::new(self.fetch(group, &rows, Some(leaf))?);
             let numbers = self.required(&parts, group, leaf, &rows);
-            let numbers = numbers.map_err(|error| damaged(&self.file.key, error.to_string()))?;
+            let numbers =
+                numbers.map_err(|error| ObjectError::damaged(&self.file.key, error.to_string()))?;
             times.extend(numbers.into_iter().map(Timestamp::from_micros));
         }
         Ok(times)
@@ -293,7 +291,7 @@ impl<'a> FileReader<'a> {
 
     fn leaf(&self, field: i32) -> Result<usize> {
         let leaf = self.footer.leaves.get(&field).copied();
-        leaf.ok_or_else(|| damaged(&self.file.key, "a column is missing"))
+        leaf.ok_or_else(|| ObjectError::damaged(&self.file.key, "a column is missing"))
     }
 
     /// Reads and checks the pages that contain some rows of a row group, for the column `leaf` or for
@@ -309,7 +307,7 @@ impl<'a> FileReader<'a> {
         for leaf in leaves {
             let column = metadata.row_group(group).column(leaf);
             let Some(pages) = index.page_locations(leaf) else {
-                return Err(damaged(&self.file.key, "a page index is missing"));
+                return Err(ObjectError::damaged(&self.file.key, "a page index is missing"));
             };
             let number = |number: i64| u64::try_from(number).unwrap_or_default();
             let start = column.byte_range().0;
@@ -335,7 +333,10 @@ impl<'a> FileReader<'a> {
             for (block_idx, block) in bytes.chunks(block_bytes).enumerate() {
                 let wanted = self.footer.checksums.get(first.saturating_add(block_idx));
                 if wanted.is_none_or(|wanted| hash(block) != *wanted) {
-                    return Err(damaged(&self.file.key, "a block has another checksum"));
+                    return Err(ObjectError::damaged(
+                        &self.file.key,
+                        "a block has another checksum",
+                    ));
                 }
             }
         }

@@ -178,7 +178,7 @@ impl Objects {
         if read.iter().map(|bytes| bytes.len() as u64).eq(wanted) {
             return Ok(read);
         }
-        Err(ObjectError::Damaged { key: key.to_owned(), what: "it is too short".to_owned() })
+        Err(ObjectError::damaged(key, "it is too short"))
     }
 
     /// Reads a range of an object. Blocks.

@@ -54,12 +54,16 @@ impl ObjectError {
         }
     }
 
+    /// Returns the error for the object `key`, which differs from its record as `what` describes.
+    pub(in crate::archive) fn damaged(key: &str, what: impl Into<String>) -> Self {
+        Self::Damaged { key: key.to_owned(), what: what.into() }
+    }
+
     /// Converts an error of a request for the object `key`, according to its kind.
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
         use object_store::Error::{AlreadyExists, Precondition};
         if matches!(error, AlreadyExists { .. } | Precondition { .. }) {
-            let what = "it was replaced while another version was written".to_owned();
-            return Self::Damaged { key: key.to_owned(), what };
+            return Self::damaged(key, "it was replaced while another version was written");
         }
         let transport = causes(&error).find_map(|cause| cause.downcast_ref::<HttpError>());
         if let Some(transport) = transport {
@@ -73,12 +77,11 @@ impl ObjectError {
             return if is_lasting { Self::Failed } else { Self::Unreachable }(cause);
         }
         let Some((status, code)) = parse_response(&error.to_string()) else {
-            let key = key.to_owned();
             return match error {
-                object_store::Error::NotFound { .. } => Self::Missing { key },
+                object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
                 // A range beyond the end of a file. The type of this error is private, too.
                 error if error.to_string().contains("Requested range was invalid") => {
-                    Self::Damaged { key, what: "it is too short".to_owned() }
+                    Self::damaged(key, "it is too short")
                 }
                 error => Self::Failed(error.into()),
             };
@@ -88,7 +91,7 @@ impl ObjectError {
             _ if is_of_credentials(&error) => Self::Denied(cause),
             (404, code) if code != "NoSuchBucket" => Self::Missing { key: key.to_owned() },
             (401 | 403, _) => Self::Denied(cause),
-            (416, _) => Self::Damaged { key: key.to_owned(), what: "it is too short".to_owned() },
+            (416, _) => Self::damaged(key, "it is too short"),
             (408 | 429 | 500 | 502.., _) => Self::Unreachable(cause),
             _ => Self::Failed(cause),
         }
