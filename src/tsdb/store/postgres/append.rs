@@ -96,8 +96,8 @@ async fn store(
         stored.sort_unstable();
     }
     head.number(rows);
-    binary::copy_rows(c, head.dataset, rows).await?;
-    levels.put(c, head).await?;
+    binary::insert_rows(c, head.dataset, rows).await?;
+    levels.put(c, head.dataset).await?;
     head.state.newest = head.state.newest.max(rows.times.last().copied());
     Ok(stored)
 }
@@ -246,7 +246,7 @@ async fn delete(
         let empty = Block::new(&head.dtypes);
         let stored = buckets::read_sources(c, &head, &ends).await?;
         let changed = refold(c, &head, fold, &empty, beneath, &known).await?;
-        Levels::refold(&ends, changed, &stored).put(c, &head).await?;
+        Levels::refold(&ends, changed, &stored).put(c, dataset).await?;
     }
     head.read_latest(c).await?;
     head.commit(c, Change::Removal(span), Some(now)).await?;
@@ -268,7 +268,7 @@ pub(super) async fn put_buckets(
     if let Some(first) = new.first().map(|bucket| bucket.timestamp) {
         let stored = buckets::read_sources(c, &head, &[first]).await?;
         let changed = new.into_iter().map(|bucket| (bucket.timestamp, Some(bucket))).collect();
-        Levels::refold(&[], changed, &stored).put(c, &head).await?;
+        Levels::refold(&[], changed, &stored).put(c, dataset).await?;
     }
     head.state.kept_from = head.state.kept_from.max(Some(kept_from));
     head.commit(c, Change::Other, None).await

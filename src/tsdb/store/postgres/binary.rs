@@ -1,5 +1,4 @@
-//! Encodes rows and buckets for a binary `COPY`, and decodes the results of statements into rows and
-//! buckets.
+//! Encodes rows as parameters of statements, and decodes the results of statements into rows and buckets.
 //!
 //! Arrays are stored without leading nulls, with the index of the first value as lower bound. sqlx
 //! cannot encode such arrays.
@@ -7,23 +6,26 @@
 use model::block::{Block, Series};
 use model::dataset::{DatasetId, Dtype};
 use model::row::Bucket;
-use sqlx::postgres::{PgRow, PgValueFormat};
-use sqlx::{PgConnection, Row as _, ValueRef as _};
+use model::timestamp::Timestamp;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{
+    PgArgumentBuffer, PgBindIterExt as _, PgHasArrayType, PgRow, PgTypeInfo, PgValueFormat,
+};
+use sqlx::{Encode, PgConnection, Postgres, Row as _, Type, ValueRef as _};
 
 use super::Result;
 use super::time::Time;
 
-/// Header of `COPY` data: a signature, no flags and no extension.
-const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-
-/// End of `COPY` data.
-const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
-
 /// Length that stands for a null.
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
-/// Number of bytes that are sent to the server at a time.
-const PIECE_BYTES: usize = 1 << 20;
+/// Maximum number of rows that a statement inserts.
+const STATEMENT_ROWS: usize = 8192;
+
+/// Object ids of types in PostgreSQL.
+const INT8: u32 = 20;
+const TIMESTAMPTZ: u32 = 1184;
 
 /// The three arrays that together contain the values of a row.
 const ARRAYS: [Array; 3] = [Array::Numbers, Array::Integers, Array::Texts];
@@ -57,8 +59,17 @@ impl Array {
     const fn element(self) -> u32 {
         match self {
             Self::Numbers => 701,
-            Self::Integers => 20,
+            Self::Integers => INT8,
             Self::Texts => 25,
+        }
+    }
+
+    /// Returns the object id in PostgreSQL of the type of the array.
+    const fn oid(self) -> u32 {
+        match self {
+            Self::Numbers => 1022,
+            Self::Integers => 1016,
+            Self::Texts => 1009,
         }
     }
 
@@ -95,132 +106,115 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Buffer of `COPY` data.
-struct Copy {
-    bytes: Vec<u8>,
+/// A row as a parameter of the composite type of the table `rows`.
+struct StoredRow<'a> {
+    dataset: DatasetId,
+    rows: &'a Block,
+    row_idx: usize,
+    /// The columns that each of [`ARRAYS`] contains.
+    arrays: &'a [Vec<&'a Series>; 3],
 }
 
-impl Copy {
-    fn field(&mut self, bytes: &[u8]) {
-        self.length(bytes.len());
-        self.bytes.extend_from_slice(bytes);
+impl Type<Postgres> for StoredRow<'_> {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("datasets.rows")
     }
+}
 
-    fn length(&mut self, n: usize) {
-        self.bytes.extend_from_slice(&i32::try_from(n).unwrap_or(i32::MAX).to_be_bytes());
+impl PgHasArrayType for StoredRow<'_> {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::array_of("datasets.rows")
     }
+}
 
-    fn begin_record(&mut self, n_fields: i16) {
-        self.bytes.extend_from_slice(&n_fields.to_be_bytes());
-    }
-
-    /// Writes the array for the values of `columns` in a row, from the first to the last column with a
-    /// value.
-    fn array(&mut self, array: Array, columns: &[&Series], row_idx: usize) {
-        let has_value = |series: &&Series| Element::of(series, row_idx).is_some();
-        let first = columns.iter().position(has_value);
-        let last = columns.iter().rposition(has_value);
-        let Some((first, last)) = first.zip(last) else {
-            self.bytes.extend_from_slice(&NULL);
-            return;
-        };
-        let within = columns.get(first..=last).unwrap_or_default();
-        let start = self.bytes.len();
-        self.length(0);
-        // Header of the array: number of dimensions, and a flag for nulls.
-        self.length(1);
-        self.length(usize::from(!within.iter().all(has_value)));
-        self.bytes.extend_from_slice(&array.element().to_be_bytes());
-        self.length(within.len());
-        self.length(first + 1);
-        for series in within {
-            match Element::of(series, row_idx) {
-                Some(element) => self.field(element.bytes()),
-                None => self.bytes.extend_from_slice(&NULL),
-            }
+impl Encode<'_, Postgres> for StoredRow<'_> {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        let missing = || malformed("a block of rows");
+        let Block { times, ids, created, .. } = self.rows;
+        let time = |times: &[Timestamp]| times.get(self.row_idx).copied().ok_or_else(missing);
+        let id = ids.get(self.row_idx).ok_or_else(missing)?;
+        put_length(buffer, 7);
+        for (oid, value) in [
+            (INT8, self.dataset.get()),
+            (TIMESTAMPTZ, Time(time(times)?).to_database()),
+            (INT8, *id),
+            (TIMESTAMPTZ, Time(time(created)?).to_database()),
+        ] {
+            buffer.extend_from_slice(&oid.to_be_bytes());
+            put_field(buffer, &value.to_be_bytes());
         }
-        let n_bytes = self.bytes.len() - start - NULL.len();
-        let n_bytes = i32::try_from(n_bytes).unwrap_or(i32::MAX).to_be_bytes();
-        if let Some(length) = self.bytes.get_mut(start..start + NULL.len()) {
-            length.copy_from_slice(&n_bytes);
+        for (array, columns) in ARRAYS.into_iter().zip(self.arrays) {
+            buffer.extend_from_slice(&array.oid().to_be_bytes());
+            put_array(buffer, array, columns, self.row_idx);
+        }
+        Ok(IsNull::No)
+    }
+}
+
+fn put_field(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(buffer, bytes.len());
+    buffer.extend_from_slice(bytes);
+}
+
+fn put_length(buffer: &mut Vec<u8>, n: usize) {
+    buffer.extend_from_slice(&i32::try_from(n).unwrap_or(i32::MAX).to_be_bytes());
+}
+
+/// Writes the array for the values of `columns` in a row, from the first to the last column with a
+/// value.
+fn put_array(buffer: &mut Vec<u8>, array: Array, columns: &[&Series], row_idx: usize) {
+    let has_value = |series: &&Series| Element::of(series, row_idx).is_some();
+    let first = columns.iter().position(has_value);
+    let last = columns.iter().rposition(has_value);
+    let Some((first, last)) = first.zip(last) else {
+        buffer.extend_from_slice(&NULL);
+        return;
+    };
+    let within = columns.get(first..=last).unwrap_or_default();
+    let start = buffer.len();
+    put_length(buffer, 0);
+    // Header of the array: number of dimensions, and a flag for nulls.
+    put_length(buffer, 1);
+    put_length(buffer, usize::from(!within.iter().all(has_value)));
+    buffer.extend_from_slice(&array.element().to_be_bytes());
+    put_length(buffer, within.len());
+    put_length(buffer, first + 1);
+    for series in within {
+        match Element::of(series, row_idx) {
+            Some(element) => put_field(buffer, element.bytes()),
+            None => buffer.extend_from_slice(&NULL),
         }
     }
-
-    /// Executes the `COPY` statement. Sends the records that `add` produces until `add` returns false.
-    async fn run(
-        c: &mut PgConnection,
-        statement: &str,
-        mut add: impl FnMut(&mut Self) -> bool + Send,
-    ) -> Result<()> {
-        let mut copy = Self { bytes: HEADER.to_vec() };
-        let mut sink = c.copy_in_raw(statement).await?;
-        while add(&mut copy) {
-            if copy.bytes.len() >= PIECE_BYTES {
-                sink.send(copy.bytes.as_slice()).await?;
-                copy.bytes.clear();
-            }
-        }
-        copy.bytes.extend_from_slice(&TRAILER);
-        sink.send(copy.bytes.as_slice()).await?;
-        sink.finish().await?;
-        Ok(())
+    let n_bytes = buffer.len() - start - NULL.len();
+    let n_bytes = i32::try_from(n_bytes).unwrap_or(i32::MAX).to_be_bytes();
+    if let Some(length) = buffer.get_mut(start..start + NULL.len()) {
+        length.copy_from_slice(&n_bytes);
     }
 }
 
 /// Inserts rows. No rows may be stored at their timestamps.
-pub(super) async fn copy_rows(
+///
+/// `COPY` is not used: sqlx sends the end of its data separately. Over TCP, the end then waits for the
+/// acknowledgment of the data, which the server delays.
+pub(super) async fn insert_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
     rows: &Block,
 ) -> Result<()> {
     let arrays = ARRAYS.map(|array| {
-        let places = array.places(&rows.columns);
-        let columns: Vec<&Series> =
-            places.into_iter().filter_map(|place| rows.columns.get(place)).collect();
-        (array, columns)
+        let places = array.places(&rows.columns).into_iter();
+        places.filter_map(|place| rows.columns.get(place)).collect()
     });
-    let statement = "COPY datasets.rows (dataset, ts, id, created_at, numbers, integers, texts)
-         FROM STDIN (FORMAT binary)";
-    let mut keys = rows.times.iter().zip(&rows.ids).zip(&rows.created).enumerate();
-    let add = move |copy: &mut Copy| {
-        let Some((row_idx, ((time, id), created))) = keys.next() else { return false };
-        copy.begin_record(7);
-        copy.field(&dataset.get().to_be_bytes());
-        copy.field(&Time(*time).to_database().to_be_bytes());
-        copy.field(&id.to_be_bytes());
-        copy.field(&Time(*created).to_database().to_be_bytes());
-        for (array, columns) in &arrays {
-            copy.array(*array, columns, row_idx);
-        }
-        true
-    };
-    Copy::run(c, statement, add).await
-}
-
-/// Inserts buckets that are not stored yet, each with the code of its resolution.
-pub(super) async fn copy_buckets(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    buckets: &[(i32, Bucket)],
-) -> Result<()> {
-    let statement = "COPY datasets.buckets
-         (dataset, resolution, ts, open, high, low, close, volume, count)
-         FROM STDIN (FORMAT binary)";
-    let mut buckets = buckets.iter();
-    let add = move |copy: &mut Copy| {
-        let Some((resolution, bucket)) = buckets.next() else { return false };
-        copy.begin_record(9);
-        copy.field(&dataset.get().to_be_bytes());
-        copy.field(&resolution.to_be_bytes());
-        copy.field(&Time(bucket.timestamp).to_database().to_be_bytes());
-        let Bucket { open, high, low, close, volume, .. } = *bucket;
-        for number in [open, high, low, close, volume] {
-            copy.field(&number.to_be_bytes());
-        }
-        copy.field(&bucket.count.cast_signed().to_be_bytes());
-        true
-    };
-    Copy::run(c, statement, add).await
+    let mut row_idxs = 0..rows.len();
+    while !row_idxs.is_empty() {
+        let part = row_idxs.by_ref().take(STATEMENT_ROWS);
+        let stored = part.map(|row_idx| StoredRow { dataset, rows, row_idx, arrays: &arrays });
+        sqlx::query("INSERT INTO datasets.rows SELECT * FROM unnest($1::datasets.rows[])")
+            .bind(stored.bind_iter())
+            .execute(&mut *c)
+            .await?;
+    }
+    Ok(())
 }
 
 /// Decoder for the rows of one dataset.

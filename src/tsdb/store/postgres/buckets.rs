@@ -5,19 +5,16 @@ use model::dataset::DatasetId;
 use model::resolution::Resolution;
 use model::row::Bucket;
 use model::timestamp::Timestamp;
+use sqlx::postgres::PgBindIterExt as _;
 use sqlx::{PgConnection, Row as _};
 
 use super::Result;
-use super::binary::{self, read_bucket};
+use super::binary::read_bucket;
 use super::head::Head;
 use super::time::{Time, bounds, lists};
 use crate::rollup::{Refolded, coarsen_changed};
 use crate::span::Span;
 use crate::store::series;
-
-/// Minimum number of new buckets for which `COPY` is faster than an `INSERT` with arrays, despite its
-/// additional round trip.
-const COPIED_MIN: usize = 64;
 
 /// Stored buckets from which longer buckets are computed.
 #[derive(Debug, Default)]
@@ -125,45 +122,35 @@ impl Levels {
         ])
     }
 
-    /// Stores the changed buckets and deletes buckets without rows. `head` is the state before the
-    /// write.
-    pub(super) async fn put(self, c: &mut PgConnection, head: &Head) -> Result<()> {
-        let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        let end = head.buckets_end();
+    /// Stores the changed buckets and deletes buckets without rows.
+    pub(super) async fn put(self, c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+        let (mut stored, mut gone) = (Vec::new(), Vec::new());
         for (resolution, buckets) in self.0 {
             for (start, bucket) in buckets {
                 match bucket {
-                    Some(bucket) if end < Some(start) => {
-                        new.push((code(resolution), bucket));
-                    }
-                    Some(bucket) => changed.push((code(resolution), bucket)),
+                    Some(bucket) => stored.push((code(resolution), bucket)),
                     None => gone.push((code(resolution), Time(start))),
                 }
             }
         }
-        if new.len() < COPIED_MIN {
-            changed.append(&mut new);
-        } else {
-            binary::copy_buckets(c, head.dataset, &new).await?;
-        }
-        if !changed.is_empty() {
-            upsert(c, head.dataset, &changed).await?;
+        if !stored.is_empty() {
+            put(c, dataset, &stored).await?;
         }
         if !gone.is_empty() {
             let (codes, starts): (Vec<i32>, Vec<Time>) = gone.into_iter().unzip();
             let sql = "DELETE FROM datasets.buckets b
                  USING unnest($2::integer[], $3::timestamptz[]) AS g (resolution, ts)
                  WHERE b.dataset = $1 AND b.resolution = g.resolution AND b.ts = g.ts";
-            sqlx::query(sql).bind(head.dataset.get()).bind(codes).bind(starts).execute(c).await?;
+            sqlx::query(sql).bind(dataset.get()).bind(codes).bind(starts).execute(c).await?;
         }
         Ok(())
     }
 }
 
 /// Inserts or replaces buckets.
-async fn upsert(c: &mut PgConnection, dataset: DatasetId, buckets: &[(i32, Bucket)]) -> Result<()> {
-    let numbers = |number: fn(&Bucket) -> f64| -> Vec<f64> {
-        buckets.iter().map(|(_, bucket)| number(bucket)).collect()
+async fn put(c: &mut PgConnection, dataset: DatasetId, buckets: &[(i32, Bucket)]) -> Result<()> {
+    let numbers = |number: fn(&Bucket) -> f64| {
+        buckets.iter().map(move |(_, bucket)| number(bucket)).bind_iter()
     };
     sqlx::query(
         "INSERT INTO datasets.buckets
@@ -175,14 +162,14 @@ async fn upsert(c: &mut PgConnection, dataset: DatasetId, buckets: &[(i32, Bucke
              volume = excluded.volume, count = excluded.count",
     )
     .bind(dataset.get())
-    .bind(buckets.iter().map(|(code, _)| *code).collect::<Vec<_>>())
-    .bind(buckets.iter().map(|(_, bucket)| Time(bucket.timestamp)).collect::<Vec<_>>())
+    .bind(buckets.iter().map(|(code, _)| *code).bind_iter())
+    .bind(buckets.iter().map(|(_, bucket)| Time(bucket.timestamp)).bind_iter())
     .bind(numbers(|bucket| bucket.open))
     .bind(numbers(|bucket| bucket.high))
     .bind(numbers(|bucket| bucket.low))
     .bind(numbers(|bucket| bucket.close))
     .bind(numbers(|bucket| bucket.volume))
-    .bind(buckets.iter().map(|(_, bucket)| bucket.count.cast_signed()).collect::<Vec<_>>())
+    .bind(buckets.iter().map(|(_, bucket)| bucket.count.cast_signed()).bind_iter())
     .execute(c)
     .await?;
     Ok(())

@@ -1,12 +1,12 @@
 use super::*;
 
-/// Returns one array of row `row_idx` as a field of `COPY`: its length in four bytes, then its content.
+/// Returns one array of row `row_idx` as a field of a row: its length in four bytes, then its content.
 fn array_of(columns: &[Series], array: Array, row_idx: usize) -> Vec<u8> {
-    let mut copy = Copy { bytes: Vec::new() };
     let columns: Vec<&Series> =
         array.places(columns).into_iter().filter_map(|place| columns.get(place)).collect();
-    copy.array(array, &columns, row_idx);
-    copy.bytes
+    let mut buffer = Vec::new();
+    put_array(&mut buffer, array, &columns, row_idx);
+    buffer
 }
 
 #[test]
