@@ -319,7 +319,7 @@ fn malformed(what: &str) -> sqlx::Error {
     decode(format!("{what} is malformed").into())
 }
 
-const fn decode(cause: sqlx::error::BoxDynError) -> sqlx::Error {
+const fn decode(cause: BoxDynError) -> sqlx::Error {
     sqlx::Error::Decode(cause)
 }
 
