@@ -3,12 +3,12 @@
 //! handling of signals during a copy, are shared with `triptych datasets copy`.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, fs};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -98,8 +98,8 @@ pub(crate) fn resolve_places(
     if from.is_same(&to) {
         bail!("source and target of the copy are the same store: {from}");
     }
-    if matches!(&from, StorePlace::Path(path) if !path.is_file()) {
-        bail!("{from} does not exist");
+    if let StorePlace::Path(path) = &from {
+        fs::metadata(path).with_context(|| format!("cannot read {from}"))?;
     }
     Ok((from, to))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use client::error::ClientError;
-use db::postgres::fault::next_step;
+use db::postgres::fault::diagnose;
 use model::escape::{escape_json, escape_line, escape_lines};
 use serde::Serialize;
 use task::causes::chain;
@@ -134,7 +134,8 @@ pub(super) fn tell(text: &str) {
 
 /// Writes an error with its causes to standard error. If it has a hint, the hint is on a separate line.
 pub(super) fn report_error(error: &anyhow::Error) {
-    let hint = next_step(&**error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let hint =
+        diagnose(&**error).map(|fault| format!("\nhint: {}", fault.next)).unwrap_or_default();
     drop(writeln!(io::stderr(), "error: {}{hint}", escape_lines(&chain(&**error))));
 }
 

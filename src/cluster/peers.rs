@@ -114,7 +114,7 @@ pub struct Peer {
     pub last_seen: Timestamp,
     /// Number of results that the peer returned.
     pub n_runs: u64,
-    /// Number of the peer's results that were in the largest result group.
+    /// Number of the peer's results that were in a largest result group, without ties.
     pub n_agreed: u64,
 }
 
@@ -191,12 +191,13 @@ impl Peers {
         self.update(peer, |peer| peer.offer = offer);
     }
 
-    /// Counts the runs of the peers in `groups`, which are ordered by size, the largest first. A run
-    /// counts as agreeing if its group is the largest, or has the same size as the largest.
+    /// Counts the runs of the peers in `groups`, which are ordered by size, the largest first. The runs
+    /// of the first group count as agreeing, unless the second group has the same size.
     pub fn count_runs(&self, groups: &[ResultGroup]) {
-        let n_largest = groups.first().map_or(0, |group| group.peers.len());
-        for group in groups {
-            let has_agreed = group.peers.len() == n_largest;
+        let is_tie =
+            matches!(groups, [first, second, ..] if first.peers.len() == second.peers.len());
+        for (idx, group) in groups.iter().enumerate() {
+            let has_agreed = idx == 0 && !is_tie;
             for peer in &group.peers {
                 self.update(peer, |peer| {
                     peer.n_runs += 1;
@@ -372,7 +373,10 @@ impl content::Peers for FunctionPeers<'_> {
 
 #[cfg(test)]
 mod tests {
+    use wire::functions::Outcome;
+
     use super::*;
+    use crate::result_groups::group;
 
     fn id(n: u8) -> PeerId {
         format!("12D3KooWpeer{n}").parse().unwrap()
@@ -416,6 +420,24 @@ mod tests {
         peers.note(&Event::Disconnected(id(1)));
         clock.advance(PASSERBY_KEPT);
         assert_eq!(peers.list().len(), 0);
+    }
+
+    #[test]
+    fn results_of_a_tie_do_not_count_as_agreement() {
+        let peers = Peers::new(Clock::system(), 8);
+        for n in 1..=3 {
+            peers.note(&Event::Connected(id(n)));
+        }
+        let run = |texts: [&str; 3]| {
+            let outcome =
+                |stdout: &str| Outcome { stdout: stdout.to_owned(), ..Outcome::default() };
+            let outcomes = (1..=3).zip(texts).map(|(n, stdout)| (id(n), outcome(stdout)));
+            peers.count_runs(&group(outcomes));
+            peers.list().iter().map(|(_, peer)| peer.n_agreed).collect::<Vec<_>>()
+        };
+        assert_eq!(run(["a", "b", "c"]), [0, 0, 0]);
+        assert_eq!(run(["a", "b", "a"]), [1, 0, 1]);
+        assert_eq!(run(["a", "a", "a"]), [2, 1, 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use accounts::{Keys, database_metrics};
 use tsdb::store::StoreError;
-use web::metrics::{Metrics, process, requests};
+use web::metrics::{Metrics, requests};
 
 use crate::{Datasets, run_blocking};
 
@@ -54,8 +54,7 @@ pub(crate) fn new() -> Metrics {
 }
 
 impl Datasets {
-    /// Renders all metrics as Prometheus text, including metrics of the process and of the database of
-    /// `keys`.
+    /// Renders all metrics as Prometheus text, including metrics of the database of `keys`.
     ///
     /// # Errors
     /// [`StoreError::Closed`] if the program is stopping.
@@ -76,7 +75,7 @@ impl Datasets {
                 log.push(WAL);
                 metrics.set(STORE_BYTES, &["log"], size_of(Path::new(&log)));
             }
-            metrics.text() + &databases.text() + &process::text()
+            metrics.text() + &databases.text()
         })
         .await
     }

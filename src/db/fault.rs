@@ -19,9 +19,11 @@ impl From<&Error> for DatabaseFault {
         let plain = match fault.kind() {
             _ if fault.is_full() => "no space left on the disk",
             Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-                "file or directory is not writable by this user"
+                "file or directory is not writable by this user, or its file system is read-only"
             }
-            Some(ErrorCode::CannotOpen) => "file cannot be opened by this user",
+            Some(ErrorCode::CannotOpen) => {
+                "file cannot be opened or created by this user, or its file system is read-only"
+            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 "file is in use by another process"
             }
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn error_text_of_a_database_fault_is_readable_without_a_code() {
         let text = fault(ffi::SQLITE_READONLY_DIRECTORY).to_string();
-        assert_eq!(text, "file or directory is not writable by this user");
+        assert!(text.starts_with("file or directory is not writable by this user"), "{text}");
         assert_eq!(fault(ffi::SQLITE_IOERR).to_string(), "text of SQLite");
     }
 

@@ -8,11 +8,13 @@ pub mod connections;
 pub mod fault;
 pub mod schema;
 
+use std::env;
+use std::fs::File;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::time::timeout;
 
@@ -54,11 +56,50 @@ impl DatabaseUrl {
     }
 }
 
-/// Error for a text that is not the address of a database. Does not contain the text, since the text can
-/// include a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("address of a database must have the form postgres://user@host:5432/name")]
-pub struct DatabaseUrlError;
+/// Parameters of an address, as `psql` names them. sqlx ignores parameters that it does not know, so a
+/// misspelled `sslmode` would turn off the check of the server.
+const PARAMETERS: [&str; 12] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// Error for a text that is not the address of a database, or for settings of the environment that do
+/// not apply to it. Does not contain the text, since the text can include a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DatabaseUrlError {
+    /// The text is not an address.
+    #[error("address of a database must have the form postgres://user@host:5432/name")]
+    Form,
+    /// A parameter of the address is unknown.
+    #[error("parameter {name} of the database's address is unknown; known are {}", PARAMETERS.join(", "))]
+    Parameter {
+        /// Name of the parameter.
+        name: String,
+    },
+    /// The environment variable `PGSSLMODE` has an unknown value.
+    #[error(
+        "PGSSLMODE={0} is unknown; known are disable, allow, prefer, require, verify-ca and verify-full"
+    )]
+    SslMode(String),
+    /// The file in `PGSSLROOTCERT` cannot be read.
+    #[error("file {path} of PGSSLROOTCERT cannot be read: {why}")]
+    RootCertificate {
+        /// Path of the file.
+        path: String,
+        /// Reason why the file cannot be read.
+        why: String,
+    },
+}
 
 impl FromStr for DatabaseUrl {
     type Err = DatabaseUrlError;
@@ -66,22 +107,54 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<Self, DatabaseUrlError> {
         let is_url = ["postgres://", "postgresql://"].iter().any(|start| text.starts_with(start));
         if !is_url {
-            return Err(DatabaseUrlError);
+            return Err(DatabaseUrlError::Form);
         }
-        let options = text.parse().map_err(|_| DatabaseUrlError)?;
+        let options = text.parse().map_err(|_| DatabaseUrlError::Form)?;
+        let query = text.split_once('?').map_or("", |(_, query)| query);
+        let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+        let names =
+            parameters.map(|parameter| parameter.split_once('=').map_or(parameter, |it| it.0));
+        for name in names {
+            if !PARAMETERS.contains(&name) && !name.starts_with("options[") {
+                return Err(DatabaseUrlError::Parameter { name: name.to_owned() });
+            }
+        }
+        check_environment(|name| env::var(name).ok())?;
         Ok(Self { text: text.into(), options: Arc::new(options) })
     }
+}
+
+/// Checks the variables of the environment that sqlx ignores if they are wrong, or reads only when it
+/// connects.
+fn check_environment(var: impl Fn(&str) -> Option<String>) -> Result<(), DatabaseUrlError> {
+    if let Some(mode) = var("PGSSLMODE")
+        && mode.parse::<PgSslMode>().is_err()
+    {
+        return Err(DatabaseUrlError::SslMode(mode));
+    }
+    if let Some(path) = var("PGSSLROOTCERT").filter(|path| !path.contains("-----BEGIN"))
+        && let Err(error) = File::open(&path)
+    {
+        return Err(DatabaseUrlError::RootCertificate { path, why: error.to_string() });
+    }
+    Ok(())
 }
 
 /// Opens a connection to the database at `url`, outside of a pool, so that an error tells why connecting
 /// fails. Times out after 5 s.
 ///
+/// The connection has an open transaction, and no prepared statements of other clients, so that it can
+/// lead through a pooler. After a failed statement, the transaction rejects further ones.
+///
 /// # Errors
 /// The error of the server or of the connection.
 pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
-    timeout(Duration::from_secs(5), url.connect_options().connect())
-        .await
-        .unwrap_or_else(|_| Err(timed_out()))
+    let connect = async {
+        let mut connection = url.connect_options().connect().await?;
+        sqlx::raw_sql("BEGIN; DEALLOCATE ALL").execute(&mut connection).await?;
+        Ok(connection)
+    };
+    timeout(Duration::from_secs(5), connect).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
 /// Opens a connection to the database at `url` that receives the notifications of `channel`. A lost
@@ -113,8 +186,28 @@ mod tests {
         ] {
             assert_eq!(DatabaseUrl::has_password(text), want, "{text}");
         }
-        for text in ["host/rows", "mysql://host/rows", ""] {
-            assert_eq!(text.parse::<DatabaseUrl>().unwrap_err(), DatabaseUrlError);
+        for text in ["host/rows", "mysql://host/rows", "postgres://host/rows?sslmode=bogus", ""] {
+            assert_eq!(text.parse::<DatabaseUrl>().unwrap_err(), DatabaseUrlError::Form);
         }
+    }
+
+    #[test]
+    fn wrong_settings_of_the_connection_are_rejected() {
+        let error = |text: &str| text.parse::<DatabaseUrl>().unwrap_err().to_string();
+        let misspelled = error("postgres://user:secret@host/rows?sslmod=verify-full");
+        assert!(misspelled.starts_with("parameter sslmod of the"), "{misspelled}");
+        assert!(!misspelled.contains("secret"), "{misspelled}");
+        let known = "postgres://host/rows?sslmode=verify-full&options[search_path]=x&user=a";
+        known.parse::<DatabaseUrl>().unwrap();
+        let check = |name: &str, value: &str| {
+            check_environment(|read| (read == name).then(|| value.to_owned()))
+        };
+        for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
+            assert_eq!(check("PGSSLMODE", mode), Ok(()), "{mode}");
+        }
+        let mode = check("PGSSLMODE", "verify_full").unwrap_err().to_string();
+        assert!(mode.starts_with("PGSSLMODE=verify_full is unknown"), "{mode}");
+        let file = check("PGSSLROOTCERT", "/missing/ca.crt").unwrap_err().to_string();
+        assert!(file.starts_with("file /missing/ca.crt of PGSSLROOTCERT"), "{file}");
     }
 }

@@ -1,9 +1,9 @@
 //! Metrics of the inference service.
 
 use accounts::{Keys, database_metrics};
-use web::metrics::{Metrics, process, requests};
+use web::metrics::{Metrics, requests};
 
-use crate::{Inference, InferenceError, Result, blocking};
+use crate::{Inference, InferenceError, Result};
 
 /// Prefix of all names.
 const PREFIX: &str = "triptych_inference_";
@@ -46,21 +46,17 @@ pub(crate) const fn outcome(submitted: &Result<()>) -> &'static str {
 }
 
 impl Inference {
-    /// Returns all metrics as Prometheus text, including metrics of the process and of the database of
-    /// `keys`.
-    ///
-    /// # Errors
-    /// [`InferenceError::Stopped`] if the program is stopping.
-    pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String> {
-        let metrics = self.shared.metrics.clone();
-        keys.set_metrics(&metrics);
+    /// Returns all metrics as Prometheus text, including metrics of the database of `keys`.
+    pub(crate) fn render_metrics(&self, keys: &Keys) -> String {
+        let metrics = &self.shared.metrics;
+        keys.set_metrics(metrics);
         if let Some(figures) = self.shared.store.database() {
-            database_metrics::set(&metrics, "network", figures);
+            database_metrics::set(metrics, "network", figures);
         }
         let topics = self.topics();
         let active = topics.iter().filter(|topic| topic.is_active);
         metrics.set(TOPICS, &[], active.count());
         metrics.set(FAILING, &[], self.failing_topics().len());
-        blocking(move || Ok(metrics.text() + &process::text())).await
+        metrics.text()
     }
 }

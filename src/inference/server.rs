@@ -326,8 +326,8 @@ async fn health(
 /// Returns metrics as Prometheus text.
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
     responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
-async fn metrics(State(service): State<App>, Extension(gate): Extension<Gate>) -> Result<Response> {
-    Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
+async fn metrics(State(service): State<App>, Extension(gate): Extension<Gate>) -> Response {
+    web::metrics::respond(service.inference.render_metrics(gate.keys())).await
 }
 
 /// Reloads the list of topics if another service changed it, then handles the request.

@@ -61,7 +61,9 @@ impl DataDir {
     pub fn with_accounts(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let data_dir = Self { folder: services_folder(data_dir)? };
         let path = data_dir.accounts();
-        if !path.exists() {
+        let is_present =
+            path.try_exists().with_context(|| format!("cannot read {}", path.display()));
+        if !is_present? {
             bail!(
                 "{} does not exist\nhint: pass the directory of the services with --data-dir, or start \
                  with `triptych keys create NAME`",

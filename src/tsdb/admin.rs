@@ -6,6 +6,7 @@
 pub mod copy;
 
 use std::path::Path;
+use std::{fs, io};
 
 use model::block::Block;
 use model::dataset::Dtype;
@@ -80,7 +81,11 @@ pub fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
 }
 
 fn present(path: &Path) -> Result<(), AdminError> {
-    if path.is_file() { Ok(()) } else { Err(AdminError::Missing { path: path.to_owned() }) }
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(AdminError::file(path, error)),
+        _ => Err(AdminError::Missing { path: path.to_owned() }),
+    }
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub enum AdminError {
         source: StoreError,
     },
     /// A file cannot be created, copied or moved.
-    #[error("file {} cannot be written", path.display())]
+    #[error("file {} cannot be read or written", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,

@@ -312,7 +312,7 @@ pub enum StoreError {
     BatchStored,
     /// The database cannot be reached or does not accept writes now. A write in progress was stored
     /// either completely or not at all.
-    #[error("database of the dataset store is down, overloaded or changing its leader")]
+    #[error("database of the dataset store is unavailable")]
     Unreachable(#[source] Cause),
     /// Archived rows cannot be read or written. Stored rows are not affected.
     #[error("archive of dataset {dataset} is unavailable for {month}")]

@@ -1,10 +1,10 @@
 //! Metrics in the Prometheus text format (version 0.0.4).
 //!
 //! A service declares its metrics in tables with [`metrics!`](crate::metrics!) and stores their values
-//! in a [`Metrics`]. [`requests`] has the metrics of any HTTP service, [`process`] the metrics of the
-//! process. The number of labels chosen by callers is bounded, so that they cannot exhaust the memory.
+//! in a [`Metrics`]. [`requests`] has the metrics of any HTTP service, and [`respond`] adds the metrics of
+//! the process. The number of labels chosen by callers is bounded, so that they cannot exhaust the memory.
 
-pub mod process;
+mod process;
 pub mod requests;
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use parking_lot::RwLock;
+use tokio::task::spawn_blocking;
 
 /// Maximum number of sets of label values of a metric. Callers determine some values, so the number must
 /// be limited. Further sets are counted together under [`OTHER`].
@@ -277,10 +278,10 @@ impl Drop for RaisedGauge {
     }
 }
 
-/// Responds with the metrics as text.
-#[must_use]
-pub fn respond(text: String) -> Response {
-    ([(CONTENT_TYPE, CONTENT)], text).into_response()
+/// Responds with the metrics of a service, which are `text`, and the metrics of the process.
+pub async fn respond(text: String) -> Response {
+    let process = spawn_blocking(process::text).await.unwrap_or_default();
+    ([(CONTENT_TYPE, CONTENT)], text + &process).into_response()
 }
 
 fn push_line(text: &mut String, line: &str) {

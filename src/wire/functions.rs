@@ -269,8 +269,8 @@ pub struct NodeBody {
     /// Number of work orders to which the node responded.
     #[serde(default)]
     pub runs: u64,
-    /// Number of these work orders with a result in the largest result group, or in a group of equal
-    /// size.
+    /// Number of these work orders with a result in the largest result group. If two groups have the
+    /// same size, neither is the largest.
     #[serde(default)]
     pub agreed: u64,
     /// Share of `agreed` in `runs`, 0 to 100; omitted before the first run.

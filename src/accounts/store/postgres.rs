@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
-use db::postgres::fault::{Fault, Refused, WorkError};
+use db::postgres::fault::{Fault, PostgresError, WorkError};
 use db::postgres::schema::SchemaError;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -153,7 +153,7 @@ impl DatabaseStore {
 impl WorkError for AccountsError {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
         match self {
-            Self::Unreachable(cause) => cause.downcast_ref(),
+            Self::Unreachable(cause) => cause.downcast_ref().map(PostgresError::inner),
             _ => None,
         }
     }
@@ -169,10 +169,12 @@ impl From<sqlx::Error> for AccountsError {
             return Self::Format { found, known };
         }
         match Fault::from(&error) {
-            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Unreachable => Self::Unreachable(Box::new(PostgresError::from(error))),
             Fault::Full => Self::Full,
             Fault::Closed => Self::Stopped,
-            Fault::Corrupt | Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
+            Fault::Corrupt | Fault::Statement => {
+                Self::Statement(Box::new(PostgresError::from(error)))
+            }
         }
     }
 }

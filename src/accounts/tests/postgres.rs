@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::RETRY_AFTER;
 use axum::routing::get;
-use db::postgres::fault::{diagnose, next_step};
+use db::postgres::fault::diagnose;
 use db::postgres::schema::{SchemaSeen, late_sequences};
 use db::postgres::{self};
 use futures::FutureExt as _;
@@ -218,7 +218,7 @@ async fn inspection_reports_tables_and_permission_to_create_them() {
         let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
         let text = chain(&error);
         assert!(text.matches(part).count() == 1 && !text.contains("at line"), "{text}");
-        assert!(next_step(&error).is_some_and(|step| step.contains(next)), "{text}");
+        assert!(diagnose(&error).is_some_and(|fault| fault.next.contains(next)), "{text}");
     }
     drop(Place::Database(url.clone()).open().await);
     assert_eq!(look(&url).await, SchemaSeen::Format(schema.version));

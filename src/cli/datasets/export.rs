@@ -1,8 +1,8 @@
 //! `triptych datasets export`: exports a range of a dataset to a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::datasets::Datasets;
 use client::datasets::download::DownloadQuery;
@@ -57,12 +57,32 @@ pub(super) enum Format {
     Ndjson,
     #[strum(to_string = "parquet", serialize = "pq")]
     Parquet,
-    #[strum(to_string = "arrow", serialize = "arrows", serialize = "feather", serialize = "ipc")]
+    #[strum(to_string = "arrow", serialize = "arrows")]
     Arrow,
 }
 
 fn unknown_format(_: &str) -> String {
     "unknown format, expected csv, json, ndjson, parquet or arrow".to_owned()
+}
+
+/// Returns the format for the ending of a file name, or CSV for a name without an ending.
+fn format_by_name(path: &Path) -> anyhow::Result<Format> {
+    let Some(ending) = path.extension() else { return Ok(Format::Csv) };
+    let ending = ending.to_string_lossy().to_lowercase();
+    if ["arrow", "feather", "ipc"].contains(&&*ending) {
+        bail!(
+            "exports to {} are not supported: an export is a stream of Arrow, and .{ending} is the \
+             ending of Arrow's other format\nhint: choose the ending .arrows or .parquet",
+            path.display()
+        );
+    }
+    ending.parse().map_err(|_| {
+        anyhow!(
+            "no format has the ending .{ending} of {}\nhint: pass --format csv, json, ndjson, parquet or \
+             arrow",
+            path.display()
+        )
+    })
 }
 
 /// Exports rows.
@@ -78,8 +98,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
             path.display()
         );
     }
-    let by_name = || path.extension()?.to_str()?.parse().ok();
-    let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
+    let format = command.format.map_or_else(|| format_by_name(&path), Ok)?;
     let (service, dataset) = command.dataset.find().await?;
     let query = DownloadQuery {
         dataset: dataset.id,

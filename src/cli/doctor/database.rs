@@ -1,7 +1,7 @@
 //! Checks of the database with datasets, accounts and networks, and of the archive of old rows.
 
 use accounts::Accounts;
-use db::postgres::fault::{Refused, diagnose, next_step};
+use db::postgres::fault::{PostgresError, diagnose};
 use db::postgres::schema::{SchemaSeen, late_sequences};
 use db::postgres::{self, DatabaseUrl};
 use inference::store::Store;
@@ -129,11 +129,11 @@ fn count_services(n_connections: u64) -> (String, Option<String>) {
 /// version of the program can have made them. Also checks the sequences of all tables. Returns nothing
 /// if the server cannot be reached, since [`check`] reports that.
 pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
-    let Ok(mut connection) = postgres::connect(url).await else { return Vec::new() };
     let mut findings = Vec::new();
     for schema in [Accounts::copied_tables().database, Store::copied_tables().database] {
         let what = format!("tables of {} at {url}", schema.name);
-        findings.extend(match schema.look(&mut connection).await.map_err(Refused::from) {
+        let Ok(mut connection) = postgres::connect(url).await else { return findings };
+        findings.extend(match schema.look(&mut connection).await.map_err(PostgresError::from) {
             Ok(SchemaSeen::Missing { .. }) => None,
             Ok(SchemaSeen::Format(format)) if format == schema.version => {
                 Some(Finding::ok(what, format!("of format {format}")))
@@ -143,12 +143,12 @@ pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
                 Some(Finding::wrong(what, seen, OTHER_FORMAT))
             }
             Err(error) => {
-                let next = next_step(&error).unwrap_or("see the log of the server");
-                Some(Finding::failed(what, &error, next))
+                diagnose(&error).map(|fault| Finding::wrong(what, fault.text, fault.next))
             }
         });
     }
     for schema in ["datasets", "accounts", "inference"] {
+        let Ok(mut connection) = postgres::connect(url).await else { return findings };
         let late = late_sequences(&mut connection, schema).await.unwrap_or_default();
         findings.extend(late.into_iter().map(|table| {
             let next = "set it after the rows: SELECT setval(pg_get_serial_sequence('TABLE', 'id'), max(id)) FROM TABLE";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use accounts::Accounts;
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 use stack::data_dir::{DataDir, services_folder};
 use task::causes::chain;
 use task::clock::Clock;
@@ -42,7 +43,7 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
     let metadata = match fs::metadata(&folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return vec![Finding::ok(what, "does not exist: the first service creates it")];
+            return vec![check_missing(what, &folder)];
         }
         Ok(_) => return vec![Finding::wrong(what, "is not a directory", OTHER_DIRECTORY)],
         Err(error) => return vec![Finding::failed(what, &error, OTHER_DIRECTORY)],
@@ -50,18 +51,46 @@ pub(super) async fn check(data_dir: Option<PathBuf>) -> Vec<Finding> {
     // The files of another user are not opened: opening can create files, which would belong to the
     // current user and be inaccessible to the services.
     if let Some(owner) = other_owner(&metadata) {
-        let next = format!("run this as its owner: runuser -u '#{owner}' -- triptych doctor");
+        let next = format!(
+            "run this as its owner: sudo -u '#{owner}' triptych doctor --data-dir {}",
+            folder.display()
+        );
         return vec![Finding::warning(
             what,
             format!("belongs to user {owner}: not examined"),
             next,
         )];
     }
+    if is_read_only(&folder) {
+        let next = "find the reason in the system's log, then remount it: mount -o remount,rw";
+        return vec![Finding::wrong(what, "its file system is read-only", next)];
+    }
     let mut findings = vec![check_folder(what, &folder, &metadata)];
     if let Ok(data_dir) = DataDir::of_services(Some(folder)) {
         findings.extend(check_files(&data_dir).await);
     }
     findings
+}
+
+/// Checks that the missing directory `folder` can be created in its closest existing parent.
+fn check_missing(what: String, folder: &Path) -> Finding {
+    let parent = folder.ancestors().skip(1).find(|parent| parent.is_dir());
+    match parent.map(|parent| (parent, access(parent, Access::WRITE_OK | Access::EXEC_OK))) {
+        Some((parent, Err(error))) => {
+            let seen = format!(
+                "does not exist, and cannot be created in {}: {}",
+                parent.display(),
+                io::Error::from(error)
+            );
+            Finding::wrong(what, seen, OTHER_DIRECTORY)
+        }
+        _ => Finding::ok(what, "does not exist: the first service creates it"),
+    }
+}
+
+/// Returns true if the file system of `folder` is mounted read-only, as it can be after a disk error.
+fn is_read_only(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Returns the owner of a file or directory, or `None` if that is the current user.
@@ -89,7 +118,7 @@ fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding
 
 /// Returns the free space of the disk with `folder`, or `None` if the system does not report it.
 fn free_mib(folder: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
+    let disk = statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize) >> 20)
 }
 

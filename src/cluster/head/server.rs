@@ -121,7 +121,7 @@ pub fn metrics_router(
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     hosts: &HostNames,
 ) -> Router {
-    let route = get(async move || web::metrics::respond(text()));
+    let route = get(async move || web::metrics::respond(text()).await);
     let router = Router::new()
         .route(paths::METRICS, route)
         .fallback(async || RestError::NOT_FOUND)
@@ -152,7 +152,7 @@ async fn health() -> Response {
 #[utoipa::path(get, path = paths::METRICS, tag = "cluster",
     responses((status = 200, description = "Metrics", body = String)))]
 async fn metrics(State(head): State<Head>) -> Response {
-    web::metrics::respond(head.metrics_text())
+    web::metrics::respond(head.metrics_text()).await
 }
 
 /// Description of the API: this document.

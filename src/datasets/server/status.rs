@@ -93,7 +93,7 @@ async fn check(app: &App) -> Health {
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response> {
     let text = app.datasets.render_metrics(app.gate.keys()).await;
     let text = text.map_err(OperationError::Store)?;
-    Ok(web::metrics::respond(text))
+    Ok(web::metrics::respond(text).await)
 }
 
 /// Returns this description as a page for people.

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Column as _, PgConnection, Postgres, Row as _, TypeInf
 use super::table::{Row, Table};
 use super::{CopiedTables, CopyPlace};
 use crate::postgres::connections::{Connections, ConnectionsOptions, Transaction};
-use crate::postgres::fault::Refused;
+use crate::postgres::fault::PostgresError;
 
 /// Failure of the source or the destination.
 pub(super) type EndError = Box<dyn Error + Send + Sync>;
@@ -54,7 +54,7 @@ impl End {
                 // can still be open.
                 let options = ConnectionsOptions { schema: schema.name, n_max: 2, n_writers: 1 };
                 let connections = Connections::new(url, options);
-                connections.open_tables(schema).await.map_err(Refused::from)?;
+                connections.open_tables(schema).await.map_err(PostgresError::from)?;
                 let mut transaction = match access {
                     Access::Read => connections.begin_read().await?,
                     Access::Write => connections.begin_write().await?,

@@ -17,14 +17,14 @@ use futures::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _};
-use task::causes::chain;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::DatabaseUrl;
 use super::fault::{
-    Fault, WorkError, is_lost, is_refused_login, is_refused_option, no_connection, timed_out,
+    Fault, WorkError, describe, is_lost, is_refused_login, is_refused_option, no_connection,
+    timed_out,
 };
 use super::schema::{Schema, SchemaError};
 
@@ -503,7 +503,7 @@ impl Shared {
     fn note_lost(&self, error: &sqlx::Error) {
         let is_unreachable = Fault::from(error) == Fault::Unreachable;
         if is_unreachable && !self.is_lost.swap(true, Ordering::Relaxed) {
-            warn!(cause = chain(error), "the database {} cannot be reached", self.url);
+            warn!(cause = describe(error), "the database {} cannot be reached", self.url);
         }
     }
 

@@ -107,7 +107,7 @@ pub fn is_no_database(error: &sqlx::Error) -> bool {
 }
 
 /// Describes an error in the words of the server, without the location in its source code.
-fn describe(error: &sqlx::Error) -> String {
+pub(super) fn describe(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(fault) => fault.message().to_owned(),
         sqlx::Error::Io(error) => chain(error),
@@ -126,31 +126,29 @@ pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
     io::Error::other(NoConnection(cause)).into()
 }
 
-/// Permanent error, such as a statement that the server rejected.
+/// Error of a database, described in the words of its server.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
-pub struct Refused(sqlx::Error);
+pub struct PostgresError(sqlx::Error);
 
-impl From<sqlx::Error> for Refused {
+impl From<sqlx::Error> for PostgresError {
     fn from(error: sqlx::Error) -> Self {
         Self(error)
     }
 }
 
-impl Refused {
+impl PostgresError {
+    /// Returns the error of the driver.
+    #[must_use]
+    pub const fn inner(&self) -> &sqlx::Error {
+        &self.0
+    }
+
     /// Returns true if a record with the same unique value exists.
     #[must_use]
     pub fn is_duplicate(&self) -> bool {
         self.0.as_database_error().is_some_and(DatabaseError::is_unique_violation)
     }
-}
-
-/// Returns advice if `error` means that the server rejected the user or that the database does not
-/// exist.
-#[must_use]
-pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
-    let Refused(error) = causes(error).find_map(|cause| cause.downcast_ref())?;
-    next_step_after(error.as_database_error()?.code().as_deref()?)
 }
 
 /// Fault of a server, with advice for the user.
@@ -173,8 +171,8 @@ const CHECK_TLS: &str =
 #[must_use]
 pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
     let database = |cause: &'_ (dyn StdError + 'static)| {
-        let refused = cause.downcast_ref().map(|Refused(error)| error);
-        let error = refused.or_else(|| cause.downcast_ref());
+        let described = cause.downcast_ref().map(PostgresError::inner);
+        let error = described.or_else(|| cause.downcast_ref());
         error.filter(|error| SchemaError::of(error).is_none()).map(diagnose_database)
     };
     causes(error).find_map(database)

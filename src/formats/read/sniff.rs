@@ -21,7 +21,7 @@ use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 pub const SNIFFED_RECORDS: usize = 10_000;
 
 /// Maximum whole number that a column of floats represents exactly.
-const EXACT_MAX: i64 = 1 << 53;
+const EXACT_MAX: u64 = 1 << 53;
 
 /// Range of plausible timestamps, the years 1900 to 2100. Timestamps outside of it are no evidence of a
 /// time column.
@@ -349,7 +349,7 @@ impl Seen {
                 }
             }
         }
-        let is_large = cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
+        let is_large = cell.integer().is_some_and(|number| number.unsigned_abs() > EXACT_MAX);
         self.n_large += usize::from(is_large);
         self.n_undeclared += usize::from(!matches!(cell, Cell::Integer(_) | Cell::Large(_)));
         self.n_values += 1;

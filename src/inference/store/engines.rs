@@ -19,7 +19,7 @@ use db::connection::keep_log_on_close;
 use db::files::DatabaseFiles;
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
-use db::postgres::fault::{Fault, Refused, WorkError, is_lost, timed_out};
+use db::postgres::fault::{Fault, PostgresError, WorkError, is_lost, timed_out};
 use db::sql::{self, Column, Value};
 use db::statement::Statements as _;
 use db::writer::Writer;
@@ -149,7 +149,7 @@ impl StoreDatabase {
 impl WorkError for StoreError {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
         match self {
-            Self::Unreachable(cause) => cause.downcast_ref(),
+            Self::Unreachable(cause) => cause.downcast_ref().map(PostgresError::inner),
             _ => None,
         }
     }
@@ -162,10 +162,12 @@ impl WorkError for StoreError {
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match Fault::from(&error) {
-            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Unreachable => Self::Unreachable(Box::new(PostgresError::from(error))),
             Fault::Full => Self::DiskFull,
             Fault::Closed => Self::Closed,
-            Fault::Corrupt | Fault::Statement => Self::Database(Box::new(Refused::from(error))),
+            Fault::Corrupt | Fault::Statement => {
+                Self::Database(Box::new(PostgresError::from(error)))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 
-use db::postgres::fault::Refused;
+use db::postgres::fault::PostgresError;
 use db::sql::Value;
 use model::dataset::{Column, Dataset, DatasetId, Dtype};
 use model::key::KeyId;
@@ -203,7 +203,7 @@ async fn describe<S: CatalogSession>(s: &mut S, old: &Dataset, new: &Dataset) ->
     match s.run(S::UPDATE, &values).await {
         Ok(0) => Err(Refusal::NameTaken { name: name.clone() }.into()),
         Err(StoreError::Failed(cause))
-            if cause.downcast_ref().is_some_and(Refused::is_duplicate) =>
+            if cause.downcast_ref().is_some_and(PostgresError::is_duplicate) =>
         {
             Err(Refusal::NameTaken { name: name.clone() }.into())
         }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use db::postgres::DatabaseUrl;
 use db::postgres::connections::{Connections, ConnectionsOptions, Figures, Snapshot};
-use db::postgres::fault::{Fault, Refused, WorkError, is_no_database};
+use db::postgres::fault::{Fault, PostgresError, WorkError, is_no_database};
 use db::postgres::schema::SchemaError;
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::block::Block;
@@ -535,7 +535,7 @@ impl PostgresStore {
 impl WorkError for StoreError {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
         match self {
-            Self::Unreachable(cause) => cause.downcast_ref(),
+            Self::Unreachable(cause) => cause.downcast_ref().map(PostgresError::inner),
             _ => None,
         }
     }
@@ -551,14 +551,14 @@ impl From<sqlx::Error> for StoreError {
             return Self::Format { found, known };
         }
         if is_no_database(&error) {
-            return Self::Unreachable(Box::new(error));
+            return Self::Unreachable(Box::new(PostgresError::from(error)));
         }
         match Fault::from(&error) {
-            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Unreachable => Self::Unreachable(Box::new(PostgresError::from(error))),
             Fault::Full => Self::Full,
-            Fault::Corrupt => Self::Corrupt(Box::new(Refused::from(error))),
+            Fault::Corrupt => Self::Corrupt(Box::new(PostgresError::from(error))),
             Fault::Closed => Self::Closed,
-            Fault::Statement => Self::failed(Refused::from(error)),
+            Fault::Statement => Self::failed(PostgresError::from(error)),
         }
     }
 }

@@ -333,7 +333,10 @@ impl Nodes {
 
     /// Records that each peer in the response of an execution has returned a result.
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
-        let agreed = response.results.first().map(|group| group.peers.as_slice());
+        let agreed = match &*response.results {
+            [first, second, ..] if first.peers.len() == second.peers.len() => None,
+            groups => groups.first().map(|group| &group.peers),
+        };
         for peer_id in &response.cluster.peers {
             let seen = self.seen.entry(peer_id.clone()).or_insert_with(|| Node {
                 peer_id: peer_id.clone(),

@@ -4,8 +4,7 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 /// Returns the memory, processor time, open files and start time of this process as Prometheus text. The
 /// text is empty if they are unavailable. Blocks for about a millisecond.
-#[must_use]
-pub fn text() -> String {
+pub(super) fn text() -> String {
     let pid = Pid::from_u32(std::process::id());
     let Ok(mut system) = System::new() else { return String::new() };
     let what = ProcessRefreshKind::nothing().with_memory().with_cpu();

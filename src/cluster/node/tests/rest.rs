@@ -108,6 +108,9 @@ async fn metrics_and_api_description_are_served() {
     let (_, worker) = raw(cluster.workers[0].api_address().unwrap(), "GET /metrics", "", "").await;
     let line = format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1");
     assert!(worker.lines().any(|actual| actual == line), "{worker}");
+    for text in [text, worker] {
+        assert!(text.contains("\nprocess_start_time_seconds "), "{text}");
+    }
     let (status, described) = get(address, "/api/v1/openapi.json").await;
     assert_eq!((status, &described["openapi"]), (200, &json!("3.1.0")));
     let (_, nodes) = get(address, "/api/v1/nodes").await;

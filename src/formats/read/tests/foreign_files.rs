@@ -465,6 +465,12 @@ fn large_integers_are_read_exactly_or_rejected() {
             "3: 2024-01-02T00:00:00Z 1",
         ],
     );
+    // -2^63 stands for missing values in some programs.
+    check(
+        "a.csv",
+        &format!("timestamp,id\n{at},-9223372036854775808\n"),
+        &["2: 2024-01-02T00:00:00Z -9223372036854775808"],
+    );
     let line = |id: &str| format!("{{\"timestamp\":\"{at}\",\"id\":{id}}}\n");
     let lines = ["18446744073709551615", "1e19", "123456789012345678901", "12345678901234567000"];
     check(

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use test_postgres::{new_database, new_pooled_database, number, run};
 
 use self::database::{open, open_any, text};
+use super::look::look;
 use super::*;
 use crate::admin::copy::tests::{CHANGES, copy_all, copy_some, fill};
 use crate::catalog::Refusal;
@@ -69,6 +70,9 @@ fn rows_are_read_alike_with_and_without_an_archive() {
 async fn store_behind_a_pooler_passes_the_tests_that_all_stores_share() {
     let Some(url) = new_pooled_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
+    for _ in 0..3 {
+        look(&url.parse().unwrap()).await.unwrap();
+    }
 }
 
 /// Creates a dataset with columns of each type, and rows in which some values are missing.

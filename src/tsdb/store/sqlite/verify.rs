@@ -173,16 +173,28 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Returns the next timestamp at which a row or a bucket is stored.
+    /// Returns the first timestamp from `from` on at which a row or a bucket is stored.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
-        let next: Option<i64> = self.connection.value(
+        let single: Option<i64> = self.connection.value(
             "SELECT min(t) FROM (
-                 SELECT max(t_first, ?2) AS t FROM chunks WHERE dataset = ?1 AND t_last >= ?2
-                 UNION ALL SELECT t FROM tail WHERE dataset = ?1 AND t >= ?2
+                 SELECT t FROM tail WHERE dataset = ?1 AND t >= ?2
                  UNION ALL SELECT t FROM buckets WHERE dataset = ?1 AND t >= ?2)",
             [dataset.get(), from.micros()],
         )?;
-        Ok(next.map(Timestamp::from_micros))
+        let mut next = single.map(Timestamp::from_micros);
+        for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
+            let series = SeriesId { dataset, resolution };
+            let Some(chunk) = chunks::ending_from(self.connection, series, from)? else { continue };
+            let mut first = chunk.span.first.max(from);
+            // A chunk can span years without rows.
+            if chunk.span.first < from
+                && let Ok(times) = chunks::times(self.connection, dataset, chunk)
+            {
+                first = times.into_iter().find(|time| *time >= from).unwrap_or(first);
+            }
+            next = Some(next.map_or(first, |next| next.min(first)));
+        }
+        Ok(next)
     }
 
     fn window(

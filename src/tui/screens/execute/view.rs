@@ -12,10 +12,12 @@ use crate::overlay::view::raise;
 use crate::screens::cluster::start::NameList;
 use crate::screens::execute::state::Pane;
 use crate::screens::logs;
+use crate::state::State;
 use crate::state::layout::Divider;
 use crate::state::navigation::Steps as _;
 use crate::state::runs::live::{Part, Stage};
 use crate::state::runs::{Phase, Run, workers_text};
+use crate::theme::Theme;
 use crate::view::{
     Cell, Column, Frame, Hits, Side, Table, Tier, centered, draw_empty, results, spinner,
     split_rows, text_cut,
@@ -65,7 +67,9 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     draw_phases(inside, buf, frame, run);
     let [_, rest] = split_rows(inside, 1);
+    let durations = latest_durations(state);
     let n_below = match rest.height {
+        _ if durations.is_empty() => 0,
         0..=24 => 0,
         25..=35 => 3,
         _ => 7,
@@ -82,7 +86,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         (Phase::Waiting, None) => draw_meanwhile(rest, buf, frame, run),
         _ => results::draw(rest, buf, frame, run),
     }
-    draw_durations(below, buf, frame);
+    draw_durations(below, buf, frame.theme, durations);
 }
 
 /// Draws the failure to reach the head, if there is one, and the progress of each peer. Returns
@@ -171,16 +175,19 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     paint::line(buf, area, (0, 0), &line.unwrap_or_else(|| words(" ─ ", true)));
 }
 
-fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let Frame { state, theme, .. } = frame;
+/// Returns the durations of the latest 60 runs that returned a result, the latest last. Empty if they
+/// are too few for a chart.
+fn latest_durations(state: &State) -> Vec<Duration> {
     let done = state.runs.iter().filter(|run| run.response().is_some());
-    // The latest 60 runs that returned a result.
     let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
-    // A chart needs at least three durations.
-    if took.len() < 3 || area.height < 3 {
+    took.reverse();
+    if took.len() < 3 { Vec::new() } else { took }
+}
+
+fn draw_durations(area: Rect, buf: &mut Buffer, theme: &Theme, mut took: Vec<Duration>) {
+    if area.height < 3 {
         return;
     }
-    took.reverse();
     let title = format!("Duration of the last {} runs", took.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
     // A bar is two columns wide, so that adjacent bars can be told apart.

@@ -178,6 +178,11 @@ pub(crate) fn widest_interval(body: &LatestBody, label: &str) -> Option<(f64, f6
 }
 
 impl State {
+    /// Returns the weights and confidence intervals, if they belong to `bundle`.
+    pub(crate) fn confidence_of(&self, bundle: &Bundle) -> Option<&LatestBody> {
+        self.confidence.as_deref().filter(|known| known.network_inferences.nonce == bundle.nonce)
+    }
+
     /// Returns the poll interval.
     pub(crate) fn poll_interval(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };

@@ -62,12 +62,13 @@ impl State {
                 self.past_mut(topic).take_history(history);
             }
             InferenceEvent::Latest { topic, is_resistant, result }
-                if is_selected(topic) && is_resistant == self.is_resistant =>
+                if is_selected(topic) && is_resistant == self.is_resistant && self.is_shown =>
             {
                 self.on_latest(result, now);
             }
-            // The bundle is of another topic, for the Overview screen, or it includes outliers while the
-            // screen shows bundles without. Such a bundle only adds to the history.
+            // The bundle was requested by the Overview screen, without the weights and the history that
+            // belong to it, or it includes outliers while the screen shows bundles without. Such a
+            // bundle only adds to the history.
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }

@@ -30,6 +30,9 @@ const FUTURE_FROM: Duration = Duration::from_mins(5);
 /// a source that has caught up would still include the time in which it was catching up.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
 
+/// Time without a row after which a replay is over.
+const REPLAY_OVER: Duration = Duration::from_secs(10);
+
 /// Status of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Status {
@@ -151,7 +154,8 @@ impl LiveStream {
             let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
             // The pace is shown after it was measured for 2 s. A pace below 1.5 does not mean a
             // replay: some rows have only arrived late.
-            if took >= Duration::from_secs(2) && pace >= 1.5 && self.is_flowing(now) {
+            let is_over = now.since(rows_at) > REPLAY_OVER;
+            if took >= Duration::from_secs(2) && pace >= 1.5 && !is_over {
                 return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
             }
         }
@@ -425,5 +429,7 @@ mod tests {
             note = hear(row(2_592_000 + (second - 10) * 60), second);
         }
         assert!(note.starts_with("replay 60×"), "{note}");
+        let note = live.note(timestamp(year + 71));
+        assert!(note.ends_with("came 11s ago"), "the replay is over: {note}");
     }
 }

@@ -89,6 +89,15 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Option<Bucket> {
         draw_centered(buf, body, &lines);
         return None;
     }
+    if state.chart.candles().is_empty()
+        && !state.tape.is_empty()
+        && let Some(Shape::Value(column)) = state.shape()
+    {
+        let hint = frame.key(Layer::Data, Action::NextColumn) + " charts the next column";
+        let text = format!("the latest rows have no values in column {column}");
+        draw_centered(buf, body, &[(&*text, theme.text), (&*hint, theme.muted)]);
+        return None;
+    }
     if state.chart.candles().is_empty() {
         frame.draw_absent(body, buf, &state.rows, ["", "no rows yet"]);
         return None;

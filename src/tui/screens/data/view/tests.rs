@@ -320,6 +320,17 @@ fn texts_of_a_dataset_are_shown_in_list_chart_and_tape() {
 }
 
 #[test]
+fn chart_of_a_column_without_values_names_the_column() {
+    let rows = (0..3_u32).map(|idx| NamedRow {
+        timestamp: now() - Duration::from_mins(1) * (3 - idx),
+        values: BTreeMap::from([("price".to_owned(), Value::Float(1.5))]),
+    });
+    let state = of_columns(&[("close", Dtype::Float), ("price", Dtype::Float)], rows.collect());
+    let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
+    assert!(shown.contains("the latest rows have no values in column close"), "{shown}");
+}
+
+#[test]
 fn long_column_name_leaves_room_for_its_values() {
     let name = "x".repeat(200);
     let rows = (0..3_u32).map(|idx| NamedRow {

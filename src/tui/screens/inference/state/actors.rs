@@ -158,10 +158,7 @@ impl State {
         let known = self
             .topic()
             .and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()));
-        // Weights are used only if they belong to the same bundle.
-        let confidence = self.confidence.as_ref();
-        let confidence =
-            confidence.filter(|confidence| confidence.network_inferences.nonce == bundle.nonce);
+        let confidence = self.confidence_of(bundle);
         let listed = self.leaderboard.as_ref().and_then(|board| {
             let is_same = |actor: &&RankedActor| {
                 actor.worker == worker.as_str() && actor.role == <&str>::from(role)

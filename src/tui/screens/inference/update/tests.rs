@@ -388,6 +388,18 @@ fn weights_are_shown_only_for_their_bundle_and_requested_at_most_once() {
 }
 
 #[test]
+fn bundle_of_the_overview_is_loaded_again_with_its_weights() {
+    let mut state = opened();
+    state.hide();
+    state.on(latest(1, 100, "12"), at(30));
+    assert_eq!(state.latest.value().unwrap().bundle.nonce, 90);
+    assert!(effects_of(&mut state, |state| state.show(at(31))).contains(&Effect::LoadTopics));
+    let asked = take(&mut state, list(vec![summary(1, Some(100)), summary(2, None)]), 31);
+    assert!(asked.contains(&load_latest(1)), "{asked:?}");
+    assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
+}
+
+#[test]
 fn past_values_of_actors_are_shown() {
     let mut state = opened();
     let actor = |nonce| EpochActorBody {

@@ -412,7 +412,8 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
 /// actors' weights supports.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
-    let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
+    let known = state.confidence_of(&state.latest.value()?.bundle)?;
+    let (percent, low, high) = widest_interval(known, state.label())?;
     let range = [low, high].map(|end| format::grouped(end, decimals)).join(" – ");
     let remark = format!("{percent:.0} % of weights");
     Some(Figure::new("weighted range", range, scene.theme.text, remark))
