@@ -28,6 +28,9 @@ const REQUESTS_MAX: usize = 32;
 /// Timeout of a request, including the wait for a permit.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 
+/// Key that is looked up to find out whether the other service responds.
+const ANY_KEY: KeyId = KeyId::new(1);
+
 /// Lookup of keys in another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
@@ -107,14 +110,14 @@ impl Keys {
         }
     }
 
-    /// Checks that the service's own accounts can be written. Does nothing for keys of another service.
+    /// Checks that the service's own accounts can be written, or that the other service responds.
     ///
     /// # Errors
-    /// As [`Accounts::check_file`].
+    /// As [`Accounts::check_file`], or [`AccountsError::Unreachable`].
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check_file().await,
-            Self::Remote(_) => Ok(()),
+            Self::Remote(remote) => remote.knows(ANY_KEY).await.map(drop),
         }
     }
 

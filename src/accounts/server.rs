@@ -14,13 +14,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
 use tracing::info;
@@ -29,6 +30,7 @@ use utoipa_axum::routes;
 use web::address::{AddressSource, Network};
 use web::cookies::{self, Channel};
 use web::host_names::HostNames;
+use web::metrics::Metrics;
 use web::middleware::{Next, RequestOptions, add_layers, wrap};
 use web::origin;
 use web::query_names::check_query_names;
@@ -38,7 +40,10 @@ use wire::paths;
 use self::attempts::Attempts;
 use self::error::ApiError;
 use crate::account::TOKEN_CHARS_MIN;
-use crate::{AccountRecord, Accounts, AccountsError, InputError, SessionId, SessionToken, SignUp};
+use crate::{
+    AccountRecord, Accounts, AccountsError, InputError, Keys, SessionId, SessionToken, SignUp,
+    database_metrics,
+};
 
 /// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";
@@ -107,13 +112,15 @@ pub enum StartError {
     Address(#[source] io::Error),
 }
 
-/// Serves `router` in tasks of `group` and returns the server's address.
+/// Serves `router`, and the health and metrics of `accounts`, in tasks of `group`. Returns the server's
+/// address.
 ///
 /// # Errors
 /// [`StartError`] with the reason. No task is started in this case.
 pub async fn start(
     options: ServerOptions,
     router: Router,
+    accounts: Accounts,
     group: &Group,
 ) -> Result<SocketAddr, StartError> {
     let listener = bind(&options.listen).await?;
@@ -123,10 +130,35 @@ pub async fn start(
         response_within: RESPONSE_WITHIN,
         refuse: error::refusal,
     };
-    let router = add_layers(router.fallback(async || ApiError::NO_PATH), limits);
+    let router = add_layers(with_status(router, accounts), limits);
     serve_by(options.addresses, listener, router, group);
     info!(%address, "accounts listening");
     Ok(address)
+}
+
+/// Returns `router` with the health and the metrics of `accounts`.
+fn with_status(router: Router, accounts: Accounts) -> Router {
+    let metrics = accounts.clone();
+    router
+        .route(paths::HEALTH, get(async move || health(&accounts).await))
+        .route(paths::METRICS, get(async move || respond_with_metrics(metrics).await))
+        .fallback(async || ApiError::NO_PATH)
+}
+
+/// Reports whether the accounts can be read and changed.
+async fn health(accounts: &Accounts) -> Response {
+    let (code, status) = match accounts.check_file().await {
+        Ok(()) => (StatusCode::OK, "healthy"),
+        Err(AccountsError::Full) => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
+    };
+    (code, Json(json!({ "status": status }))).into_response()
+}
+
+async fn respond_with_metrics(accounts: Accounts) -> Response {
+    let metrics = Metrics::new("triptych_accounts_", &[database_metrics::METRICS]);
+    Keys::Local(accounts).set_metrics(&metrics);
+    web::metrics::respond(metrics.text()).await
 }
 
 /// Returns the router of the accounts API and the portal.

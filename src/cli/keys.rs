@@ -377,9 +377,11 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     accounts.start_maintenance(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
     let hosts = command.host_name.into_iter().collect();
-    let router = command.portal.router(accounts, addresses, hosts)?;
+    let router = command.portal.router(accounts.clone(), addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
-    server::start(options, router, &group).await.context("cannot start serving accounts")?;
+    server::start(options, router, accounts, &group)
+        .await
+        .context("cannot start serving accounts")?;
     let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped
@@ -405,6 +407,12 @@ fn create_node_key(folder: &Path) -> anyhow::Result<()> {
 fn store_key(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
     let stored = Keys::of_user()?.store(profile, key)?;
     let note = stored.note.map_or_else(String::new, |note| format!(" ({note})"));
+    if profile == NO_PROFILE && find_running().is_some() {
+        tell(
+            "commands now use this key and the services on ports 8081 and 8082, instead of the running \
+             stack; `triptych keys forget` undoes this",
+        );
+    }
     print(&format!("the key of {profile} is {}{note}", stored.place))
 }
 

@@ -5,6 +5,7 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use clap::Args;
+use rustix::process::Signal;
 use stack::process::STAY;
 use task::group::Group;
 use task::process::{has_terminal, ignores_hangup};
@@ -40,7 +41,7 @@ impl ProcessFlags {
     /// # Errors
     /// As [`log::of_service`], or if signals cannot be received.
     pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
-        ignore_hangup_during_start()?;
+        ignore_signals_during_start()?;
         let name = ServiceName { role: role.to_owned(), instance };
         log::of_service(self.log_level, self.otlp.as_ref(), name)
     }
@@ -96,8 +97,11 @@ pub(crate) async fn run_until_stopped(
 }
 
 /// Ignores SIGHUP until [`wait_for_stop`] receives it. By default, the signal would terminate the
-/// process.
-fn ignore_hangup_during_start() -> anyhow::Result<()> {
+/// process. Also ignores SIGXFSZ, so that a write beyond the limit of a file's size fails like a write
+/// to a full disk.
+fn ignore_signals_during_start() -> anyhow::Result<()> {
+    let kind = SignalKind::from_raw(Signal::XFSZ.as_raw());
+    drop(unix::signal(kind).context("cannot receive signals")?);
     if !ignores_hangup() {
         drop(unix::signal(SignalKind::hangup()).context("cannot receive signals")?);
     }

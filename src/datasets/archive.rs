@@ -47,6 +47,16 @@ pub(crate) fn open(
         return if store.has_archive()? { Err(StoreError::NoArchive) } else { Ok((store, None)) };
     };
     let objects = Objects::open(&storage.url).map_err(|error| StoreError::Failed(error.into()))?;
+    // An archive that does not respond yet is not missing an object.
+    if let Some(key) = store.key_in_effect()?
+        && objects.has(&key).is_ok_and(|has| !has)
+    {
+        warn!(
+            "archive {} does not have {key}, so raw rows of this month cannot be read: name the archive that \
+             has it, or restore the object",
+            objects.place()
+        );
+    }
     let options = ArchiveOptions { after: storage.after, grace: GRACE };
     let store = Arc::new(ArchivedStore::new(store, objects, options));
     Ok((Arc::clone(&store) as _, Some(store)))

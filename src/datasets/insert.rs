@@ -223,7 +223,7 @@ fn parse_utf8(body: &[u8]) -> Result<&str> {
 }
 
 /// Returns the dataset and the list of rows of a JSON body. If the body does not name a dataset, returns
-/// the dataset of the query.
+/// the dataset of the query. The body may only repeat the dataset of the query.
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
@@ -242,6 +242,10 @@ fn parse_json_body<'a>(
         }
         None => dataset.cloned(),
     };
+    if dataset.is_some() && named.as_ref() != dataset {
+        let reason = "body and query name different datasets".to_owned();
+        return Err(OperationError::Malformed { reason });
+    }
     Ok((named, body.rows.get()))
 }
 

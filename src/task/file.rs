@@ -7,10 +7,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use tempfile::{Builder, NamedTempFile};
 
 /// Prefix of the names of temporary files. The id of the writing process and random letters
@@ -66,14 +67,21 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates an empty temporary file in the directory of `path`.
+    /// Creates an empty temporary file in the directory of `path`. If `path` is a symbolic link, its
+    /// target will be replaced.
     ///
     /// # Errors
-    /// If `path` is a directory or has no file name, or if its directory is not writable.
+    /// If `path` exists and is not a regular file, or has no file name, or if its directory is not
+    /// writable.
     pub fn create(path: &Path, mode: FileMode) -> io::Result<Self> {
         path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(io::ErrorKind::IsADirectory.into());
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(io::Error::other("it is not a regular file"));
+            }
+            _ => {}
         }
         let mut builder = Builder::new();
         let prefix =
@@ -84,7 +92,7 @@ impl AtomicFile {
             FileMode::Public => 0o666,
         };
         builder.permissions(fs::Permissions::from_mode(bits));
-        Ok(Self { draft: builder.tempfile_in(folder_of(path))?, path: path.to_owned() })
+        Ok(Self { draft: builder.tempfile_in(folder_of(&path))?, path })
     }
 
     /// Returns the open temporary file.
@@ -98,13 +106,18 @@ impl AtomicFile {
         self.draft.path()
     }
 
-    /// Syncs the file and renames it to its final name. Replaces an existing file. Blocks on the
-    /// disk.
+    /// Syncs the file and renames it to its final name. Replaces an existing file, of which root keeps
+    /// the owner. Blocks on the disk.
     ///
     /// # Errors
     /// If the file cannot be synced or renamed. The temporary file is removed then. If only syncing the
     /// directory failed, the file has its final name.
     pub fn commit(self) -> io::Result<()> {
+        if geteuid().is_root()
+            && let Ok(replaced) = fs::metadata(&self.path)
+        {
+            fchown(self.draft.as_file(), Some(replaced.uid()), Some(replaced.gid()))?;
+        }
         self.draft.as_file().sync_all()?;
         self.draft.persist(&self.path).map_err(|error| error.error)?;
         sync_folder(folder_of(&self.path))
@@ -242,6 +255,20 @@ mod tests {
     fn names(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn file_that_root_replaces_keeps_its_owner() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).unwrap();
+        AtomicFile::create(&path, FileMode::Private).unwrap().commit().unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid(), metadata.len()), (65_534, 65_534, 0));
     }
 
     #[test]

@@ -535,3 +535,22 @@ async fn every_described_operation_is_served() {
         }
     }
 }
+
+#[tokio::test]
+async fn health_and_metrics_of_the_accounts_service_need_no_key() {
+    let Service { router, accounts, _folder: folder } = Service::start().await;
+    let router = with_status(router, accounts);
+    let get = async |path: &str| {
+        let request = Request::builder().uri(path).header("host", "10.0.0.1:8083");
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    assert_eq!(get("/health").await, (200, r#"{"status":"healthy"}"#.to_owned()));
+    let (status, text) = get("/metrics").await;
+    assert_eq!(status, 200);
+    assert!(text.contains("\nprocess_start_time_seconds "), "{text}");
+    std::fs::remove_file(folder.path().join("a.db")).unwrap();
+    assert_eq!(get("/health").await.0, 503);
+}

@@ -99,7 +99,10 @@ pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
         return Ok(());
     }
     let faults = counted(report.n_faults, "fault");
-    bail!("{shown} has {faults}\nhint: restore a backup, or import the rows again")
+    bail!(
+        "{shown} has {faults}\nhint: restore the store from a backup or missing objects of the archive, or \
+         import the rows again"
+    )
 }
 
 /// Verifies a store's file, and its archive if one is given. For a database, verifies only the archive.

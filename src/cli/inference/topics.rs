@@ -12,7 +12,7 @@ use wire::inference::network::{RelearnedBody, TopicBatch, TopicSettings};
 use wire::inference::{TopicList, TopicSummary};
 
 use super::{ServiceFlags, TopicFlags};
-use crate::cli::output::{self, Column, print_json, table_of};
+use crate::cli::output::{self, Column, print_body, print_json, table_of};
 use crate::cli::parse::read_text;
 
 /// Maximum size of a file with a topic's settings, in bytes. Real settings are much smaller.
@@ -95,7 +95,7 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
     match command {
         TopicsCommand::List { json, service } => {
             let list = service.service().await?.topics().await.context("cannot list topics")?;
-            if json { print(&list) } else { print_table(&list) }
+            if json { list.topics.iter().try_for_each(print_body) } else { print_table(&list) }
         }
         TopicsCommand::Create { file, horizons, service } if horizons.is_empty() => {
             let settings = settings(&file)?;

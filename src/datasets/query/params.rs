@@ -17,6 +17,9 @@ use crate::read::coverage::CoverageQuery;
 /// Error text for a request without a dataset, the same as in the upstream's API.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
+/// Error text if a request names the dataset twice.
+pub(crate) const TWO_DATASETS: &str = "dataset and dataset_name exclude each other";
+
 /// Default of the maximum number of days in a coverage: a year.
 const COVERED_DAYS_DEFAULT: usize = 366;
 
@@ -77,14 +80,17 @@ impl Params {
     /// Parses the dataset, given by its id or by its name.
     ///
     /// # Errors
-    /// [`Invalid`] if both parameters are missing, or if the id is not a number.
+    /// [`Invalid`] unless exactly one of the parameters is present, or if the id is not a number.
     pub(crate) fn dataset(&self) -> Result<DatasetRef, Invalid> {
-        if let Some(text) = self.get("dataset") {
-            let id = text.parse().map(DatasetRef::Id);
-            return id.map_err(|_| "dataset must be a positive integer".into());
+        match (self.get("dataset"), self.get("dataset_name")) {
+            (Some(text), None) => {
+                let id = text.parse().map(DatasetRef::Id);
+                id.map_err(|_| "dataset must be a positive integer".into())
+            }
+            (None, Some(name)) => Ok(DatasetRef::Name(name.to_owned())),
+            (Some(_), Some(_)) => Err(TWO_DATASETS.into()),
+            (None, None) => Err(NO_DATASET.into()),
         }
-        let name = self.get("dataset_name").ok_or(NO_DATASET)?;
-        Ok(DatasetRef::Name(name.to_owned()))
     }
 
     /// Parses a query for a page of rows.

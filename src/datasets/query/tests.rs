@@ -101,6 +101,8 @@ fn invalid_parameter_is_reported_by_name() {
     );
     let nothing = params("limit=3").rows().unwrap_err();
     assert_eq!(nothing.to_string(), "one of dataset or dataset_name is required");
+    let twice = params("dataset=1&dataset_name=a").dataset().unwrap_err();
+    assert_eq!(twice.to_string(), "dataset and dataset_name exclude each other");
     let number = params("dataset=x").rows().unwrap_err();
     assert_eq!(number.to_string(), "dataset must be a positive integer");
 }

@@ -107,9 +107,8 @@ pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Resul
     };
     let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNCHECKED_BYTES_MAX)
         || coding != Coding::Identity;
-    // Rejects a long or compressed body before it is read if the key does not own the dataset. A JSON
-    // body is excluded, since it can name another dataset than the query.
-    if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
+    // Rejects a long or compressed body before it is read if the key does not own the dataset.
+    if let Some(dataset) = dataset.clone().filter(|_| is_long) {
         app.datasets.find_owned(key, dataset).await?;
     }
     let mut limited = read_body(request.into_body(), app.inserts.empty_permit(key)).await?;

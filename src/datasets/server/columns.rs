@@ -14,7 +14,7 @@ use super::error::Result;
 use super::openapi::WhichDataset;
 use super::{App, Caller, read_params, single_page};
 use crate::error::{Invalid, OperationError};
-use crate::query::params::NO_DATASET;
+use crate::query::params::{NO_DATASET, TWO_DATASETS};
 
 /// Lists the columns of a dataset, in their order.
 #[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",
@@ -87,9 +87,10 @@ async fn apply_change(
 /// Returns the dataset that a body names, by its id if given, or else by its name.
 fn dataset_ref(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
-        (Some(number), _) => {
+        (Some(number), None) => {
             Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))
         }
+        (Some(_), Some(_)) => Err(Invalid::from(TWO_DATASETS).into()),
         (None, Some(name)) => Ok(DatasetRef::Name(name)),
         (None, None) => Err(Invalid::from(NO_DATASET).into()),
     }

@@ -41,6 +41,9 @@ const ARCHIVING: &str = "these rows are being archived: nothing was stored; send
 /// Error text if another service archives rows to an archive that this service does not have.
 const NO_ARCHIVE: &str = "rows of the dataset were moved to an archive that this service does not have; start it with the same --archive as the other services of its database";
 
+/// Error text if a newer version of the program has changed the format of the store.
+const UPGRADED: &str = "the store was upgraded by a newer version of the program: nothing was stored; upgrade this service";
+
 /// Error text if the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
 
@@ -159,7 +162,8 @@ fn store_failure(error: &StoreError) -> Option<Public> {
     if let StoreError::Locked
     | StoreError::Unreachable(_)
     | StoreError::Archive { .. }
-    | StoreError::NoArchive = error
+    | StoreError::NoArchive
+    | StoreError::Format { .. } = error
     {
         warn!(causes = causes_of(error), "{error}");
     }
@@ -181,6 +185,7 @@ fn store_failure(error: &StoreError) -> Option<Public> {
         )),
         StoreError::ArchiveChanged { .. } => unavailable(ARCHIVING),
         StoreError::NoArchive => unavailable(NO_ARCHIVE),
+        StoreError::Format { .. } => unavailable(UPGRADED),
         StoreError::Unreachable(_) => unavailable(UNREACHABLE),
         StoreError::ReadOnly => unavailable(READ_ONLY),
         _ => return None,

@@ -203,7 +203,7 @@ fn next_step_after(code: &str) -> Option<&'static str> {
     Some(match code {
         "3D000" => "create it with `createdb NAME`, or correct the name at the end of the address",
         "28P01" | "28000" => {
-            "check the user in the address, its password in PGPASSWORD or ~/.pgpass, and pg_hba.conf"
+            "check the user in the address, its password in PGPASSWORD or in ~/.pgpass with mode 0600, and pg_hba.conf"
         }
         "42501" => {
             "let the owner of the database GRANT the user CREATE ON DATABASE, or access to the tables"

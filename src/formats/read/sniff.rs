@@ -13,7 +13,7 @@ use super::cell::{Cell, exact_integer};
 use super::number_text::{Decimal, MarkEvidence, mark_evidence};
 use super::source::Input;
 use super::time_text::{TimeTexts, day_first, is_clock, is_date};
-use super::timestamps::{TimeUnit, is_date_with_hour, timestamp};
+use super::timestamps::{TimeUnit, is_date_with_hour, is_short_date, timestamp};
 use super::{BadRow, FileError, Format, Place, ReadOptions, Records, Stop};
 
 /// Number of records that are examined. Examining more records would be more reliable, but take longer
@@ -28,6 +28,15 @@ const EXACT_MAX: u64 = 1 << 53;
 const PLAUSIBLE: Range<Timestamp> =
     Timestamp::from_seconds(-2_208_988_800)..Timestamp::from_seconds(4_133_980_800);
 
+/// End of the times that a numeric time of day, such as 93000000 or the milliseconds of a day, would be
+/// since 1970 in some unit: 1977-06-24.
+const DAY_NUMBERS_END: Timestamp = Timestamp::from_seconds(236_000_000);
+
+/// Times since 1970 that ticks of .NET, which count 100 ns since the year 1, would be in nanoseconds for
+/// the years 2000 to 2039.
+const TICKS: Range<Timestamp> =
+    Timestamp::from_seconds(630_822_816)..Timestamp::from_seconds(643_445_856);
+
 /// Number of timestamps of a field that are stored for a comparison with other fields.
 const TIMES_KEPT: usize = 2_000;
 
@@ -40,6 +49,8 @@ pub struct SniffedFields {
     pub n_records: usize,
     /// True if ambiguous dates were parsed with a format that the caller specified.
     pub(super) has_format: bool,
+    /// True if the caller specified the unit of numbers.
+    has_unit: bool,
 }
 
 /// A field of a file.
@@ -106,6 +117,11 @@ struct Seen {
     n_number_times: usize,
     /// Number of timestamps that are numbers with the digits of a date and an hour.
     n_dates_with_hour: usize,
+    /// Number of timestamps that are numbers with the digits of a date with two digits of the year.
+    n_short_dates: usize,
+    /// Number of timestamps that are numbers since 1970, and of those in nanoseconds.
+    n_counted: usize,
+    n_nanos: usize,
     /// Timestamps in the first records.
     times: Vec<Option<Timestamp>>,
     /// Reason why the first value that is not a timestamp was rejected.
@@ -131,7 +147,12 @@ impl SniffedFields {
         };
         let time = field(time.to_owned(), Dtype::String, 1);
         let others = fields.into_iter().map(|(name, dtype)| field(name, dtype, 0));
-        Self { fields: [time].into_iter().chain(others).collect(), n_records: 0, has_format: true }
+        Self {
+            fields: [time].into_iter().chain(others).collect(),
+            n_records: 0,
+            has_format: true,
+            has_unit: true,
+        }
     }
 
     fn numbers(&self) -> impl Iterator<Item = &Field> {
@@ -200,6 +221,26 @@ impl Field {
     fn time_unit(&self) -> Option<TimeUnit> {
         let Seen { n_dates_with_hour, n_values, .. } = self.seen;
         (n_dates_with_hour > 0 && n_dates_with_hour == n_values).then_some(TimeUnit::Date)
+    }
+
+    /// Describes numbers that are probably no times since 1970, although they would be plausible ones.
+    fn doubt(&self) -> Option<&'static str> {
+        let Seen { n_counted, n_nanos, n_short_dates, n_values, .. } = self.seen;
+        let times = self.seen.times.iter().flatten();
+        let (first, last) = (times.clone().min()?, times.max()?);
+        match () {
+            () if n_counted < n_values || self.time_unit().is_some() => None,
+            () if *last < DAY_NUMBERS_END => {
+                Some("they can be times of day: write them as 09:30, or pass --time-unit")
+            }
+            () if n_nanos == n_values && TICKS.contains(first) && TICKS.contains(last) => {
+                Some("they can be ticks of .NET: convert them, or pass --time-unit ns")
+            }
+            () if n_short_dates == n_values && n_values > 1 => {
+                Some("they can be dates: pass --time-format %y%m%d%H%M or --time-unit")
+            }
+            () => None,
+        }
     }
 
     const fn is_date(&self) -> bool {
@@ -294,7 +335,8 @@ pub fn sniff(
         }
     }
     let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();
-    Ok(SniffedFields { fields, n_records, has_format: texts.format.is_some() })
+    let (has_format, has_unit) = (texts.format.is_some(), options.time_unit.is_some());
+    Ok(SniffedFields { fields, n_records, has_format, has_unit })
 }
 
 impl Seen {
@@ -365,6 +407,10 @@ impl Seen {
             Ok(read) if PLAUSIBLE.contains(&read.at) => {
                 self.n_timestamps += 1;
                 self.n_number_times += usize::from(number(cell).is_some());
+                self.n_short_dates += usize::from(whole.is_some_and(is_short_date));
+                let unit = number(cell).and_then(TimeUnit::guess);
+                self.n_counted += usize::from(unit.is_some_and(|unit| unit != TimeUnit::Date));
+                self.n_nanos += usize::from(unit == Some(TimeUnit::Nanos));
                 if record_idx < TIMES_KEPT {
                     self.times.resize(record_idx, None);
                     self.times.push(Some(read.at));

@@ -121,6 +121,12 @@ pub(super) fn is_date_with_hour(number: i64) -> bool {
     (is_hour || is_minute) && digits(number).is_some()
 }
 
+/// Returns true if the digits of `number` are a date with two digits of the year, an hour and a minute,
+/// such as 2601011530.
+pub(super) fn is_short_date(number: i64) -> bool {
+    (0..10_000_000_000).contains(&number) && digits(200_000_000_000 + number).is_some()
+}
+
 /// Returns the timestamp of a number of days as counted by spreadsheets, rounded to a millisecond.
 ///
 /// Spreadsheets export few digits, so that 02:00 can be 45293.08333, which is 0.288 s less. The result

@@ -100,10 +100,11 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Returns the objects at `url`. Creates a missing directory. Does not contact S3 yet.
+    /// Returns the objects at `url`. Does not contact S3 yet.
     ///
     /// # Errors
-    /// [`ObjectError::Failed`] if the directory cannot be created, or the settings are incomplete.
+    /// [`ObjectError::NoDirectory`] if the directory does not exist, since its disk can be missing.
+    /// [`ObjectError::Failed`] if the settings are incomplete.
     pub fn open(url: &ArchiveUrl) -> Result<Self> {
         Self::connect(url, AmazonS3Builder::from_env())
     }
@@ -114,7 +115,9 @@ impl Objects {
         let store: Arc<dyn ObjectStore> = match &url.target {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
-                std::fs::create_dir_all(path).map_err(|error| ObjectError::Failed(error.into()))?;
+                if !path.is_dir() {
+                    return Err(ObjectError::NoDirectory { path: path.clone() });
+                }
                 let directory = LocalFileSystem::new_with_prefix(path)
                     .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))
@@ -166,7 +169,15 @@ impl Objects {
     /// # Errors
     /// The same [`ObjectError`] that a read would return.
     pub fn check(&self) -> Result<()> {
-        self.find("dataset=0/check").map(drop)
+        self.has("dataset=0/check").map(drop)
+    }
+
+    /// Returns true if the object `key` exists. Blocks.
+    ///
+    /// # Errors
+    /// The same [`ObjectError`] that a read would return.
+    pub fn has(&self, key: &str) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
     }
 
     /// Reads ranges of an object. Blocks.

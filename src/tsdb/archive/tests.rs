@@ -61,9 +61,14 @@ fn open(folder: &Path) -> ArchivedStore {
 }
 
 fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
-    let url = format!("file://{}", folder.join("archive").display());
-    let objects = Objects::open(&url.parse().unwrap()).unwrap();
-    ArchivedStore::new(open(folder), objects, OPTIONS)
+    ArchivedStore::new(open(folder), objects_in(folder), OPTIONS)
+}
+
+/// Opens the directory `archive` in `folder`, which is created if it is missing.
+fn objects_in(folder: &Path) -> Objects {
+    let folder = folder.join("archive");
+    fs::create_dir_all(&folder).unwrap();
+    Objects::open(&format!("file://{}", folder.display()).parse().unwrap()).unwrap()
 }
 
 /// Ends the lease of a store immediately.
@@ -371,8 +376,7 @@ fn archived_months_are_copied_and_verified() {
     let (want, found) = (scanned(&store, id, Span::ALL), scanned(&*to, id, Span::ALL));
     assert_eq!((found.times, found.columns), (want.times, want.columns));
     drop(store);
-    let url = format!("file://{}", folder.path().join("archive").display());
-    let objects = Objects::open(&url.parse().unwrap()).unwrap();
+    let objects = objects_in(folder.path());
     let verify = || {
         let path = folder.path().join("datasets.sqlite");
         admin::verify(&path, Some(&objects), &mut |_| {}).unwrap()
@@ -449,6 +453,15 @@ fn truncated_file_does_not_stop_archiving_of_other_months() {
 }
 
 #[test]
+fn archive_directory_must_exist() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("missing");
+    let url = format!("file://{}", path.display()).parse().unwrap();
+    assert!(matches!(Objects::open(&url), Err(ObjectError::NoDirectory { .. })));
+    assert!(!path.exists());
+}
+
+#[test]
 fn archive_object_replaces_only_the_expected_version() {
     let (folder, server) = (tempdir().unwrap(), TestServer::start());
     let url = format!("file://{}", folder.path().display());
@@ -474,7 +487,7 @@ fn archive_object_replaces_only_the_expected_version() {
 fn files_of_interrupted_writes_are_removed_by_the_next_write_and_by_the_deletion() {
     let folder = tempdir().unwrap();
     let root = folder.path().join("archive");
-    let objects = Objects::open(&format!("file://{}", root.display()).parse().unwrap()).unwrap();
+    let objects = objects_in(folder.path());
     let key = "dataset=1/month=1970-01/part-0.parquet";
     let (object, left) = (root.join(key), root.join(format!("{key}#1")));
     let other = object.with_file_name("part-1.parquet#1");

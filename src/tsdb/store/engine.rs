@@ -84,6 +84,9 @@ pub trait Engine: Catalog + Store {
     /// Returns true if any dataset has archived months, or if a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
+    /// Returns the key of the archived file that was put into effect last, if any file is in effect.
+    fn key_in_effect(&self) -> Result<Option<String>>;
+
     /// Acquires or extends the lease for the process `holder`, for the time `length` from now by the
     /// clock of the engine. Returns false if another process has the lease. Only the holder of the lease
     /// may write to the archive.

@@ -399,9 +399,10 @@ impl Catalog for PostgresStore {
                 connections.check::<StoreError>(CHECK).await?;
             }
             if lacks_archive {
-                let has_archived: Result<bool> =
-                    connections.read(Snapshot::Statement, |c| records::uses_any(c).boxed()).await;
-                if has_archived? {
+                let key: Result<Option<String>> = connections
+                    .read(Snapshot::Statement, |c| records::key_in_effect(c).boxed())
+                    .await;
+                if key?.is_some() {
                     return Err(StoreError::NoArchive);
                 }
             }

@@ -74,10 +74,10 @@ pub(super) async fn has_any<S: Session>(s: &mut S) -> Result<bool> {
     Ok(!found.await?.is_empty())
 }
 
-/// Returns true if any month has a file in effect.
-pub(super) async fn uses_any<S: Session>(s: &mut S) -> Result<bool> {
-    let sql = "SELECT 1 FROM datasets.archived WHERE state = 1 LIMIT 1";
-    Ok(!s.all(sql, &[], |_| Ok(())).await?.is_empty())
+/// Returns the key of the file that was put into effect last, or `None` if no file is in effect.
+pub(super) async fn key_in_effect<S: Session>(s: &mut S) -> Result<Option<String>> {
+    let sql = "SELECT key FROM datasets.archived WHERE state = 1 ORDER BY changed DESC LIMIT 1";
+    Ok(s.all(sql, &[], |row| row.get(0)).await?.pop())
 }
 
 /// Returns true if a month that overlaps a span has a file in effect.

@@ -97,6 +97,7 @@ def check(shared):
         service.insert(dataset, [row(second) for second in range(FEBRUARY, FEBRUARY + 7_000 * 60, 60)])
         service.insert(dataset, [row(recent)])
         folder = pathlib.Path(service.folder.name) / "archive"
+        folder.mkdir()
         archive(service, folder, 2)
         assert compare(service, dataset, folder, list(COLUMNS)) == 27_000
 

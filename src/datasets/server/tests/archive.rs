@@ -1,5 +1,7 @@
 //! Tests that a service returns the same rows with and without an archive.
 
+use std::fs;
+
 use tsdb::archive::objects::Objects;
 use tsdb::archive::{ArchiveOptions, ArchivedStore};
 
@@ -19,7 +21,9 @@ async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     drop((app, old));
     let path = folder.path().to_owned();
     let open = move || {
-        let url = format!("file://{}", path.join("archive").display());
+        let archive = path.join("archive");
+        fs::create_dir_all(&archive).unwrap();
+        let url = format!("file://{}", archive.display());
         let objects = Objects::open(&url.parse().unwrap()).unwrap();
         let store = SqliteStore::open(&path.join("datasets.sqlite")).unwrap();
         let options = ArchiveOptions { after: Duration::ZERO, grace: Duration::ZERO };

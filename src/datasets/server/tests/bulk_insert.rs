@@ -125,6 +125,19 @@ async fn only_the_owner_can_insert_rows() {
 }
 
 #[tokio::test]
+async fn body_and_query_must_name_the_same_dataset() {
+    let service = Service::with_bars(0).await;
+    let body = json!({"dataset": 1, "rows": [bar(0)]});
+    for (query, status) in [("dataset=1", 201), ("dataset=2", 404), ("dataset_name=other", 400)] {
+        let path = format!("{PATH}?{query}");
+        assert_eq!(service.post(&service.owner, &path, &body).await.0, status, "{query}");
+    }
+    service.post(&service.owner, "/api/datasets/", &json!({"name": "other"})).await;
+    let answer = service.post(&service.owner, &format!("{PATH}?dataset=2"), &body).await;
+    assert_eq!(answer.0, 400, "{answer:?}");
+}
+
+#[tokio::test]
 async fn rejected_first_rows_create_no_columns() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;

@@ -367,6 +367,16 @@ impl SniffedFields {
         if field.is_day_first() && !self.has_format {
             return Err(unclear_dates(field, clock));
         }
+        if !self.has_format
+            && !self.has_unit
+            && let Some(doubt) = field.doubt()
+        {
+            return Err(FileError::Columns(format!(
+                "unclear numbers in column {} ({}): {doubt}",
+                field.name,
+                example(&[field])
+            )));
+        }
         let others = group.map(|group| group.others).unwrap_or_default();
         let has_minutes = others.iter().any(|(part, _)| *part == TimePart::Minute);
         let first_hour = match clock.filter(|clock| clock.is_hour() && !has_minutes) {

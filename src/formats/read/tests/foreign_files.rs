@@ -444,6 +444,20 @@ fn duplicate_member_of_a_json_row_is_rejected() {
 }
 
 #[test]
+fn numbers_that_can_be_times_of_day_or_other_dates_are_rejected() {
+    let of_day = "they can be times of day";
+    check_rejected("ms_of_day,close,date\n34200000,1,20240102\n34260000,2,20240102\n", &[of_day]);
+    check_rejected("date,time,price\n20240102,93000000,1\n20240102,93000500,2\n", &[of_day]);
+    check_rejected("TIME_M,PRICE\n34200000000000,1\n34200000100000,2\n", &[of_day]);
+    check_rejected("time,k\n638396640000000000,1\n638396640600000000,2\n", &["ticks of .NET"]);
+    check_rejected("time,k\n133484688000000000,1\n133484688600000000,2\n", &["unclear numbers"]);
+    check_rejected("time,k\n2401020900,1\n2401020901,2\n", &["--time-format %y%m%d%H%M"]);
+    check_time("time,k\n34200000,1\n1704067200,2\n", "time");
+    check_time("time,k\n633830400,1\n636508800,2\n", "time");
+    check_time("date,k\n19750102,1\n19750103,2\n", "date");
+}
+
+#[test]
 fn large_integers_are_read_exactly_or_rejected() {
     let at = |second: usize| format!("2024-01-02T00:{:02}:{:02}Z", second / 60 % 60, second % 60);
     let mut text = "timestamp,id\n".to_owned();
@@ -469,7 +483,7 @@ fn large_integers_are_read_exactly_or_rejected() {
     check(
         "a.csv",
         &format!("timestamp,id\n{at},-9223372036854775808\n"),
-        &["2: 2024-01-02T00:00:00Z -9223372036854775808"],
+        &["2: 2024-01-02T00:00:00Z -9223372036854775808i"],
     );
     let line = |id: &str| format!("{{\"timestamp\":\"{at}\",\"id\":{id}}}\n");
     let lines = ["18446744073709551615", "1e19", "123456789012345678901", "12345678901234567000"];

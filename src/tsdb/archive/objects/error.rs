@@ -1,5 +1,7 @@
 //! Failures of requests to the archive, with advice for operators.
 
+use std::path::PathBuf;
+
 use object_store::client::{HttpError, HttpErrorKind};
 use task::causes::causes;
 
@@ -31,8 +33,13 @@ pub enum ObjectError {
         /// Description of how the object differs.
         what: String,
     },
-    /// The settings are incomplete, the bucket or the directory does not exist, or the server rejected the
-    /// request.
+    /// The directory does not exist.
+    #[error("directory {} of the archive does not exist; create it, or mount its disk", path.display())]
+    NoDirectory {
+        /// Path of the directory.
+        path: PathBuf,
+    },
+    /// The settings are incomplete, the bucket does not exist, or the server rejected the request.
     #[error("archive failed")]
     Failed(#[source] Cause),
 }
@@ -49,8 +56,9 @@ impl ObjectError {
                 "restore the object from a backup or an earlier version; look for other programs that write to the archive"
             }
             Self::Failed(_) => {
-                "check its address and the variables that begin with AWS_; create a missing bucket or directory"
+                "check its address and the variables that begin with AWS_; create a missing bucket"
             }
+            Self::NoDirectory { .. } => "create it, or mount its disk",
         }
     }
 

@@ -80,12 +80,8 @@ fn check_scan_is_bounded(open: OpenIn<'_>) {
 fn check_late_append(open: OpenIn<'_>) {
     let folder = tempdir().unwrap();
     let inner = open(folder.path());
-    let objects = || {
-        let url = format!("file://{}", folder.path().join("archive").display());
-        Objects::open(&url.parse().unwrap()).unwrap()
-    };
-    let [store, other] =
-        [(); 2].map(|()| ArchivedStore::new(Arc::clone(&inner), objects(), OPTIONS));
+    let [store, other] = [(); 2]
+        .map(|()| ArchivedStore::new(Arc::clone(&inner), objects_in(folder.path()), OPTIONS));
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 100));
     other.archive(LATE).unwrap();

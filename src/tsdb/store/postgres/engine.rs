@@ -47,6 +47,10 @@ impl Engine for PostgresStore {
         self.read(|c| records::has_any(c).boxed())
     }
 
+    fn key_in_effect(&self) -> Result<Option<String>> {
+        self.read(|c| records::key_in_effect(c).boxed())
+    }
+
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {
         self.write(None, move |c| records::lease(c, holder, length).boxed())
     }

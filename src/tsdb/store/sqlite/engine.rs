@@ -40,6 +40,10 @@ impl Engine for SqliteStore {
         self.readers.read(|connection| ready(records::has_any(&mut &*connection)))
     }
 
+    fn key_in_effect(&self) -> Result<Option<String>> {
+        self.readers.read(|connection| ready(records::key_in_effect(&mut &*connection)))
+    }
+
     fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {
         self.write(move |connection| ready(records::lease(&mut &*connection, holder, length)))
     }

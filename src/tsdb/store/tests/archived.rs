@@ -85,6 +85,7 @@ pub(crate) async fn check(store: &dyn Engine) {
     let commit = ArchiveCommit { dataset: id, month, stamp: Some(7), revision: 2, last_row };
     assert!(store.commit_file(commit, HOLDER).await.unwrap());
     assert_eq!(store.archived(id, Span::ALL).unwrap()[0].file, file);
+    assert_eq!(store.key_in_effect().unwrap().as_ref(), Some(&file.key));
     assert_eq!(seconds_of_page(store, id, 0, 9), (1, vec![5_184_000]));
     assert_eq!(buckets(store, id, Resolution::Day), before, "buckets stay");
 
