@@ -49,6 +49,8 @@ def rows(
 ) -> Frame:
     """Returns rows or buckets of a dataset as a DataFrame, oldest first.
 
+    In pandas, a column of integers or booleans with a missing value has the dtype `Int64` or `boolean`.
+
     Args:
         name: Name or number of the dataset.
         start: First time, inclusive; by default the first row. Times without a zone are in UTC.

@@ -42,32 +42,42 @@ def from_parquet(data: bytes, name: str, columns: list[str] | None = None) -> Fr
     if not data.startswith(b"PAR1"):
         raise TriptychError("the response is not a Parquet file: check the address of the service")
     file = io.BytesIO(data)
-    if name == "pandas":
-        import pandas
-
-        return pandas.read_parquet(file, columns=columns)
     if name == "polars":
         import polars
 
         return polars.read_parquet(file, columns=columns)
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(file, columns=columns)
+    table = pyarrow.parquet.read_table(file, columns=columns)
+    return _pandas_of(table) if name == "pandas" else table
 
 
 def from_rows(rows: list[dict[str, Any]], name: str) -> Frame:
     """Returns `rows`, which have the same keys, as a frame of the library `name`."""
-    if name == "pandas":
-        import pandas
-
-        return pandas.DataFrame(rows)
     if name == "polars":
         import polars
 
         return polars.DataFrame(rows, infer_schema_length=None)
     import pyarrow
 
-    return pyarrow.Table.from_pylist(rows)
+    table = pyarrow.Table.from_pylist(rows)
+    return _pandas_of(table) if name == "pandas" else table
+
+
+def _pandas_of(table: Any) -> Frame:
+    """Returns an Arrow table as a pandas frame, with nullable dtypes where integers or booleans are missing.
+
+    Other dtypes would make such columns rounded floats or objects.
+    """
+    import pandas
+    import pyarrow
+
+    frame = table.to_pandas()
+    nullable = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.bool_(): pandas.BooleanDtype()}
+    for name, column in zip(table.column_names, table.columns):
+        if column.null_count and column.type in nullable:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return frame
 
 
 def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
@@ -78,11 +88,11 @@ def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
 
 
 def values(frame: Frame, column: str) -> list[Any]:
-    """Returns a column as a list. A missing value is `None` or NaN."""
+    """Returns a column as a list. A missing value is `None`."""
     if column not in (frame.column_names if hasattr(frame, "column_names") else list(frame.columns)):
         return []
     found = frame[column]
-    return list(found.to_pylist() if hasattr(found, "to_pylist") else found.to_list())
+    return [_plain(one) for one in (found.to_pylist() if hasattr(found, "to_pylist") else found.to_list())]
 
 
 def reversed_rows(frame: Frame, name: str) -> Frame:

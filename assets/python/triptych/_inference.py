@@ -388,7 +388,7 @@ class _Walk:
         self.times = [_time.parse(at) for at in _frames.values(past, "timestamp")]
         known = _frames.values(past, settings.column)
         # Indices, times and values of the rows that have a value in the column.
-        self.places = [at for at, value in enumerate(known) if value is not None and value == value]
+        self.places = [at for at, value in enumerate(known) if value is not None]
         self.known_times = [self.times[at] for at in self.places]
         try:
             self.known = [float(known[at]) for at in self.places]

@@ -27,6 +27,7 @@ TESTS = [
     errors.wrong_services_are_explained,
     inserts.frames_are_stored_and_read_back,
     inserts.missing_values_are_left_out,
+    inserts.integers_and_booleans_are_exact_next_to_missing_values,
     inserts.unfit_frames_are_rejected,
     inserts.duplicate_timestamps_are_rejected,
     inserts.unreadable_frames_are_explained,

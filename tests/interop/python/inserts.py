@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import itertools
 from decimal import Decimal
 
 import numpy
@@ -83,6 +84,24 @@ def missing_values_are_left_out(_):
     triptych.insert("trades", n, merge=True)
     assert triptych.rows("trades")["n"].tolist() == [1, 1, 3, 4, 5]
     assert triptych.rows("trades")["side"].tolist() == frame()["side"].tolist(), "others are kept"
+
+
+def integers_and_booleans_are_exact_next_to_missing_values(_):
+    times = pandas.date_range("2026-01-01", periods=3, freq="h")
+    n, b = [2**60 + 1, None, 3], [True, None, False]
+    gaps = pandas.DataFrame({"timestamp": times, "n": pandas.array(n, "Int64"), "b": pandas.array(b, "boolean")})
+    triptych.insert("exact", gaps, create=True)
+    for got in (triptych.rows("exact"), triptych.latest("exact")):
+        assert got.dtypes[["n", "b"]].astype(str).tolist() == ["Int64", "boolean"]
+        assert got["n"].dropna().tolist() == [2**60 + 1, 3] and got["b"].dropna().tolist() == [True, False]
+    assert [row.get("n") for row in itertools.islice(triptych.follow("exact", last=3), 3)] == n
+    whole = triptych.rows("exact", times[2])
+    assert whole.dtypes[["n", "b"]].astype(str).tolist() == ["int64", "bool"]
+    ranks = _frames.from_rows([{"rank": 2**60 + 1}, {"rank": None}], "pandas")["rank"]
+    assert ranks.dtype == "Int64" and ranks[0] == 2**60 + 1
+    settings = {"dataset": "exact", "column": "n", "horizon_seconds": 7200}
+    tested = triptych.backtest(len, settings, times[0], times[2], every=3600, baseline=False)
+    assert tested["truth"].tolist() == [3, 3]
 
 
 def unfit_frames_are_rejected(_):
