@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
+import inspect
 import itertools
 import math
 import statistics
@@ -17,6 +18,7 @@ from ._datasets import rows, time_before
 from ._errors import TriptychError
 from ._frames import Frame
 from ._time import Time
+from ._worker import Epoch, takes_epoch
 
 HISTORY_WITHIN_S = 120.0
 # Minimum loss of a topic without the setting `loss_floor`.
@@ -25,6 +27,7 @@ LOSS_FLOOR = 1e-12
 PROBABILITY_MIN = 1e-9
 
 Model = Callable[..., Answer]
+Predict = Callable[[Frame, Epoch], Answer]
 
 
 def history(
@@ -163,7 +166,8 @@ def backtest(
 
     Args:
         model: A function as for `worker`, or several by name. An object with `fit(frame)` and
-            `predict(frame)` is trained first, and again every `refit` seconds.
+            `predict(frame)` is trained first, and again every `refit` seconds. A second parameter gets an
+            `Epoch` whose `nonce` counts the epochs, without actors and without an end of its window.
         topic: Number of the topic, or settings as for `triptych inference topics create`.
         start: Time of the first epoch.
         end: Last time of the rows.
@@ -186,7 +190,11 @@ def backtest(
     """
     client = client or Client()
     library = _frames.kind(frame or client.frame)
-    settings = _Settings(_settings(client, topic))
+    models = model if isinstance(model, dict) else {getattr(model, "__name__", "model"): model}
+    functions = {name: _function(name, one) for name, one in models.items()}
+    if n_rows < 1:
+        raise TriptychError(f"n_rows is {n_rows}, expected at least 1")
+    settings = _Settings(_settings(client, topic), 0 if isinstance(topic, dict) else topic)
     start, end = _time.parse(start), _time.parse(end)
     # A shorter time is 0 in microseconds.
     if not every >= 1e-6:
@@ -197,7 +205,6 @@ def backtest(
     earlier = min(earlier, start - dt.timedelta(seconds=train or 0))
     past = rows(settings.dataset, earlier, end, frame=library, client=client)
     walk = _Walk(settings, past, library, n_rows)
-    models = model if isinstance(model, dict) else {getattr(model, "__name__", "model"): model}
     found: list[dict[str, Any]] = []
     fitted_at: dt.datetime | None = None
     for at in walk.epochs(start, every):
@@ -207,13 +214,27 @@ def backtest(
             for one in models.values():
                 if hasattr(one, "fit"):
                     one.fit(walk.training(at, train))
-        found += walk.predictions(at, models, baseline)
+        found += walk.predictions(at, functions, baseline)
+    if not found and settings.truths:
+        n_epochs = len(settings.truths)
+        raise TriptychError(f"no model returned a value in any of the {n_epochs} epochs with a truth")
     if not found:
         raise TriptychError(
             f"nothing was predicted: dataset {settings.dataset} has too few rows of `{settings.column}` "
             f"from {_time.text(start)} to {_time.text(end)}, or no truth {settings.horizon} later"
         )
     return _frames.from_rows(found, library)
+
+
+def _function(name: str, model: Any) -> Predict:
+    """Returns the function of a model that predicts."""
+    if inspect.isclass(model):
+        raise TriptychError(f"model `{name}` is a class: pass an instance, such as {model.__name__}()")
+    call = getattr(model, "predict", model)
+    if not callable(call):
+        wanted = "a function or an object with `predict`"
+        raise TriptychError(f"model `{name}` is {model!r:.80}, expected {wanted}")
+    return call if takes_epoch(call) else lambda rows, _: call(rows)
 
 
 def _settings(client: Client, topic: int | dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +244,8 @@ def _settings(client: Client, topic: int | dict[str, Any]) -> dict[str, Any]:
 class _Settings:
     """The settings of a topic that its truth and its losses follow from."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], topic_id: int) -> None:
+        self.topic_id, self.name = topic_id, settings.get("metadata") or ""
         try:
             self.dataset = settings.get("dataset_id") or settings["dataset"]
             self.column = settings["column"]
@@ -412,7 +434,7 @@ class _Walk:
         return _frames.part(self.past, begin, end, self.library)
 
     def predictions(
-        self, at: dt.datetime, models: dict[str, Model], baseline: bool
+        self, at: dt.datetime, functions: dict[str, Predict], baseline: bool
     ) -> Iterator[dict[str, Any]]:
         """Yields the rows of an epoch whose truth is known."""
         n_seen = bisect.bisect_right(self.known_times, at)
@@ -424,17 +446,25 @@ class _Walk:
             return
         self.settings.truths.append(truth[0])
         end = self.places[n_seen - 1] + 1
-        seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
-        for name, model in models.items():
-            call = model.predict if hasattr(model, "predict") else model
-            answer = read_answer(call(seen), self.settings.labels)
+        for name, function in functions.items():
+            # Each model gets its own frame, since it can change the frame.
+            seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
+            answer = read_answer(function(seen, self.epoch()), self.settings.labels)
             if answer.values:
                 values = [answer.values.get(label, 0.0) for label in self.settings.labels]
                 yield from self._rows(before_at, name, values, truth)
-        if baseline and "last" not in models:
+        if baseline and "last" not in functions:
             last = self.latest(n_seen)
             if last is not None:
                 yield from self._rows(before_at, "last", last, truth)
+
+    def epoch(self) -> Epoch:
+        settings = self.settings
+        return Epoch(
+            topic_id=settings.topic_id, nonce=len(settings.truths), name=settings.name,
+            column=settings.column, labels=[*settings.labels], actors=[], closes_at=math.inf,
+            opens_next_at=math.inf, dataset=settings.dataset,
+        )
 
     def truth(self, opened: int, n_known: int) -> list[float] | None:
         """Returns what came true after row `opened`, if the first `n_known` rows tell."""

@@ -121,9 +121,9 @@ class Worker:
         self.function, self.topic, self.model, self.n_rows = function, topic, model, rows
         self.time_limit, self.client = time_limit, client or Client()
         self.library = _frames.kind(frame or self.client.frame)
-        self.__name__, self.__doc__ = model or "worker", function.__doc__
+        self.__name__, self.__doc__, self.__wrapped__ = model or "worker", function.__doc__, function
         self.n_submitted = 0
-        self._takes_epoch = _n_parameters(function) > 1
+        self._takes_epoch = takes_epoch(function)
         self._done: int | None = None
         self._unsent: tuple[int, Submission, float] | None = None
         self._call: _Call | None = None
@@ -307,14 +307,14 @@ class _Call:
         return self._answer
 
 
-def _n_parameters(function: Callable[..., Any]) -> int:
-    """Returns the number of arguments that `function` needs."""
+def takes_epoch(function: Callable[..., Any]) -> bool:
+    """Returns true if `function` needs a second argument."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return 1
+        return False
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.kind in places and one.default is one.empty for one in parameters)
+    return sum(one.kind in places and one.default is one.empty for one in parameters) > 1
 
 
 def _reason(error: BaseException) -> str:

@@ -36,6 +36,7 @@ TESTS = [
     inference.functions_run_on_workers,
     inference.history_agrees_with_other_queries,
     inference.backtest_agrees_with_the_command,
+    inference.models_of_a_backtest_do_not_affect_each_other,
     inference.invalid_backtests_are_explained,
     one_liners.readme_runs,
     one_liners.readme_of_the_package_runs,

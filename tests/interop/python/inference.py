@@ -139,8 +139,40 @@ def backtest_agrees_with_the_command(stack):
     tested = triptych.backtest(models, value, start, end, every=1800, train=7200, refit=7200)
     assert set(tested["model"]) == {"drift", "mean", "last"} and len(Drift.fitted) == 4
     assert tested["timestamp"].is_monotonic_increasing
+    epochs = []
+
+    @triptych.worker(topic=1)
+    def second(rows, epoch):
+        epochs.append(epoch)
+        return epoch.nonce if epoch.seconds_left > 0 else None
+
+    tested = triptych.backtest(second, value, start, end, every=1800, baseline=False)
+    assert tested["value"].tolist() == [*range(1, len(tested) + 1)] and set(tested["model"]) == {"second"}
+    assert (epochs[0].name, epochs[0].labels, epochs[0].actors) == ("ten minutes ahead", ["y"], [])
     expect(lambda: triptych.backtest(len, 1, "2001-01-01", "2001-01-02"), "nothing was predicted", "from 2001")
     expect(lambda: triptych.backtest(lambda rows: "x", value, start, end), "the model returned 'x', expected a finite number")
+
+
+def models_of_a_backtest_do_not_affect_each_other(_):
+    end = settled()
+    settings = {"dataset": MARKET, "column": "close", "horizon_seconds": 10}
+
+    def change(rows):
+        value = last_close(rows)
+        rows["close"] = 1e9
+        return value
+
+    def change_polars(rows):
+        value = rows["close"][-1]
+        rows[-1, "close"] = 1e9
+        return value
+
+    for frame, model in {"pandas": change, "polars": change_polars}.items():
+        models = {"first": model, "second": model}
+        tested = triptych.backtest(models, settings, end - pandas.Timedelta("2min"), end, every=5, frame=frame)
+        by_model = [tested["value"].to_numpy()[tested["model"].to_numpy() == name].tolist()
+                    for name in ("first", "second", "last")]
+        assert by_model[0] and by_model[0] == by_model[1] == by_model[2], by_model
 
 
 def functions_run_on_workers(_):
@@ -160,6 +192,16 @@ def invalid_backtests_are_explained(_):
     }.items():
         expect(lambda: triptych.backtest(last_close, settings | {name: value}, start, end), "an invalid number")
     expect(lambda: triptych.backtest(last_close, settings, start, end, every=1e-9), "every is 1e-09")
+    expect(lambda: triptych.backtest(last_close, settings, start, end, n_rows=0), "n_rows is 0, expected at least 1")
+    nothing = lambda: triptych.backtest(lambda _: None, settings, start, end, baseline=False)
+    expect(nothing, "no model returned a value in any of the")
+
+    class Model:
+        def predict(self, rows):
+            return 1
+
+    expect(lambda: triptych.backtest(Model, settings, start, end), "`Model` is a class", "pass an instance", "Model()")
+    expect(lambda: triptych.backtest({"one": 1}, settings, start, end), "`one` is 1, expected a function")
     expect(lambda: triptych.backtest(lambda _: 10**400, settings, start, end), "expected a finite number")
     texts = [{"timestamp": start + pandas.Timedelta(seconds=10 * number), "close": "x"} for number in range(5)]
     triptych.insert("labels", texts, create=True)
