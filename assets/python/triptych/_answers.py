@@ -54,12 +54,12 @@ def read_answer(answer: Answer, labels: list[str]) -> Submission:
         if labels != ["y"]:
             raise TriptychError(f"the model returned {answer!r:.120}, expected {_example(labels)}")
         return Submission(values={"y": _number(answer, labels)})
-    if not answer or not set(answer) <= MEMBERS:
-        answer = {"values": answer}
-    unexpected = "value" in answer and ("values" in answer or labels != ["y"])
-    values = {"y": answer["value"]} if answer.get("value") is not None else answer.get("values") or {}
-    forecast = answer.get("forecast") or {}
-    if unexpected or not isinstance(values, Mapping) or not isinstance(forecast, Mapping):
+    members = answer if answer and set(answer) <= MEMBERS else {"values": answer}
+    unexpected = "value" in members and ("values" in members or labels != ["y"])
+    values = {"y": members["value"]} if members.get("value") is not None else members.get("values") or {}
+    forecast = members.get("forecast") or {}
+    unexpected |= not isinstance(values, Mapping) or not isinstance(forecast, Mapping)
+    if unexpected or (labels == ["y"] and not set(values) <= {"y"}):
         raise TriptychError(f"the model returned {answer!r:.120}, expected {_example(labels)}")
     return Submission(
         values={str(label): _number(value, labels) for label, value in values.items()},

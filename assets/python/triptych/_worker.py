@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import numbers
 import sys
 import threading
 import time
@@ -75,8 +76,8 @@ def worker(
     - `{"forecast": {"allo1...": -2.5}}`, the losses it expects of inferers, alone or with a `value`,
     - `None` for no submission.
 
-    A function that raises is called again after a pause that grows, and with the next window at the
-    latest. An answer that comes after its window is dropped.
+    A function that raises or calls `sys.exit` is called again after a pause that grows, and with the next
+    window at the latest. An answer that comes after its window is dropped.
 
     Args:
         topic: Number of the topic.
@@ -93,6 +94,8 @@ def worker(
         ...     return rows["close"].tail(30).mean()
         >>> mine.run()                                   # doctest: +SKIP
     """
+    if not isinstance(topic, numbers.Integral):
+        raise TriptychError(f"{topic!r:.80} is not the number of a topic: write @triptych.worker(topic=1)")
 
     def decorate(function: Callable[..., Answer]) -> Worker:
         name = getattr(function, "__name__", "") if model is None else model
@@ -114,7 +117,7 @@ class Worker:
         frame: str | None,
         client: Client | None,
     ) -> None:
-        if not callable(function):
+        if not callable(function) or inspect.isclass(function):
             raise TriptychError(f"{function!r:.80} is not a function")
         if not 1 <= rows <= 10_000:
             raise TriptychError(f"rows is {rows}, expected 1 to 10000")
@@ -302,8 +305,11 @@ class _Call:
         return self.is_done()
 
     def result(self) -> Answer:
-        if self._error is not None:
+        if isinstance(self._error, Exception):
             raise self._error
+        if self._error is not None:
+            # SystemExit is not an Exception. Raised as it is, it would end the worker.
+            raise TriptychError(_reason(self._error)) from self._error
         return self._answer
 
 

@@ -89,6 +89,9 @@ def refusals_are_explained(_):
     expect(lambda: next(triptych.follow("nothing")), "dataset not found")
     expect(lambda: triptych.history(99), "topic 99 not found")
     expect(lambda: triptych.worker(topic=99)(len).run(), "topic 99 does not exist: the service has 1, 2")
+    for topic in (len, "1"):
+        expect(lambda: triptych.worker(topic), "is not the number of a topic: write @triptych.worker(topic=1)")
+    expect(lambda: triptych.worker(topic=1)(dict), "is not a function")
     expect(lambda: triptych.run("nothing"), "no function nothing", "hello")
     expect(lambda: triptych.run("nothing.wasm"), "cannot read nothing.wasm")
     expect(lambda: triptych.run("hello", stdin=b"bytes"), "not JSON", "bytes")
