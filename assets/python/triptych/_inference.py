@@ -43,7 +43,8 @@ def history(
     """Returns the latest past epochs of a topic, oldest first: a row for each epoch and actor.
 
     A topic with several labels has a row for each of them. Losses are base-10 logarithms, unless the
-    topic allows negative losses. Truth, losses and scores are missing until the truth is known.
+    topic allows negative losses. Truth, losses and scores are missing until the truth is known. An actor
+    without submissions in these epochs has no rows, and neither has an unknown one.
 
     Args:
         topic: Number of the topic.
@@ -128,6 +129,9 @@ def actor(
         columns `from`, `to`, `n_predictions`, `mean_probability` and `observed_frequency`. It is `None`
         on a topic with a single output. `expected_calibration_error` summarizes it.
 
+    Raises:
+        TriptychError: If the actor has no losses in these epochs, such as a new or an unknown one.
+
     Example:
         >>> mine, = triptych.actor(2, "mine")                            # doctest: +SKIP
         >>> mine["rank_history"].plot("opened_at", "rank")               # doctest: +SKIP
@@ -136,7 +140,9 @@ def actor(
     library = _frames.kind(frame or client.frame)
     path = f"/api/v1/topics/{topic}/leaderboard"
     query = {"epochs": epochs, "period": period, "actor": actor}
-    actors = client.inference.get_json(path, query)["actors"]
+    actors: list[dict[str, Any]] = client.inference.get_json(path, query)["actors"]
+    if not actors:
+        raise TriptychError(f"{actor} has no losses on topic {topic} in these epochs")
     for one in actors:
         one["rank_history"] = _frames.from_rows(one["rank_history"], library)
         calibration = one.get("calibration")

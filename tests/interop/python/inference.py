@@ -35,10 +35,12 @@ def worker_submits(_):
         calls.append(len(rows))
         if len(calls) == 1:
             raise ValueError("the first call fails")
+        if len(calls) == 2:
+            sys.exit("the second call exits")
         return rows["close"].tail(30).mean()
 
     assert mine.run(limit=2) == 2 and mine.__doc__ == "A mean."
-    assert len(calls) >= 3, "it was called again after a failure"
+    assert len(calls) >= 4, "it was called again after a failure and after an exit"
 
     @triptych.worker(topic=2, model="python", rows=10, frame="polars")
     def labels(rows, epoch):
@@ -90,6 +92,7 @@ def history_agrees_with_other_queries(stack):
     first = int(past["nonce"].iloc[0])
     assert set(triptych.history(1, first=first, last=first)["nonce"]) == {first}
     assert len(triptych.history(1, actor="nobody")) == 0
+    expect(lambda: triptych.actor(1, "nobody"), "nobody has no losses on topic 1 in these epochs")
     assert triptych.history(1, 3, frame="arrow").column_names == list(past.columns)
 
 
@@ -150,7 +153,8 @@ def backtest_agrees_with_the_command(stack):
     assert tested["value"].tolist() == [*range(1, len(tested) + 1)] and set(tested["model"]) == {"second"}
     assert (epochs[0].name, epochs[0].labels, epochs[0].actors) == ("ten minutes ahead", ["y"], [])
     expect(lambda: triptych.backtest(len, 1, "2001-01-01", "2001-01-02"), "nothing was predicted", "from 2001")
-    expect(lambda: triptych.backtest(lambda rows: "x", value, start, end), "the model returned 'x', expected a finite number")
+    for unfit in ("x", {"up": 1}, {"value": 1, "up": 1}, pandas.Series([1.5], [119])):
+        expect(lambda: triptych.backtest(lambda rows: unfit, value, start, end), "the model returned", "expected a finite number")
 
 
 def models_of_a_backtest_do_not_affect_each_other(_):
