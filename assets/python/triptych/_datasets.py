@@ -288,8 +288,9 @@ def insert(
     """Inserts rows into a dataset and returns the number of stored rows. On return they are durable.
 
     A row replaces the stored row of its time, so an insert can be repeated. NaN and None are no
-    values. Times without a zone are in UTC, and stored in microseconds. Two rows with one time are an
-    error, and so is a number with more digits than its column stores.
+    values. Times without a zone are in UTC, and stored in microseconds. The latest possible day is
+    9999-12-29. Two rows with one time are an error, and so are an infinite value and a number with more
+    digits than its column stores. After such an error nothing was created or stored.
 
     Args:
         name: Name or number of the dataset.

@@ -19,6 +19,10 @@ MODULES = {"pandas": ("pandas", "pyarrow"), "polars": ("polars",), "arrow": ("py
 PARQUET = "application/vnd.apache.parquet"
 NDJSON = "application/x-ndjson"
 NUMPY_TIMES = ("datetime64", "timedelta64")
+# Times that rows can have, in microseconds: from the year 0 to before 9999-12-30.
+EARLIEST, TOO_LATE = -62_167_219_200_000_000, 253_402_128_000_000_000
+OUT_OF_RANGE = "is not in the years 0 to 9999, up to 9999-12-29"
+TEXT_BYTES_MAX = 10_000
 
 Frame = Any
 
@@ -307,6 +311,13 @@ def _arrow_times(given: Any, name: str, hint: str) -> Any:
         column = column.cast(pyarrow.timestamp("us"))
     except pyarrow.ArrowInvalid as error:
         raise TriptychError(f"column `{name}` has a time that is too early or too late: {error}") from error
+    micros = column.cast(pyarrow.int64())
+    is_in_range = pyarrow.compute.and_(
+        pyarrow.compute.greater_equal(micros, EARLIEST), pyarrow.compute.less(micros, TOO_LATE)
+    )
+    at = pyarrow.compute.index(is_in_range, False).as_py()
+    if at >= 0:
+        raise TriptychError(f"row {at}: the time in `{name}` {OUT_OF_RANGE}")
     if len(column.unique()) < len(column):
         raise _arrow_duplicate(column, given, hint)
     return pyarrow.compute.assume_timezone(column, "UTC")
@@ -323,9 +334,16 @@ def _arrow_duplicate(column: Any, given: Any, hint: str) -> TriptychError:
     if pyarrow.types.is_timestamp(given.type):
         given = given.cast(pyarrow.timestamp(given.type.unit))
     texts = [given.slice(row, 1).cast(pyarrow.string())[0].as_py() for row in rows]
-    stored = column.slice(first, 1).cast(pyarrow.string())[0].as_py().replace(" ", "T")
-    stored = stored.removesuffix("000000").rstrip(".") + "Z"
-    return _duplicate_error(rows, stored, None if texts[0] == texts[1] else (texts[0], texts[1]), hint)
+    shown = None if texts[0] == texts[1] else (texts[0], texts[1])
+    return _duplicate_error(rows, _stored_time(column, first), shown, hint)
+
+
+def _stored_time(times: Any, row: int) -> str:
+    """Returns a time of a column in UTC as services write it."""
+    import pyarrow
+
+    text: str = times.slice(row, 1).cast(pyarrow.timestamp("us")).cast(pyarrow.string())[0].as_py()
+    return text.replace(" ", "T").removesuffix("000000").rstrip(".") + "Z"
 
 
 def _dtype_of_arrow(field: Any) -> str:
@@ -343,26 +361,48 @@ def _dtype_of_arrow(field: Any) -> str:
 
 
 def _cast(table: Any, types: dict[str, str]) -> Any:
-    """Returns `table` with columns of the stored types."""
+    """Returns `table` with columns of the stored types.
+
+    Raises:
+        TriptychError: If a value does not fit, or if the service would reject it.
+    """
     import pyarrow
 
     arrow = {"float": pyarrow.float64(), "integer": pyarrow.int64(), "string": pyarrow.string()}
     for at, name in enumerate(table.column_names):
         wanted = arrow.get(types.get(name, ""))
         column = table[name]
-        if wanted is None or column.type == wanted:
+        if wanted is None:
             continue
         try:
             if pyarrow.types.is_decimal(column.type) and types[name] == "float":
                 # A cast of Arrow rounds silently, and not always to the nearest float.
                 floats = [None if value is None else _float(value) for value in column.to_pylist()]
-                column = pyarrow.array(floats, wanted)
-            else:
+                column = pyarrow.chunked_array([floats], wanted)
+            elif column.type != wanted:
                 column = column.cast(wanted)
         except (pyarrow.ArrowException, ValueError) as error:
             raise TriptychError(f"column `{name}` is stored as {types[name]}: {error}") from error
+        _check_values(name, column, table["timestamp"])
         table = table.set_column(at, name, column)
     return table
+
+
+def _check_values(name: str, column: Any, times: Any) -> None:
+    """Raises an error if a value is infinite or too long."""
+    import pyarrow
+    import pyarrow.compute
+
+    if column.type == pyarrow.float64():
+        unfit, reason = pyarrow.compute.is_inf(column), "an infinite value"
+    elif column.type == pyarrow.string():
+        unfit = pyarrow.compute.greater(pyarrow.compute.binary_length(column), TEXT_BYTES_MAX)
+        reason = f"a text of more than {TEXT_BYTES_MAX} bytes"
+    else:
+        return
+    at = pyarrow.compute.index(unfit, True).as_py()
+    if at >= 0:
+        raise TriptychError(f"column `{name}` has {reason} at {_stored_time(times, at)}")
 
 
 def _float(value: Any) -> float:
@@ -423,6 +463,8 @@ def _normal_row(row: dict[str, Any], time: str, number: int) -> dict[str, Any]:
         normal = {"timestamp": _time.text(row[time])}
     except TriptychError as error:
         raise TriptychError(f"row {number}: {error}") from error
+    if normal["timestamp"] >= "9999-12-30":
+        raise TriptychError(f"row {number}: the time in `{time}` {OUT_OF_RANGE}")
     for name, value in row.items():
         value = _plain(value)
         if name != time and value is not None:
@@ -491,8 +533,15 @@ def _cast_row(row: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
                 value = str(value)
         except (ArithmeticError, ValueError) as error:
             raise TriptychError(f"column `{name}` is stored as {dtype}: {error}") from error
+        reason = ""
         if isinstance(value, float) and math.isinf(value):
-            raise TriptychError(f"column `{name}` has an infinite value at {row['timestamp']}")
+            reason = "an infinite value"
+        elif isinstance(value, str) and len(value.encode()) > TEXT_BYTES_MAX:
+            reason = f"a text of more than {TEXT_BYTES_MAX} bytes"
+        elif dtype == "integer" and isinstance(value, int) and not -(2**63) <= value < 2**63:
+            reason = "an integer of more than 64 bits"
+        if reason:
+            raise TriptychError(f"column `{name}` has {reason} at {row['timestamp']}")
         cast[name] = value
     return cast
 

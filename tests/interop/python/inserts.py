@@ -15,6 +15,7 @@ from errors import expect
 from triptych import _frames
 
 N_ROWS = 45_000  # more than a request has
+EARLIEST = -62_167_219_200_000_000  # the year 0 in microseconds
 
 
 def frame(n_rows=5):
@@ -123,8 +124,28 @@ def unfit_frames_are_rejected(_):
     expect(lambda: triptych.insert("trades", [{"timestamp": "2026-01-01", "n": 1}, {"timestamp": "x"}]), "row 1")
     for unfit in (pandas.DataFrame({"timestamp": times, "volume": float("inf")}),
                   [{"timestamp": "2026-01-01", "volume": float("inf")}]):
-        expect(lambda: triptych.insert("trades", unfit), "volume")
+        expect(lambda: triptych.insert("trades", unfit), "`volume` has an infinite value at 2026-01-01T00:00:00Z")
     assert triptych.insert("trades", new.head(0)) == 0
+
+
+def rejected_frames_create_no_dataset(_):
+    at, time = "at 2026-01-01T00:00:00.500000Z", dt.datetime(2026, 1, 1, microsecond=500_000)
+    for value, reason in {float("inf"): "infinite value", -float("inf"): "infinite value", 2**64: "64 bits",
+                          "\u00e4" * 5001: "a text of more than 10000 bytes"}.items():
+        rows = [{"timestamp": time, "a": value}]
+        expect(lambda: triptych.insert("unfit", rows, create=True), "`a` has", reason, at)
+        if reason != "64 bits":
+            expect(lambda: triptych.insert("unfit", pandas.DataFrame(rows), create=True), "`a` has", reason, at)
+    for late in (dt.datetime.max, dt.datetime(9999, 12, 30), "9999-12-31"):
+        rows = [{"timestamp": "2026-01-01", "a": 1}, {"timestamp": late, "a": 1}]
+        for form in (rows, pandas.DataFrame(rows).astype({"timestamp": "datetime64[us]"})):
+            expect(lambda: triptych.insert("unfit", form, create=True), "row 1", "up to 9999-12-29")
+    early = pyarrow.table({"timestamp": pyarrow.array([EARLIEST - 1], pyarrow.timestamp("us")), "a": [1]})
+    expect(lambda: triptych.insert("unfit", early, create=True), "row 0", "the years 0 to 9999")
+    expect(lambda: triptych.rows("unfit"), "dataset not found")
+    for name, edge in {"late": 253_402_127_999_999_999, "early": EARLIEST}.items():
+        edge = pyarrow.table({"timestamp": pyarrow.array([edge], pyarrow.timestamp("us")), "a": [1]})
+        assert triptych.insert(name, edge, create=True) == 1
 
 
 def duplicate_timestamps_are_rejected(_):
