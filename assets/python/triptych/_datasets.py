@@ -267,7 +267,8 @@ class _Follower:
         """Returns true if `row` is new or corrected."""
         if self.recent.get(row["timestamp"]) == row:
             return False
-        self.recent[row["timestamp"]] = row
+        # A copy, since the caller can change the row.
+        self.recent[row["timestamp"]] = dict(row)
         if len(self.recent) > REMEMBERED_ROWS:
             del self.recent[min(self.recent)]
         return True

@@ -43,6 +43,7 @@ TESTS = [
     one_liners.readme_of_the_package_runs,
     stream.rows_arrive_once_over_a_restart,
     stream.changes_tell_deletions_and_corrections,
+    stream.changed_rows_are_recognized,
     inference.worker_continues_after_a_restart,
     inference.worker_is_ranked,
 ]

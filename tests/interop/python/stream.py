@@ -4,6 +4,7 @@ import queue
 import threading
 
 import triptych
+from triptych import _datasets
 
 WITHIN_S = 180
 
@@ -64,3 +65,13 @@ def changes_tell_deletions_and_corrections(_):
     triptych.insert("changes", [{**row(1), "n": 9}])
     again = next(follower)
     assert (again["event"], again["row"]["n"]) == ("data", 9)
+
+
+def changed_rows_are_recognized(_):
+    follower = _datasets._Follower(None, {}, _datasets.EARLIEST, False)
+    at, is_new = _datasets.EARLIEST, []
+    for _ in range(2):
+        yielded = {"timestamp": at, "n": 1}
+        is_new.append(follower._remember(yielded))
+        yielded.pop("n")  # as a caller can
+    assert is_new == [True, False]
