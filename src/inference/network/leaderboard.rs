@@ -9,13 +9,13 @@ mod calibration;
 mod rank_history;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use model::topic::{Address, BlockHeight, TopicId};
+use wire::inference::HistoryEpoch;
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
-use wire::inference::{HistoryEpoch, LabeledValue};
 
 use self::calibration::calibration;
 use self::rank_history::{WINDOW_EPOCHS, add_rank_histories};
@@ -164,8 +164,7 @@ pub(super) fn ranking(
     let rule = topic.judging.loss;
     let gains = losses.iter().map(|(_, losses)| Role::ALL.map(|role| losses.scores(role)));
     let gains = gains.collect();
-    let truths = truths_with_earlier(topic, history);
-    let scoring = Scoring { topic, losses, gains, values, truths, wanted };
+    let scoring = Scoring { topic, losses, gains, values, wanted };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
     let (mut n_truths, mut truths_sum) = (0_usize, 0.0);
@@ -212,25 +211,6 @@ pub(super) fn ranking(
     }
 }
 
-/// Returns the ground truth of each epoch, paired with the latest ground truth that was already known
-/// when the epoch opened.
-fn truths_with_earlier<'a>(topic: &Topic, history: &'a [HistoryEpoch]) -> Truths<'a> {
-    let mut truths = Truths::new();
-    // Ground truths that are not yet known at `opened_at`, each with the time at which it becomes
-    // known, oldest first.
-    let mut known: VecDeque<(Timestamp, &[LabeledValue])> = VecDeque::new();
-    let mut latest = None;
-    for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
-        let Ok(opened_at) = epoch.opened_at.parse::<Timestamp>() else { continue };
-        while let Some((_, truth)) = known.pop_front_if(|(from, _)| *from <= opened_at) {
-            latest = Some(truth);
-        }
-        truths.insert(epoch.nonce, (&*epoch.truth, latest));
-        known.push_back((opened_at + topic.source.horizon, &epoch.truth));
-    }
-    truths
-}
-
 /// Past epochs from which the scores of actors are computed.
 struct Scoring<'a> {
     topic: &'a Topic,
@@ -240,7 +220,6 @@ struct Scoring<'a> {
     /// increase of the network's loss if the actor were absent.
     gains: Vec<[ByActor<f64>; 2]>,
     values: &'a PastValues,
-    truths: Truths<'a>,
     /// Address of the only actor to score, with details. `None` for all.
     wanted: Option<&'a str>,
 }
@@ -268,7 +247,7 @@ impl Scoring<'_> {
             .collect();
         let nonces = of_epochs.map(|(nonce, _)| *nonce).collect();
         let actor = (record.role, record.worker.as_str());
-        let scores = self.values.scores(actor, &nonces, &self.topic.truth, &self.truths);
+        let scores = self.values.scores(actor, &nonces, &self.topic.truth);
         RankedActor {
             worker: record.worker.to_string(),
             role: record.role.name().to_owned(),
@@ -368,11 +347,15 @@ fn standings<'a>(mut records: Vec<Record<'a>>, min: usize) -> Standings<'a> {
     Standings { ranked, common, unranked }
 }
 
-/// Values of an actor in an epoch by label, and the combined values of the same labels.
+/// Values of an actor in an epoch by label, with the combined values and the ground truth of the same
+/// labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct EpochValues {
     own: BTreeMap<String, f64>,
     combined: BTreeMap<String, f64>,
+    truth: BTreeMap<String, f64>,
+    /// Latest value of the topic's column when the epoch opened, if known.
+    input: Option<f64>,
 }
 
 /// Values of each actor by epoch, and the latest name of each worker.
@@ -395,10 +378,6 @@ struct ValueScores {
     predictions: Vec<(f64, f64)>,
 }
 
-/// Ground truth of each epoch, paired with the latest ground truth that was already known when the
-/// epoch opened.
-type Truths<'a> = BTreeMap<BlockHeight, (&'a [LabeledValue], Option<&'a [LabeledValue]>)>;
-
 impl PastValues {
     /// Collects the values in `rows`, which are sorted from oldest to latest.
     fn new(rows: Vec<EpochActor>) -> Self {
@@ -412,6 +391,10 @@ impl PastValues {
             if let Some(combined) = row.combined_value {
                 epoch.combined.insert(row.label.clone(), combined);
             }
+            if let Some(truth) = row.truth {
+                epoch.truth.insert(row.label.clone(), truth);
+            }
+            epoch.input = row.input;
             epoch.own.insert(row.label, row.value);
         }
         values
@@ -428,7 +411,6 @@ impl PastValues {
         (role, worker): (Role, &str),
         counted: &BTreeSet<BlockHeight>,
         truth: &Truth,
-        truths: &Truths<'_>,
     ) -> ValueScores {
         let Some(epochs) = self.by_actor.get(&(role, worker.to_owned())) else {
             return ValueScores::default();
@@ -437,24 +419,25 @@ impl PastValues {
         let (mut own, mut combined) = (Vec::new(), Vec::new());
         let mut n_compared = 0;
         let mut predictions = Vec::new();
-        for (nonce, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
-            let Some((outcome, before)) = truths.get(nonce) else { continue };
-            // Subtracts the latest known ground truth from both values. Without that, all actors would
-            // correlate with the network, since their values are close to this ground truth.
+        for (_, values) in epochs.iter().filter(|(nonce, _)| counted.contains(nonce)) {
+            // Subtracts the value at the opening from both values. Without that, all actors would
+            // correlate with the network, since their values are close to this value.
             let base = match truth {
-                Truth::Direction { .. } | Truth::LogReturn => Some(0.0),
-                Truth::Value | Truth::Volatility => {
-                    before.and_then(|before| before.first()).map(|value| value.value)
-                }
+                Truth::Value => values.input,
+                Truth::Direction { .. } | Truth::LogReturn | Truth::Volatility => Some(0.0),
             };
             let is_right = match truth {
-                Truth::Direction { .. } => is_label_right(values, outcome),
-                _ => base.and_then(|base| is_direction_right(values, outcome, base)),
+                Truth::Direction { .. } => is_label_right(values),
+                Truth::Value | Truth::LogReturn => {
+                    base.and_then(|base| is_direction_right(values, base))
+                }
+                // The opening has no volatility from which a direction could be measured.
+                Truth::Volatility => None,
             };
             if let Truth::Direction { .. } = truth {
                 let outcome_of =
-                    |it: &LabeledValue| Some((*values.own.get(&it.label_name)?, it.value));
-                predictions.extend(outcome.iter().filter_map(outcome_of));
+                    |(label, truth): (&String, &f64)| Some((*values.own.get(label)?, *truth));
+                predictions.extend(values.truth.iter().filter_map(outcome_of));
             }
             n_judged += usize::from(is_right.is_some());
             n_right += usize::from(is_right == Some(true));
@@ -476,24 +459,21 @@ impl PastValues {
     }
 }
 
-/// Returns true if the actor's value and the ground truth `outcome` differ from `before` in the same
-/// direction, or `None` if the ground truth equals `before`.
-fn is_direction_right(values: &EpochValues, outcome: &[LabeledValue], before: f64) -> Option<bool> {
-    let (own, outcome) = (values.own.values().next()?, outcome.first()?.value);
-    let change = outcome - before;
+/// Returns true if the actor's value and the ground truth differ from `before` in the same direction, or
+/// `None` if the ground truth is unknown or equals `before`.
+fn is_direction_right(values: &EpochValues, before: f64) -> Option<bool> {
+    let (own, truth) = (values.own.values().next()?, values.truth.values().next()?);
+    let change = truth - before;
     (change.abs() > 0.0).then(|| (own - before) * change > 0.0)
 }
 
 /// Returns true if the actor gave the right label a higher probability than all other labels, or `None`
 /// without values or a ground truth.
-fn is_label_right(values: &EpochValues, outcome: &[LabeledValue]) -> Option<bool> {
+fn is_label_right(values: &EpochValues) -> Option<bool> {
     let likely = values.own.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let n_likely = values.own.values().filter(|value| value.total_cmp(likely.1).is_eq()).count();
-    if n_likely > 1 {
-        return Some(false);
-    }
-    let right = outcome.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
-    Some(*likely.0 == right.label_name)
+    let truth = values.truth.get(likely.0)?;
+    Some(n_likely == 1 && *truth > 0.0)
 }
 
 /// Returns Pearson's correlation of `a` and `b`, or `None` if either does not vary.
@@ -512,7 +492,12 @@ mod tests {
 
     use super::*;
 
-    fn actor(nonce: BlockHeight, label: &str, value: f64, combined: f64) -> EpochActor {
+    fn actor(
+        nonce: BlockHeight,
+        label: &str,
+        [value, combined, truth]: [f64; 3],
+        input: f64,
+    ) -> EpochActor {
         EpochActor {
             opened_at: Timestamp::default(),
             nonce,
@@ -524,7 +509,8 @@ mod tests {
             weight: None,
             loss: None,
             score: None,
-            truth: None,
+            truth: Some(truth),
+            input: Some(input),
             combined_value: Some(combined),
             naive_value: None,
             combined_loss: None,
@@ -532,53 +518,48 @@ mod tests {
         }
     }
 
-    fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
-        let value = |(id, (name, value)): (u32, &(&str, f64))| LabeledValue {
-            label_id: id,
-            label_name: (*name).to_owned(),
-            value: *value,
-        };
-        (1..).zip(values).map(value).collect()
-    }
-
-    fn scores(rows: Vec<EpochActor>, truth: &Truth, outcomes: &[Vec<LabeledValue>]) -> ValueScores {
-        let mut truths = Truths::new();
-        let mut before = None;
-        for (nonce, outcome) in (1..).zip(outcomes) {
-            truths.insert(nonce, (outcome.as_slice(), before.replace(outcome.as_slice())));
-        }
-        let counted = truths.keys().copied().collect();
-        PastValues::new(rows).scores((Role::Inferer, "allo1a"), &counted, truth, &truths)
+    fn scores(rows: Vec<EpochActor>, truth: &Truth) -> ValueScores {
+        let counted = rows.iter().map(|row| row.nonce).collect();
+        PastValues::new(rows).scores((Role::Inferer, "allo1a"), &counted, truth)
     }
 
     #[test]
-    fn direction_is_measured_from_the_previous_truth() {
-        // The ground truth goes up, down and up again. Only the second prediction has the wrong
-        // direction.
-        let outcomes = [100.0, 101.0, 99.0, 102.0].map(|value| labeled(&[("y", value)]));
-        let rows = [(1, 100.0, 100.0), (2, 100.5, 100.25), (3, 101.5, 101.25), (4, 99.5, 99.25)];
-        let rows = rows.map(|(nonce, value, combined)| actor(nonce, "y", value, combined));
-        let scores = scores(rows.to_vec(), &Truth::Value, &outcomes);
-        assert_eq!(scores.directional_accuracy, Some(2.0 / 3.0));
+    fn direction_is_measured_from_the_value_at_the_opening() {
+        // The values at the opening are 100, 101, 99 and 102. The last epoch has no direction.
+        let rows = [
+            (1, [100.5, 100.25, 101.0], 100.0),
+            (2, [101.5, 101.25, 99.0], 101.0),
+            (3, [99.5, 99.25, 102.0], 99.0),
+            (4, [102.5, 102.25, 102.0], 102.0),
+        ];
+        let rows = rows.map(|(nonce, values, input)| actor(nonce, "y", values, input));
+        let found = scores(rows.to_vec(), &Truth::Value);
+        assert_eq!(found.directional_accuracy, Some(2.0 / 3.0));
         // The actor always predicts a change of 0.5, and the combined value always changes by 0.25, so
         // neither varies.
-        assert_eq!(scores.correlation, None);
+        assert_eq!(found.correlation, None);
+        let found = scores(rows.to_vec(), &Truth::Volatility);
+        assert_eq!((found.directional_accuracy, found.correlation), (None, Some(1.0)));
     }
 
     #[test]
     fn directional_accuracy_of_labeled_topics_compares_the_most_probable_label() {
-        let up = labeled(&[("up", 1.0), ("down", 0.0)]);
-        let down = labeled(&[("up", 0.0), ("down", 1.0)]);
-        let outcomes = [up.clone(), down, up];
-        let row =
-            |nonce, up: f64| [actor(nonce, "up", up, up), actor(nonce, "down", 1.0 - up, 1.0 - up)];
-        let rows = [row(1, 0.75), row(2, 0.625), row(3, 0.5)].concat();
-        let scores = scores(rows, &Truth::Direction { threshold: 0.0 }, &outcomes);
-        assert_eq!(
-            scores.directional_accuracy,
-            Some(1.0 / 3.0),
-            "equal probabilities are not right"
-        );
+        let row = |nonce, up: f64, truth: [f64; 2]| {
+            let down = 1.0 - up;
+            [
+                actor(nonce, "up", [up, up, truth[0]], 50.0),
+                actor(nonce, "down", [down, down, truth[1]], 50.0),
+            ]
+        };
+        let rows = [
+            row(1, 0.75, [1.0, 0.0]),
+            row(2, 0.625, [0.0, 1.0]),
+            row(3, 0.5, [1.0, 0.0]),
+            // The right label was not submitted.
+            row(4, 0.25, [0.0, 0.0]),
+        ];
+        let scores = scores(rows.concat(), &Truth::Direction { threshold: 0.0 });
+        assert_eq!(scores.directional_accuracy, Some(0.25), "equal probabilities are not right");
         assert_eq!(scores.correlation, Some(1.0), "equal to the combined value");
     }
 

@@ -382,10 +382,6 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
     assert_eq!((&near_one["median_loss"], &near_one["missed_epochs"]), (&json!(0.0), &json!(0)));
     assert!(near_one["contribution"].as_f64().unwrap() > 0.0, "{body}");
     assert!(far_one["contribution"].as_f64().unwrap() < near_one["contribution"].as_f64().unwrap());
-    // When an epoch opens, the latest known ground truth is at least two epochs old. The value 55 of
-    // `allo1b` is always a rise from it.
-    assert!(near(&near_one["directional_accuracy"], 5.0 / 8.0), "{body}");
-    assert!(near(&far_one["directional_accuracy"], 3.0 / 8.0), "{body}");
     let (_, day) = fixture.get("/api/v1/topics/1/leaderboard?period=24h").await;
     assert_eq!(day["actors"], body["actors"]);
     assert_eq!(fixture.get("/api/v1/topics/1/leaderboard?period=1h").await.0, 400);
@@ -408,6 +404,21 @@ async fn leaderboard_contains_learned_and_plain_losses_and_a_baseline() {
         assert_eq!(status, 400, "{unfit}");
     }
     assert_eq!(fixture.get("/api/v1/topics/9/leaderboard").await.0, 404);
+}
+
+#[tokio::test]
+async fn direction_of_a_value_is_measured_from_the_latest_value_at_the_opening() {
+    let fixture = Fixture::new().await;
+    // The latest value at each opening is 50. The worker that repeats it predicts no direction.
+    for outcome in [53.0, 49.0, 52.0, 51.0].into_iter().cycle().take(12) {
+        fixture.epoch(1, [&[("y", "50")], &[("y", "52")]], outcome).await;
+    }
+    let actors = ranked(&fixture, "1/leaderboard").await;
+    let accuracy = |worker: &str| {
+        let actor = actors.iter().find(|actor| actor["worker"] == worker).unwrap();
+        actor["directional_accuracy"].as_f64().unwrap()
+    };
+    assert_eq!((accuracy("allo1a"), accuracy("allo1b")), (0.0, 8.0 / 11.0), "{actors:?}");
 }
 
 /// Returns the actors of the leaderboard at `query`.

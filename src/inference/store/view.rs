@@ -318,6 +318,8 @@ pub struct EpochActor {
     pub score: Option<f64>,
     /// Ground truth, or `None` until it is known.
     pub truth: Option<f64>,
+    /// Latest value of the topic's column when the epoch opened, or `None` if it is unknown.
+    pub input: Option<f64>,
     /// Combined value of all actors.
     pub combined_value: Option<f64>,
     /// Combined value of the inferers without forecasters.
@@ -402,7 +404,8 @@ impl Store {
         nonces: &RangeInclusive<BlockHeight>,
     ) -> Result<Vec<EpochActor>> {
         let key = [topic.get(), *nonces.start(), *nonces.end()].map(number);
-        let epochs_sql = "SELECT b.nonce, e.opened_at, b.record, b.shares, e.truth, l.record
+        let epochs_sql = "SELECT b.nonce, e.opened_at, b.record, b.shares, e.truth, l.record,
+                    e.input_value
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
              LEFT JOIN losses l ON l.topic_id = b.topic_id AND l.nonce = b.nonce
              WHERE b.topic_id = ?1 AND b.nonce BETWEEN ?2 AND ?3 ORDER BY b.nonce";
@@ -432,6 +435,7 @@ fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>> {
         truth.as_deref().map(record::read).transpose()?.unwrap_or_default();
     let losses: Option<String> = row.get(5)?;
     let losses = losses.map(|text| record::read_losses(&text, None)).transpose()?;
+    let input: Option<f64> = row.get(6)?;
     let ActorValues { combined_value, naive_value, inferer_values, forecaster_values } =
         bundle.network_inferences;
     let mut actors = Vec::new();
@@ -451,6 +455,7 @@ fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>> {
                 loss: loss.copied(),
                 score: scores.get(&worker).copied(),
                 truth: find(&truth, idx, &value),
+                input,
                 combined_value: find(&combined_value, idx, &value),
                 naive_value: find(&naive_value, idx, &value),
                 combined_loss: losses.as_ref().map(|losses| losses.combined),

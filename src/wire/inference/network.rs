@@ -493,12 +493,13 @@ pub struct RankedActor {
     /// if the topic allows negative losses.
     #[serde(default)]
     pub contribution: Option<f64>,
-    /// Share of epochs in which the actor predicted the right label, or the right direction from the
-    /// previous ground truth, 0 to 1.
+    /// Share of epochs in which the actor predicted the right label, the right sign of a log return, or
+    /// the right direction from the latest value at the opening of the epoch, 0 to 1. Epochs without a
+    /// change are left out. Null for a volatility.
     #[serde(default)]
     pub directional_accuracy: Option<f64>,
-    /// Correlation of the changes or probabilities that the actor predicted with the changes or
-    /// probabilities of the combined value, −1 to 1.
+    /// Correlation of the actor's predictions with the combined values, −1 to 1. For a predicted value,
+    /// the changes from the latest value at the opening of the epoch are compared.
     #[serde(default)]
     pub correlation: Option<f64>,
     /// Number of epochs since the actor was last active.
