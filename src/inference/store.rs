@@ -48,10 +48,6 @@ use crate::network::topic::Topic;
 /// epochs of twelve seconds and needs some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
 
-/// Maximum number of labels of an epoch if its topic accepts any label: the chain's parameter
-/// `max_epoch_label_registry_size`.
-pub const LABELS_MAX: u32 = 32_768;
-
 /// Outcome of storing a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {

@@ -274,7 +274,7 @@ pub struct TopicLabeling {
     pub output_arity: String,
     /// True if the labels' values must sum to 1.
     pub require_unity: bool,
-    /// Accepted labels; empty to accept all.
+    /// Accepted labels.
     pub label_whitelist: Vec<String>,
     /// Maximum difference between the sum of the values and 1.
     pub unity_tolerance: String,

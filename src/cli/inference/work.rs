@@ -49,9 +49,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Minimum interval between requests for the topic.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 
-/// Maximum number of labels in the example of a valid response, which errors contain.
-const LABELS_SHOWN: usize = 3;
-
 /// Maximum length of a program's response in an error, in characters.
 const RESPONSE_CHARS_SHOWN: usize = 120;
 
@@ -462,11 +459,6 @@ fn expected(labels: &[String]) -> String {
     if is_single(labels) {
         return "{\"value\":42.5}, or {} for no submission".to_owned();
     }
-    let labels: Vec<&str> = if labels.is_empty() {
-        vec!["some", "other"]
-    } else {
-        labels.iter().map(String::as_str).take(LABELS_SHOWN).collect()
-    };
     let examples = labels.iter().zip([0.5, 0.3, 0.2]);
     let examples: Vec<String> =
         examples.map(|(label, number)| format!("\"{label}\":{number}")).collect();

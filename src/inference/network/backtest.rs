@@ -26,7 +26,7 @@ use crate::network::leaderboard::{PastValues, ranking};
 use crate::network::learned::{BundleError, Learned};
 use crate::network::submission::{Payload, Submission, with_labels};
 use crate::network::topic::Topic;
-use crate::network::topic::truth::Truth;
+use crate::network::topic::truth::{DIRECTIONS, Truth};
 use crate::network::upstream::{Cause, FlatRow, outcome};
 use crate::store::Input;
 
@@ -538,7 +538,7 @@ impl Simple {
     /// Returns the probability of each direction by its frequency in the past. [`BaselineKind::Last`]
     /// counts only the latest direction.
     fn directions(&self, series: &[(Timestamp, f64)]) -> Option<Vec<(String, String)>> {
-        let labels = ["up", "down", "flat"];
+        let labels = DIRECTIONS;
         // Starts with a count of 1 for each direction, so that no probability is 0.
         let mut beliefs = [1.0; 3];
         let moves = series.iter().filter_map(|&(at, value)| {

@@ -238,17 +238,13 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
 fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     let unknown = || {
         let label: String = label.chars().take(64).collect();
-        PayloadError(format!("unknown label `{label}`"))
+        PayloadError(format!("unknown label `{label}`, expected {}", topic.labels.join(", ")))
     };
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
     }
     let canonical = canonical_label(label, topic.labeling).ok_or_else(unknown)?;
-    if topic.takes_any_label() || topic.labels.contains(&canonical) {
-        Ok(canonical)
-    } else {
-        Err(unknown())
-    }
+    if topic.labels.contains(&canonical) { Ok(canonical) } else { Err(unknown()) }
 }
 
 /// Parses a decimal number of limited length and size.

@@ -162,8 +162,8 @@ pub struct Topic {
     pub name: String,
     /// Kind of the topic's values.
     pub kind: TopicKind,
-    /// Labels that can be submitted. [`SINGLE_LABEL`] for a topic with a single output. If empty, any
-    /// label can be submitted. Each epoch numbers its labels in order of first submission.
+    /// Labels that can be submitted. [`SINGLE_LABEL`] for a topic with a single output. Each epoch
+    /// numbers its labels in order of first submission.
     pub labels: Vec<String>,
     /// Rules for the topic's labels.
     pub labeling: Labeling,
@@ -232,11 +232,6 @@ impl Topic {
         self
     }
 
-    /// Returns true if any label is accepted.
-    pub fn takes_any_label(&self) -> bool {
-        self.labels.is_empty()
-    }
-
     /// Returns the parameters of the weight function. `regret_scale` is the stored scale of regrets, if
     /// any.
     pub fn params(&self, regret_scale: Option<f64>) -> Params {
@@ -301,7 +296,7 @@ impl Topic {
         let has_single_label = !self.is_single() || self.labels == [SINGLE_LABEL];
         let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
         let is_direction = matches!(self.truth, Truth::Direction { .. });
-        let are_directions = sorted.is_empty() || sorted == ["down", "flat", "up"];
+        let are_directions = sorted == ["down", "flat", "up"];
         let horizon = self.source.horizon;
         Some(if ground_truth_lag < epoch_length {
             "ground truth lag is shorter than the epoch".to_owned()

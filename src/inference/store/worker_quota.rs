@@ -6,7 +6,7 @@ use model::timestamp::Timestamp;
 use model::topic::{BlockHeight, TopicId};
 
 use super::engines::{LockMode, Session, values};
-use super::{EpochState, LABELS_MAX, Result, Store, StoreError, SubmitOutcome, key, record};
+use super::{EpochState, Result, Store, StoreError, SubmitOutcome, key, record};
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Submission};
 use crate::network::topic::SUBMISSIONS_MAX;
@@ -172,9 +172,6 @@ impl Epoch<'_, '_> {
             let values = values![topic, nonce, value.label_name, i64::from(n_labels + 1)];
             let added = self.write.run(sql, values)?;
             n_labels += u32::from(added > 0);
-        }
-        if n_labels > LABELS_MAX {
-            return full(format!("maximum of {LABELS_MAX} labels reached"));
         }
         self.count(LABELS, n_labels - n_before).map(drop)
     }

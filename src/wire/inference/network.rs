@@ -92,7 +92,8 @@ pub struct TopicSettings {
     pub topic_type: Option<String>,
     /// `single` or `multi`, or the chain's name for either.
     pub output_arity: Option<String>,
-    /// Accepted labels; empty to accept all.
+    /// Accepted labels of a topic with several outputs. A direction has `up`, `down` and `flat`, which
+    /// are the default.
     pub label_whitelist: Vec<String>,
     /// True if labels are case-sensitive.
     pub label_case_sensitive: bool,

@@ -17,7 +17,7 @@ use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT};
 use crate::network::addresses;
-use crate::network::topic::truth::Truth;
+use crate::network::topic::truth::{DIRECTIONS, Truth};
 
 /// Names of the loss functions in errors.
 const LOSS_METHODS: &str =
@@ -71,15 +71,6 @@ pub fn topic(
             1
         }),
     };
-    let error = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
-    let labels = if is_multi {
-        let labels = settings.label_whitelist.iter();
-        let canonical =
-            labels.map(|label| canonical_label(label, labeling).ok_or_else(|| error.clone()));
-        canonical.collect::<Result<_, _>>()?
-    } else {
-        vec![SINGLE_LABEL.to_owned()]
-    };
     // The default tolerates only rounding errors.
     let tolerance = number!(settings.unity_tolerance, 1e-6);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
@@ -89,7 +80,7 @@ pub fn topic(
     Ok(Topic {
         id,
         kind: word("topic_type", "regression or classification", kind, TopicKind::Regression)?,
-        labels,
+        labels: labels(&settings, labeling)?,
         labeling,
         creator,
         is_active: true,
@@ -184,6 +175,20 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         keep_days: topic.keep.days,
         experimental: topic.is_experimental,
     }
+}
+
+fn labels(settings: &TopicSettings, labeling: Labeling) -> Result<Vec<String>, SettingError> {
+    let labels = &settings.label_whitelist;
+    if !labeling.is_multi {
+        return Ok(vec![SINGLE_LABEL.to_owned()]);
+    }
+    if labels.is_empty() && settings.direction_threshold.is_some() {
+        return Ok(DIRECTIONS.map(str::to_owned).to_vec());
+    }
+    let error = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
+    let canonical =
+        labels.iter().map(|label| canonical_label(label, labeling).ok_or_else(|| error.clone()));
+    canonical.collect()
 }
 
 fn truth(settings: &TopicSettings) -> Result<Truth, SettingError> {
@@ -342,6 +347,16 @@ mod tests {
         assert_eq!((topic.check(), topic.is_single()), (Ok(()), false));
         assert_eq!(topic.labels, ["up", "down", "flat"]);
         assert_eq!(topic.unity_tolerance, Some(1e-6));
+    }
+
+    #[test]
+    fn direction_has_three_labels_by_default() {
+        let topic = check(
+            r#"{"metadata":"market","dataset":"btc","column":"close","horizon_seconds":1800,
+                "direction_threshold":"0.001"}"#,
+        );
+        let topic = topic.unwrap();
+        assert_eq!((topic.check(), topic.labels), (Ok(()), DIRECTIONS.map(str::to_owned).to_vec()));
     }
 
     #[test]

@@ -45,8 +45,7 @@ fn topic_with_invalid_settings_is_rejected() {
         labels: labels.iter().map(|l| (*l).to_owned()).collect(),
         ..market()
     };
-    // An empty list accepts any label.
-    assert_eq!(labels(&[]).check(), Ok(()));
+    check_fault(&labels(&[]), "a direction must have");
     check_fault(&labels(&["Up"]), "labels must be");
     check_fault(&labels(&["up", "up"]), "labels must be");
     check_fault(&labels(&["up", "dö"]), "labels must be");

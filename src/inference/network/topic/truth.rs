@@ -8,13 +8,16 @@
 use crate::math::statistics::{count, deviation};
 use crate::math::synthesis::Values;
 
+/// Labels of a direction.
+pub const DIRECTIONS: [&str; 3] = ["up", "down", "flat"];
+
 /// Definition of the ground truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Truth {
     /// The value of the column at the horizon.
     Value,
-    /// The direction from the latest value at the opening to the value at the horizon: `up`, `down` or
-    /// `flat`.
+    /// The direction from the latest value at the opening to the value at the horizon: one of
+    /// [`DIRECTIONS`].
     Direction {
         /// Maximum relative change that is still `flat`.
         threshold: f64,

@@ -61,7 +61,7 @@ async fn params(params: Params) -> Answer<Value> {
         ("inference_outlier_detection_threshold", outlier::THRESHOLD.to_string()),
         ("max_canonical_label_byte_length", LABEL_BYTES_MAX.to_string()),
         ("max_elements_per_forecast", FORECAST_MAX.to_string()),
-        ("max_epoch_label_registry_size", crate::store::LABELS_MAX.to_string()),
+        ("max_epoch_label_registry_size", "32768".to_owned()),
         ("max_string_length", STRING_BYTES_MAX.to_string()),
         ("max_top_forecasters_to_reward", FORECASTERS_MAX_DEFAULT.to_string()),
         ("max_top_inferers_to_reward", INFERERS_MAX_DEFAULT.to_string()),

@@ -324,7 +324,7 @@ async fn payload_is_accepted_once_per_address_and_window() {
 #[tokio::test]
 async fn topic_can_be_changed_only_with_the_key_that_created_it() {
     let fixture = Fixture::new().await;
-    let settings = json!({"metadata": "any label", "dataset": "btc", "column": "close",
+    let settings = json!({"metadata": "direction", "dataset": "btc", "column": "close",
         "horizon_seconds": 60, "output_arity": "multi", "direction_threshold": "0.001"});
     let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
     assert_eq!((status, &created["topic"]["id"]), (200, &json!("3")), "{created}");
@@ -370,16 +370,22 @@ async fn account_keys_cannot_create_topics() {
     Fixture::check(refused, 403, 7, "only an operator's key can create or change a topic");
 }
 
-/// Checks the labels in responses about a topic of directions that accepts `labels`, or any label if
-/// `labels` is empty.
+/// Checks the labels in responses about a topic of directions with the setting `labels`.
 async fn check_labels_served(labels: &[&str]) {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "labels", "dataset": "btc", "column": "close",
         "horizon_seconds": 60, "direction_threshold": "0.001", "label_whitelist": labels});
     assert_eq!(fixture.put("POST", "/api/v1/topics", &settings).await.0, 200);
+    let (_, settings) = fixture.get("/api/v1/topics/3").await;
+    assert_eq!(settings["label_whitelist"], json!(["up", "down", "flat"]));
     let topic = "3".parse().unwrap();
     fixture.inference.open_epoch(topic, 1).await.unwrap();
     let path = "/api/v1/topics/3/submissions";
+    for (value, label) in [(json!({"value": "1"}), "y"), (json!({"values": {"upp": "1"}}), "upp")] {
+        let refused = fixture.put("POST", path, &value).await;
+        let message = format!("unknown label `{label}`, expected up, down, flat");
+        Fixture::check(refused, 400, 3, &message);
+    }
     for (model, values) in
         [("a", json!({"Down": "0.7", "flat": "0"})), ("b", json!({"down": "0.5", "up": "0.5"}))]
     {
