@@ -48,7 +48,8 @@ pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
 
 fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
-        return "no epoch has losses yet, since its ground truth is pending".to_owned();
+        let reason = "its ground truth is pending or the loss was changed";
+        return format!("no epoch has losses yet, since {reason}");
     }
     let table = actors_table(&board.actors, board.min_epochs);
     let mut parts = vec![sums(&board.epochs), basis(board), table];

@@ -115,6 +115,14 @@ impl LossRule {
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
+    /// Returns the unit of the losses: the function with its parameters, and the logarithm. Losses in
+    /// different units cannot be compared.
+    pub fn unit(&self) -> String {
+        let parameters = self.parameters.entries().map(|(name, value)| format!(" {name}={value}"));
+        let scale = if self.allow_negative { "" } else { "log10 " };
+        format!("{scale}{}{}", self.method, parameters.collect::<String>())
+    }
+
     /// Converts a loss of this rule to a plain loss: reverts the logarithm if the rule uses one.
     pub fn plain(&self, loss: f64) -> f64 {
         if self.allow_negative { loss } else { 10.0_f64.powf(loss) }

@@ -102,6 +102,9 @@ pub struct Losses {
     /// scaled.
     #[serde(with = "exact", default, skip_serializing_if = "Option::is_none")]
     pub std: Option<f64>,
+    /// Unit of the losses, or `None` if it is the unit of the topic's present settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
 }
 
 /// Parameters of the moving average of regrets.

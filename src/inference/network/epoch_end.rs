@@ -65,7 +65,9 @@ impl Inference {
             let known = shared.load_learned(topic)?;
             let found = relearnable(&shared.store, topic, from)?;
             let mut replay = replay(&shared.store, &settings, found, &outcomes)?;
-            keep_resting(&mut replay, &known.learned);
+            if known.learned.has_unit(&settings.judging.loss) {
+                keep_resting(&mut replay, &known.learned);
+            }
             let Replay { learned, epochs, report, .. } = replay;
             let kept = shared.store.put_relearned(topic, known.stamp, learned, epochs)?;
             let is_kept = kept.is_some();
@@ -138,7 +140,10 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
     let Selection { active, labels, withdrawn } =
         select(topic, nonce, arrivals, &labels, &mut learned);
     let n_resting = n_arrivals - active.len();
-    let close_context = CloseContext { labels: &labels, learned: &learned, baseline };
+    // Regrets and losses in another unit do not apply.
+    let new = Learned::default();
+    let applicable = if learned.has_unit(&topic.judging.loss) { &*learned } else { &new };
+    let close_context = CloseContext { labels: &labels, learned: applicable, baseline };
     match close(topic, nonce, &active, close_context) {
         Ok(closing) => {
             let n_inferers = closing.bundle.inferer_values.len();

@@ -57,8 +57,8 @@ const RANKED_EPOCHS_MIN: u32 = 10;
 const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
-    /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. If these
-    /// epochs are too large to read, the oldest are left out. If `actor` is given, returns only the
+    /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. Leaves out
+    /// epochs whose losses have another unit, and the oldest epochs if they are too large to read. If `actor` is given, returns only the
     /// actor with this address or name, with details: up to one entry for each role.
     ///
     /// # Errors
@@ -80,7 +80,9 @@ impl Inference {
         // Reads at least five epochs, even if they exceed the maximum size.
         let n_read = affordable(&sizes.await?).map_or(n_read, |n| n.max(5));
         let n_epochs = n_epochs.min(n_read);
-        let losses = self.losses_until(topic, BlockHeight::MAX, n_read).await?;
+        let mut losses = self.losses_until(topic, BlockHeight::MAX, n_read).await?;
+        let unit = settings.judging.loss.unit();
+        losses.retain(|(_, losses)| losses.unit.as_ref().is_none_or(|own| *own == unit));
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs, None));
         }

@@ -47,6 +47,9 @@ pub struct Learned {
     pub nonce: Option<BlockHeight>,
     /// Number of epochs from which the network learned.
     pub n_learned: u64,
+    /// Unit of the losses, or `None` if it is the unit of the topic's present settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Regrets of all families.
     pub regrets: Regrets,
     /// Scale of the regrets of the actors in the latest epoch.
@@ -135,6 +138,11 @@ impl Learned {
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
     }
 
+    /// Returns true if the losses from which this state was learned have the unit of `rule`.
+    pub fn has_unit(&self, rule: &LossRule) -> bool {
+        self.unit.as_ref().is_none_or(|unit| *unit == rule.unit())
+    }
+
     /// Returns the approximate memory usage in bytes.
     pub fn n_bytes(&self) -> usize {
         let n_actors = self.experience.inferer.len() + self.experience.forecaster.len();
@@ -145,6 +153,7 @@ impl Learned {
     }
 
     /// Computes the losses of `bundle` for the ground truth `truth`, learns from them and returns them.
+    /// If earlier losses have another unit, only the ground truths and the number of epochs are kept.
     ///
     /// # Errors
     /// [`BundleError`] if a value of the bundle or its loss is not a number. In this case, the state
@@ -162,7 +171,12 @@ impl Learned {
             truths.extend(truth.first());
             rule = rule.scaled_by(&truths);
         }
-        let losses = losses(rule, bundle, truth)?;
+        let unit = Some(topic.judging.loss.unit());
+        let losses = Losses { unit: unit.clone(), ..losses(rule, bundle, truth)? };
+        if !self.has_unit(&topic.judging.loss) {
+            *self = Self { n_learned: self.n_learned, ..Self::default() };
+        }
+        self.unit = unit;
         self.truths = truths;
         let pace = Pace { alpha: topic.judging.alpha_regret, initial: self.initial_regret };
         self.regrets.learn(&losses, pace);
@@ -283,6 +297,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
         one_in_forecaster: losses_of(&bundle.one_in_forecaster_values, loss)?,
         one_out_inferer_forecaster: bundle.without_inferer.try_map(of_numbers)?,
         std: rule.parameters.std,
+        unit: None,
     })
 }
 

@@ -320,6 +320,10 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// column must exist, and the interval between rows must not exceed the horizon. The horizon must be
 /// longer than the submission window, so that workers cannot read the ground truth before they
 /// submit. Only an `experimental` topic can have a shorter one.
+///
+/// If `loss_method`, `loss_parameters` or `allow_negative` change, losses before and after cannot be
+/// compared. Regrets and scores are then learned anew, and the leaderboard leaves out the earlier
+/// epochs, until `relearn` computes their losses again.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
     tag = "participation", request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -404,8 +408,8 @@ async fn change_whitelist(params: Params, is_listed: bool) -> Result<Json<TopicR
 
 /// Learns again from past epochs of a topic that the key created, after its dataset was corrected.
 ///
-/// The ground truth of these epochs is read again, and regrets, scores and losses are computed again.
-/// Bundles do not change. Epochs that were thinned to save space cannot be relearned.
+/// The ground truth of these epochs is read again, and regrets, scores and losses are computed again,
+/// with the topic's present settings. Bundles do not change. Epochs that were thinned to save space cannot be relearned.
 #[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
     request_body = RelearnBody,
     responses((status = 200, description = "Relearned epochs", body = RelearnedBody),

@@ -112,7 +112,9 @@ pub struct TopicSettings {
     /// Parameters of the loss; the defaults of the chain's reputers if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_parameters: Option<LossParameters>,
-    /// True to use losses as they are instead of their logarithms.
+    /// True to use losses as they are instead of their logarithms. A topic whose `allow_negative`,
+    /// `loss_method` or `loss_parameters` change learns anew: regrets, scores and the leaderboard do
+    /// not include epochs with other losses, until they are relearned.
     pub allow_negative: bool,
     /// Lower bound of losses before the logarithm.
     pub loss_floor: Option<Decimal>,
@@ -411,8 +413,8 @@ pub struct EpochActorBody {
     pub value: Option<f64>,
     /// Weight of the actor in the combined value, 0 to 1; null if the actor has no weight.
     pub weight: Option<f64>,
-    /// Loss of the actor as used for learning. All losses and scores are null until the ground truth is
-    /// known.
+    /// Loss of the actor as used for learning, by the topic's loss function at that time. All losses
+    /// and scores are null until the ground truth is known.
     pub loss: Option<f64>,
     /// Increase of the network's loss if the actor were absent.
     pub score: Option<f64>,
@@ -433,7 +435,8 @@ pub struct EpochActorBody {
 pub struct Leaderboard {
     /// Id of the topic.
     pub topic_id: u64,
-    /// Latest epochs from which the network learned, oldest first.
+    /// Latest epochs from which the network learned, oldest first. Epochs with another loss function
+    /// than the topic's present one are left out.
     pub epochs: Vec<EpochLosses>,
     /// Minimum number of epochs in which an actor must have been active to be ranked. Only the latest
     /// `2 * min_epochs` epochs are considered.

@@ -173,6 +173,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
         one_in_forecaster: numbers.family(forecasters),
         one_out_inferer_forecaster: PairValues::from_rows(&numbers.families(forecasters, inferers)),
         std: None,
+        unit: None,
     }
 }
 

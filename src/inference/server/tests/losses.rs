@@ -75,6 +75,39 @@ async fn losses_are_scaled_by_the_deviation_of_past_truths() {
 }
 
 #[tokio::test]
+async fn epochs_with_losses_in_another_unit_do_not_count_until_they_are_relearned() {
+    let fixture = Fixture::new().await;
+    let of = |allow_negative| json!({"loss_method": "mae", "allow_negative": allow_negative});
+    assert_eq!(create(&fixture, &of(true)).await.0, 200);
+    losses(&fixture, ["0", "1"], 0.1).await;
+    losses(&fixture, ["0", "1"], 0.1).await;
+    let edit = settings(&of(false));
+    assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &edit).await.0, 200);
+    let board = async || fixture.get("/api/v1/topics/3/leaderboard").await.1;
+    assert_eq!(board().await["epochs"], json!([]));
+    // Without regrets, the combined value is the mean.
+    check_losses(&losses(&fixture, ["0", "1"], 0.1).await, [-1.0, 0.9_f64.log10()]);
+    let learned = board().await;
+    let [epoch] = learned["epochs"].as_array().unwrap().as_slice() else { panic!("{learned}") };
+    assert!((epoch["combined"].as_f64().unwrap() - 0.4).abs() < 1e-9, "{learned}");
+    let regret = async || {
+        let path = "/emissions/v10/inferer_network_regret/3/allo1a";
+        let (_, body) = fixture.get(path).await;
+        body["regret"]["value"].as_str().unwrap().parse::<f64>().unwrap()
+    };
+    // The moving average of the regret begins at 0.
+    assert!((regret().await - 0.1 * (0.4_f64.log10() + 1.0)).abs() < 1e-9);
+    let again = json!({"from_nonce": 1});
+    let (_, relearned) = fixture.put("POST", "/api/v1/topics/3/relearn", &again).await;
+    assert_eq!(relearned["n_epochs"], 3);
+    let learned = board().await;
+    assert_eq!(learned["epochs"].as_array().unwrap().len(), 3);
+    let actors = learned["actors"].as_array().unwrap();
+    let one = actors.iter().find(|actor| actor["worker"] == "allo1a").unwrap();
+    assert!((one["mean_loss"].as_f64().unwrap() + 1.0).abs() < 1e-9, "{learned}");
+}
+
+#[tokio::test]
 async fn loss_method_names_of_the_chain_are_accepted() {
     let fixture = Fixture::new().await;
     for (id, (name, shown)) in (3..).zip([("sqe", "mse"), ("abse", "mae"), ("czar", "czar")]) {

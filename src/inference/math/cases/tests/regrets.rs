@@ -102,6 +102,7 @@ impl Names {
             one_out_inferer_forecaster: self
                 .parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
             std: None,
+            unit: None,
         })
     }
 
