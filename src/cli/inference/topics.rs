@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use model::count::counted;
 use model::resolution::Resolution;
 use model::topic::Address;
 use serde::Serialize;
@@ -71,7 +72,8 @@ pub(crate) enum TopicsCommand {
     /// Print the health of a topic, its problem, and the retention of its epochs
     Health(TopicFlags),
     /// Read the ground truth of past epochs again and repeat the learning, after rows were
-    /// corrected. Only for a topic that your key created
+    /// corrected or the topic's loss was changed. Epochs whose ground truth is not found keep the
+    /// earlier one. Only for a topic that your key created
     Relearn {
         /// First epoch to learn from again
         #[arg(long, value_name = "HEIGHT")]
@@ -137,11 +139,18 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         TopicsCommand::Relearn { topic, from } => {
             let (topic, service) = topic.connect().await?;
             let relearned = service.relearn(topic, from).await;
-            let RelearnedBody { n_epochs, n_changed } =
+            let RelearnedBody { n_epochs, n_changed, n_kept } =
                 relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
-            output::print(&format!(
-                "learned from {n_epochs} epochs of topic {topic} again, {n_changed} of which changed"
-            ))
+            let epochs = counted(n_epochs, "epoch");
+            let mut text = format!(
+                "learned from {epochs} of topic {topic} again, {n_changed} of which changed"
+            );
+            if n_kept > 0 {
+                let kept = counted(n_kept, "epoch");
+                text +=
+                    &format!("; {kept} kept the earlier ground truth, which the dataset lacks now");
+            }
+            output::print(&text)
         }
         TopicsCommand::Delete(topic) => {
             let (topic, service) = topic.connect().await?;

@@ -64,7 +64,7 @@ impl Inference {
             shared.catch_up(topic)?;
             let known = shared.load_learned(topic)?;
             let found = relearnable(&shared.store, topic, from)?;
-            let mut replay = replay(&shared.store, &settings, found, &outcomes)?;
+            let mut replay = replay(&shared.store, &settings, found, from, &outcomes)?;
             if known.learned.has_unit(&settings.judging.loss) {
                 keep_resting(&mut replay, &known.learned);
             }
@@ -89,6 +89,7 @@ fn replay(
     store: &Store,
     topic: &Topic,
     found: Relearnable,
+    from: BlockHeight,
     outcomes: &BTreeMap<BlockHeight, f64>,
 ) -> Result<Replay> {
     let mut replay = Replay {
@@ -107,6 +108,7 @@ fn replay(
         let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
         replay.report.n_epochs += 1;
         replay.report.n_changed += u64::from(before.as_ref() != Some(&truth));
+        replay.report.n_kept += u64::from(past.nonce >= from && outcome.is_none());
         let Lesson { truth, losses, learned } = lesson;
         for role in Role::ALL {
             replay.took_part[role].extend(losses.by_actor(role).clone());

@@ -219,6 +219,10 @@ pub struct RelearnedBody {
     pub n_epochs: u64,
     /// Number of these epochs whose ground truth had changed since the network learned from them.
     pub n_changed: u64,
+    /// Number of epochs since `from_nonce` that keep their earlier ground truth, since the dataset no
+    /// longer has one for them.
+    #[serde(default)]
+    pub n_kept: u64,
 }
 
 /// Health of a topic and retention of its epochs.

@@ -230,7 +230,7 @@ async fn relearned_topic_equals_a_topic_with_correct_rows() {
     let regret = "/emissions/v10/inferer_network_regret/3/allo1b";
     assert_ne!(right.get(regret).await, wrong.get(regret).await);
     let (status, body) = wrong.put("POST", path, &json!({"from_nonce": "25"})).await;
-    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 1})));
+    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 1, "n_kept": 0})));
     for query in [
         regret,
         "/emissions/v10/latest_regret_stdnorm/3",
@@ -241,9 +241,22 @@ async fn relearned_topic_equals_a_topic_with_correct_rows() {
         assert_eq!(right.get(query).await, wrong.get(query).await, "{query}");
     }
     let (status, body) = wrong.put("POST", path, &json!({"from_nonce": 1})).await;
-    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0})));
+    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0, "n_kept": 0})));
     let early = wrong.put("POST", path, &json!({"from_nonce": 0})).await;
     Fixture::check(early, 409, 10, "earliest nonce that can be relearned is 1");
     let others = wrong.put("POST", "/api/v1/topics/1/relearn", &json!({"from_nonce": 1})).await;
     assert_eq!(others.0, 403);
+}
+
+#[tokio::test]
+async fn relearning_reports_epochs_whose_ground_truth_is_missing() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    for _ in 0..3 {
+        fixture.epoch(3, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
+    }
+    // The dataset has no row at the horizons yet.
+    let path = "/api/v1/topics/3/relearn";
+    let (status, body) = fixture.put("POST", path, &json!({"from_nonce": 13})).await;
+    assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0, "n_kept": 2})));
 }
