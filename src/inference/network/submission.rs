@@ -250,14 +250,19 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
 /// Parses a decimal number of limited length and size.
 fn number(text: &str) -> Result<f64, PayloadError> {
     let trimmed = text.trim();
-    let number: Option<f64> =
+    let fault = match trimmed.parse::<f64>() {
         // 64 characters are enough: a double has at most 17 significant digits, and a decimal of the
         // chain has 34.
-        if trimmed.len() <= 64 { trimmed.parse().ok() } else { None };
-    number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
-        let text: String = text.chars().take(80).collect();
-        PayloadError(format!("`{text}` is not a decimal number"))
-    })
+        _ if trimmed.len() > 64 => "is longer than 64 characters".to_owned(),
+        Ok(number) if number.abs() <= NUMBER_MAX => return Ok(number),
+        // The texts `inf` and `nan` have no digits.
+        Ok(_) if trimmed.contains(|c: char| c.is_ascii_digit()) => {
+            format!("exceeds the maximum of {NUMBER_MAX:e}, with either sign")
+        }
+        _ => "is not a decimal number".to_owned(),
+    };
+    let text: String = text.chars().take(80).collect();
+    Err(PayloadError(format!("`{text}` {fault}")))
 }
 
 #[cfg(test)]
