@@ -82,7 +82,8 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let names = Names::from_case(case);
     let mut inferences = BTreeMap::new();
     for (name, list) in inferring {
-        let values = list.iter().map(|value| number("inference", value));
+        let what = format!("inference of {name}");
+        let values = list.iter().map(|value| number(&what, value));
         inferences.insert(names.address(name)?, values.collect::<Result<Values, _>>()?);
     }
     let mut forecasts = BTreeMap::new();
@@ -103,6 +104,13 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
         } else {
             Newcomers::WithRegret(newcomer)
         },
+    });
+    let synthesis = synthesis.map_err(|error| match error {
+        SynthesisError::Uneven { worker, n_values, n_labels } => CaseError::Invalid(format!(
+            "{} has {n_values} values, expected {n_labels}",
+            names.name(&worker)
+        )),
+        other => other.into(),
     })?;
     let actors = actors(case, &names, &regrets, &synthesis);
     let mut result = result(&names, &synthesis);
@@ -139,14 +147,14 @@ fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseEr
     })
 }
 
-fn number(what: &'static str, text: &Decimal) -> Result<f64, CaseError> {
+fn number(what: &str, text: &Decimal) -> Result<f64, CaseError> {
     let parsed: Option<f64> = text.0.trim().parse().ok();
     parsed
         .filter(|number| number.is_finite())
         .ok_or_else(|| CaseError::invalid(what, &text.0, "a decimal number"))
 }
 
-fn optional(what: &'static str, text: Option<&Decimal>) -> Result<Option<f64>, CaseError> {
+fn optional(what: &str, text: Option<&Decimal>) -> Result<Option<f64>, CaseError> {
     text.map(|text| number(what, text)).transpose()
 }
 
@@ -249,20 +257,17 @@ impl Names {
     }
 
     /// Parses numbers by actor.
-    fn parse_numbers(
-        &self,
-        what: &'static str,
-        decimals: &Decimals,
-    ) -> Result<ByActor<f64>, CaseError> {
-        let pair =
-            |(name, text): (&String, &Decimal)| Ok((self.address(name)?, number(what, text)?));
+    fn parse_numbers(&self, what: &str, decimals: &Decimals) -> Result<ByActor<f64>, CaseError> {
+        let pair = |(name, text): (&String, &Decimal)| {
+            Ok((self.address(name)?, number(&format!("{what} of {name}"), text)?))
+        };
         decimals.iter().map(pair).collect()
     }
 
     /// Parses numbers of pairs of actors, given by row and column.
     fn parse_rows(
         &self,
-        what: &'static str,
+        what: &str,
         decimals: &BTreeMap<String, Decimals>,
     ) -> Result<PairValues, CaseError> {
         let row = |(name, numbers): (&String, &Decimals)| {

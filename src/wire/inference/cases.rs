@@ -1,8 +1,7 @@
 //! Cases: files that describe single epochs. A command computes their results without a service.
 //!
 //! A file contains one case, or several cases as `{"cases":[…]}`. Numbers are decimal texts, or JSON
-//! numbers whose digits are preserved. Unknown fields are ignored, so a case can contain notes and
-//! tolerances.
+//! numbers whose digits are preserved. Unknown fields are rejected.
 
 use std::collections::BTreeMap;
 
@@ -50,6 +49,7 @@ impl<'de> Deserialize<'de> for Decimal {
 
 /// Settings with which a case computes weights.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CaseParams {
     /// Number added to the scale of regrets.
     pub epsilon_topic: Option<Decimal>,
@@ -65,7 +65,7 @@ pub struct CaseParams {
 
 /// Regrets of actors, grouped by the value against which they are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct CaseRegrets {
     /// Regrets of inferers against the combined value.
     pub inferer: Decimals,
@@ -84,7 +84,7 @@ pub struct CaseRegrets {
 
 /// An epoch for which values are to be combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct SynthesisCase {
     /// Name of the case.
     pub name: String,
@@ -112,6 +112,8 @@ pub struct SynthesisCase {
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
     /// Expected results. If present, only results that have a field here are returned.
     pub expected: Option<Names>,
+    /// Tolerance for comparisons with the expected results. Not used here.
+    pub tolerance: Option<serde_json::Value>,
 }
 
 /// Results of a case.
@@ -141,15 +143,13 @@ pub struct SynthesisResult {
 /// # Errors
 /// The error of serde if the text is not JSON or a case cannot be parsed as `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Several {
-        cases: Option<Vec<Box<RawValue>>>,
+    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+    let Some(cases) = members.remove("cases") else { return Ok(vec![serde_json::from_str(text)?]) };
+    if let Some(other) = members.keys().next() {
+        return Err(serde_json::Error::custom(format!("unknown field `{other}` next to `cases`")));
     }
-    let several: Several = serde_json::from_str(text)?;
-    match several.cases {
-        Some(cases) => cases.iter().map(|case| serde_json::from_str(case.get())).collect(),
-        None => Ok(vec![serde_json::from_str(text)?]),
-    }
+    let cases: Vec<Box<RawValue>> = serde_json::from_str(cases.get())?;
+    cases.iter().map(|case| serde_json::from_str(case.get())).collect()
 }
 
 #[cfg(test)]
@@ -177,5 +177,19 @@ mod tests {
         assert_eq!(names(r#"{"cases":[{"name":"a"},{"name":"b"}]}"#), ["a", "b"]);
         assert!(names(r#"{"cases":[]}"#).is_empty());
         assert!(read::<SynthesisCase>("[1").is_err());
+    }
+
+    #[test]
+    fn unknown_members_of_cases_are_rejected() {
+        for text in [
+            r#"{"inferences":{},"forcasts":{}}"#,
+            r#"{"cases":[{"regrets":{}}]}"#,
+            r#"{"cases":[],"inferences":{}}"#,
+            r#"{"params":{"p":"3"}}"#,
+            r#"{"regrets_after_previous_epoch":{"inferers":{}}}"#,
+        ] {
+            let error = read::<SynthesisCase>(text).unwrap_err().to_string();
+            assert!(error.starts_with("unknown field"), "{error}");
+        }
     }
 }

@@ -52,6 +52,9 @@ fn synthesize_command_rejects_an_invalid_case() {
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.run_err(&["inference", "synthesize", "bad.json"]);
     assert!(why.contains("invalid case 1 `bad`: "), "{why}");
+    home.write("typo.json", br#"{"inferences":{"ann":["1"]},"forcasts":{}}"#);
+    let why = home.run_err(&["inference", "synthesize", "typo.json"]);
+    assert!(why.contains("unknown field `forcasts`, expected one of `name`"), "{why}");
     assert!(
         home.run_err(&["inference", "synthesize", "none.json"]).contains("cannot read none.json")
     );

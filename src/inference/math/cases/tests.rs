@@ -20,7 +20,13 @@ fn upstream(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/vectors/inference/upstream")
         .join(name);
-    fs::read_to_string(path).ok()
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).unwrap();
+    // The numbers of the epochs are not part of a case.
+    for case in file["cases"].as_array_mut().into_iter().flatten() {
+        let case = case.as_object_mut().unwrap();
+        case.retain(|member, _| !matches!(member.as_str(), "previous_epoch" | "current_epoch"));
+    }
+    Some(file.to_string())
 }
 
 fn generated() -> String {
@@ -144,9 +150,9 @@ fn invalid_synthesis_cases_are_rejected() {
     };
     assert_eq!(error("{}"), "no inferences found");
     assert!(error(r#"{"algorithm":"median"}"#).contains("`median`"));
-    assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("inference `two`"));
+    assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("inference of a `two`"));
     let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
-    assert!(error(uneven).contains("2 values, expected 1"));
+    assert_eq!(error(uneven), "b has 2 values, expected 1");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Names {
 
     /// Parses losses.
     fn losses(&self, losses: &CaseLosses) -> Result<Losses, CaseError> {
-        let parse = |decimals| self.parse_numbers("a loss", decimals);
+        let parse = |decimals| self.parse_numbers("loss", decimals);
         Ok(Losses {
             combined: number("combined loss", &losses.combined)?,
             naive: number("naive loss", &losses.naive)?,
@@ -100,7 +100,7 @@ impl Names {
             one_out_forecaster: parse(&losses.one_out_forecaster)?,
             one_in_forecaster: parse(&losses.one_in_forecaster)?,
             one_out_inferer_forecaster: self
-                .parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
+                .parse_rows("loss", &losses.one_out_inferer_forecaster)?,
             std: None,
             unit: None,
         })
