@@ -403,19 +403,21 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     let price = |(label, value)| labeled(label, number(value), theme);
     let prices = [("   O ", first.open), ("  H ", high), ("  L ", low)].map(price);
     let volume = (volume > 0.0).then(|| labeled("  V ", format::compact(volume), theme));
-    // A part that does not fit is omitted as a whole.
-    for part in prices.into_iter().chain(volume) {
-        let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
-        if width > area.width.into() {
-            break;
-        }
-        spans.extend(part);
-    }
-    let end = paint::line(buf, area, (0, 0), &Line::from(spans));
-    let text = format!("over {}", format::span(newest.timestamp.since(first.timestamp)));
-    if usize::from(area.width.saturating_sub(end)) > text.len() + 2 {
-        paint::text_before(buf, area, (area.width, 0), &text, theme.muted);
-    }
+    // All numbers except the first concern the whole visible span, so it takes precedence over them.
+    let span = format::span(newest.timestamp.since(first.timestamp));
+    let width = spans.iter().map(Span::width).sum::<usize>();
+    let room = |text: &String| usize::from(area.width).saturating_sub(text.len() + 3);
+    let span = [format!("over {span}"), span].into_iter().find(|text| width <= room(text));
+    let room = span.as_ref().map_or(0, room);
+    // The volume is omitted first, then the opening value, which follows from the change.
+    let parts: Vec<_> = prices.into_iter().chain(volume).collect();
+    let mut choices = [parts.get(..), parts.get(..3), parts.get(1..3)].into_iter().flatten();
+    let fits = |parts: &&[[Span<'_>; 2]]| {
+        width + parts.iter().flatten().map(Span::width).sum::<usize>() <= room
+    };
+    spans.extend(choices.find(fits).unwrap_or_default().iter().flatten().cloned());
+    paint::line(buf, area, (0, 0), &Line::from(spans));
+    paint::text_before(buf, area, (area.width, 0), &span.unwrap_or_default(), theme.muted);
 }
 
 /// Returns a label and a number as styled text.

@@ -340,7 +340,7 @@ fn long_column_name_leaves_room_for_its_values() {
     let state = of_columns(&[(&name, Dtype::Float)], rows.collect());
     let shown = harness::framed_text(&drawn(&state, 120, 30, theme::Name::Dark));
     let head = shown.lines().find(|line| line.contains("xxx… 3.25")).unwrap_or_default();
-    assert!(head.contains("▲ +2.00") && head.contains("O 1.25"), "{shown}");
+    assert!(head.contains("▲ +2.00") && head.contains("H 3.25"), "{shown}");
 }
 
 #[test]
