@@ -121,7 +121,7 @@ impl State {
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
-    /// Returns the selected topic if it has no bundle, since none of its epochs has closed yet.
+    /// Returns the selected topic if it has no bundle, since no epoch with submissions has closed yet.
     pub(crate) fn topic_without_bundle(&self) -> Option<&TopicSummary> {
         let is_missing = self.latest.failure().is_some_and(|why| why.status == Some(404));
         self.topic().filter(|topic| is_missing && topic.last_nonce.is_none())

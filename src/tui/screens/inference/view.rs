@@ -32,6 +32,7 @@ use ratatui::widgets::LineGauge;
 use wire::inference::TopicSummary;
 
 use crate::event::Target;
+use crate::keymap::{Action, Layer};
 use crate::screens::data::state::live::PERCENT;
 use crate::screens::data::view::rows::share_scale;
 use crate::screens::inference::state::actors::{Actor, Role};
@@ -156,12 +157,19 @@ impl Scene<'_> {
     /// Describes in the middle of `area` why there is nothing to draw.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
         if let Some(topic) = self.state.topic_without_bundle() {
-            let reason = match &topic.problem {
-                Some(problem) => (problem.as_str(), self.theme.warn),
-                None => ("its values appear when the first one closes", self.theme.muted),
-            };
-            let first = ("no epoch of this topic has closed yet", self.theme.text);
-            return draw_centered(buf, area, &[first, reason]);
+            let edit = self.frame.key(Layer::Inference, Action::EditTopic);
+            let id = topic.topic_id;
+            let next = format!("{edit} sets its function; `triptych inference work {id}` submits");
+            let muted = self.theme.muted;
+            let mut lines = vec![("no epoch of this topic has values yet", self.theme.text)];
+            match &topic.problem {
+                Some(problem) => lines.push((problem, self.theme.warn)),
+                None => lines.extend([
+                    ("values appear when an epoch with submissions closes", muted),
+                    (&next, muted),
+                ]),
+            }
+            return draw_centered(buf, area, &lines);
         }
         match self.state.latest.failure() {
             Some(why) => draw_failure(buf, area, why, self.theme),

@@ -390,8 +390,8 @@ fn is_away(frame: Frame<'_>) -> bool {
     frame.state.services.health(Service::Inference).is_away()
 }
 
-/// Returns true if the topic has no value, because its first epoch has not closed yet.
-fn is_first_epoch_open(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
+/// Returns true if the topic has no value, because no epoch with submissions has closed yet.
+fn lacks_submissions(newest: &Resource<LatestBundle>, topic: &TopicSummary) -> bool {
     let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
     is_missing && newest.value().is_none() && topic.last_nonce.is_none()
 }
@@ -400,13 +400,13 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     let Frame { state, theme, .. } = frame;
     let id = TopicId::new(topic.topic_id);
     let newest = id.and_then(|id| state.overview.topics.get(&id));
-    let newest_known = newest.filter(|newest| !is_first_epoch_open(newest, topic));
+    let newest_known = newest.filter(|newest| !lacks_submissions(newest, topic));
     let note = newest_known.map_or_else(String::new, |newest| topic_note(newest, frame));
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
     let title = format!("Topic {} · {}", topic.topic_id, topic.name);
     paint::text(buf, area, (0, 0), &format::fit(&title, room), theme.text.bold());
     let Some(newest) = newest_known else {
-        let words = "no epoch has closed yet; values appear when the first one closes";
+        let words = "no epoch has values yet; they need submissions";
         text_cut(buf, area, (2, 1), if newest.is_some() { words } else { "" }, theme.muted);
         return;
     };

@@ -77,7 +77,7 @@ fn topic_in_its_first_open_epoch_is_not_shown_as_failed() {
         result: Err(why.clone()),
     };
     screen.take(Event::Inference(latest(&why)));
-    screen.shows(&["no epoch has closed yet"]);
+    screen.shows(&["no epoch has values yet"]);
     screen.hides(&["failed", "not available"]);
     // A value that is missing is requested again within seconds.
     screen.take(Event::TimerDue(Timer::Overview));

@@ -374,8 +374,9 @@ fn pane_of_a_topic_in_its_first_epoch_shows_when_it_closes() {
     let text =
         |state: &state::State| harness::framed_text(&drawn(state, 120, 32, theme::Name::Dark));
     let shown = text(&state);
-    assert!(shown.contains("no epoch of this topic has closed yet"), "{shown}");
-    assert!(shown.contains("its values appear when the first one closes"), "{shown}");
+    assert!(shown.contains("no epoch of this topic has values yet"), "{shown}");
+    assert!(shown.contains("values appear when an epoch with submissions closes"), "{shown}");
+    assert!(shown.contains("E sets its function; `triptych inference work 1` submits"), "{shown}");
     assert!(!shown.contains("failed to"), "{shown}");
 
     list.topics[0].problem = Some("its dataset is gone".to_owned());
