@@ -110,6 +110,15 @@ impl Run {
         }
     }
 
+    /// Returns a short description of the outcome, with the number of peers that failed.
+    pub(crate) fn words(&self) -> String {
+        let words = self.verdict().words();
+        match self.live.n_failed() {
+            0 => words,
+            n => format!("{n} failed, {words}"),
+        }
+    }
+
     /// Returns the duration of the run. If the run is pending, the time since it started.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
@@ -231,7 +240,8 @@ impl Runs {
         if is_end && !is_ours && self.n_waiting() == 0 {
             return self.early.forget(request_id);
         }
-        self.progress_of(request_id).take(&event.kind, now);
+        let sent_at = event.time.parse().unwrap_or(now);
+        self.progress_of(request_id).take(&event.kind, sent_at, now);
     }
 
     /// Records the final report of a head on the run `id`.
@@ -306,7 +316,7 @@ impl Runs {
         run.took = Some(now.since(run.sent_at));
         run.trouble = None;
         match phase {
-            Phase::Cancelled => run.live.cancel(now),
+            Phase::Cancelled => run.live.cancel(),
             _ => run.live.lose(),
         }
         run.phase = phase;

@@ -45,8 +45,8 @@ pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match run.verdict() {
         Verdict::Waiting => (spinner(frame.state.now), theme.info),
-        Verdict::Agreed => ('✓', theme.up),
-        Verdict::Split(_) | Verdict::NoResult => ('!', theme.warn),
+        Verdict::Agreed if run.live.n_failed() == 0 => ('✓', theme.up),
+        Verdict::Agreed | Verdict::Split(_) | Verdict::NoResult => ('!', theme.warn),
         Verdict::BadExit(..) | Verdict::Failed => ('✗', theme.down),
         Verdict::Cancelled => ('–', theme.muted),
     }

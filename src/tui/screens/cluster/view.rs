@@ -228,6 +228,11 @@ fn run_cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let groups = response.map_or(absent.to_owned(), |response| response.results.len().to_string());
     let largest = response.and_then(|response| response.results.first());
     let is_split = response.is_some_and(|response| response.results.len() > 1);
+    let n_nodes = run.request.config.number_of_nodes.to_string();
+    let nodes = match (run.live.counts().0, run.live.n_failed()) {
+        (_, 0) => (n_nodes, theme.text),
+        (n, n_failed) => (format!("{}/{n}", n.saturating_sub(n_failed)), theme.warn),
+    };
     let took = format::elapsed(run.elapsed(state.now));
     let (took, took_style) = match (&run.phase, bad_exit) {
         (Phase::Failed(failure), _) => (failure.why.clone(), theme.down),
@@ -243,7 +248,7 @@ fn run_cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
             None => (format::short_cid(&run.request.function_id).into_owned(), theme.text),
         },
         (run.request.method.clone(), theme.focus),
-        (run.request.config.number_of_nodes.to_string(), theme.text),
+        nodes,
         (groups, theme.text),
         (
             largest.map_or(absent.to_owned(), |group| frequency(group.frequency)),

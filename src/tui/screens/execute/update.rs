@@ -317,19 +317,14 @@ pub(crate) fn on_executed(state: &mut State, id: RunId, result: Outcome<Box<Exec
     let head = run.head.id;
     match run.phase.clone() {
         Phase::Done(response) => {
-            let verdict = run.verdict();
-            let level = match verdict {
-                Verdict::Agreed => Level::Info,
+            let level = match run.verdict() {
+                Verdict::Agreed if run.live.n_failed() == 0 => Level::Info,
                 Verdict::BadExit(..) => Level::Error,
                 _ => Level::Warn,
             };
             let text = format!("run {} done in {}", id.0, elapsed(run.elapsed(now)));
             let peers = counted(response.cluster.peers.len(), "peer");
-            let failed = match run.live.n_failed() {
-                0 => String::new(),
-                n => format!("{n} failed, "),
-            };
-            let detail = format!("{peers}, {failed}{}", verdict.words());
+            let detail = format!("{peers}, {}", run.words());
             state.report(RUN_SCREENS, level, text, detail);
         }
         Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),

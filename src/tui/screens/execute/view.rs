@@ -135,15 +135,15 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let later = |name: &str| (format!("· {name}"), theme.muted);
     let words = |link: &'static str, is_short: bool| {
         let mut steps = vec![done("checked"), done("sent")];
-        let (n_given, n_over) = run.live.counts();
         match &run.phase {
             Phase::Waiting => {
-                let doing = match (run.live.is_calling, n_given) {
-                    (true, 0) if is_short => "roll call".to_owned(),
-                    (true, 0) => "looking for workers".to_owned(),
-                    (_, 0) if is_short => "waiting".to_owned(),
-                    (_, 0) => "waiting for head".to_owned(),
-                    (_, n) => format!("running, {n_over} of {n} done,"),
+                let doing = match (run.live.tally(), run.live.is_calling) {
+                    (Some(_), _) if is_short => "running".to_owned(),
+                    (Some(tally), _) => format!("running, {tally},"),
+                    (None, true) if is_short => "roll call".to_owned(),
+                    (None, true) => "looking for workers".to_owned(),
+                    (None, false) if is_short => "waiting".to_owned(),
+                    (None, false) => "waiting for head".to_owned(),
                 };
                 let took = format::elapsed(run.elapsed(state.now));
                 let picture = spinner(state.now);
@@ -151,7 +151,7 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
                 steps.extend([later("grouping"), later("done")]);
             }
             Phase::Done(_) => {
-                let waited = match (n_given, run.live.n_failed()) {
+                let waited = match (run.live.counts().0, run.live.n_failed()) {
                     (0, _) if is_short => "waited".to_owned(),
                     (0, _) => "waited for head".to_owned(),
                     (n, 0) => format!("run by {n}"),
@@ -270,14 +270,7 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
     let x = paint::text(buf, area, (0, 0), "Per peer", theme.text.bold()) + 2;
-    let mut note = match (run.live.counts(), run.live.n_failed()) {
-        ((0, _), _) => format!("{} ready", parts.len()),
-        ((n_given, n_over), 0) => format!("{n_over} of {n_given} done"),
-        ((n_given, n_over), n_failed) => {
-            let n_done = n_over.saturating_sub(n_failed);
-            format!("{n_done} of {n_given} done, {n_failed} failed")
-        }
-    };
+    let mut note = run.live.tally().unwrap_or_else(|| format!("{} ready", parts.len()));
     let is_live = state.nodes.head(run.head.id).is_some_and(|head| head.is_live);
     if run.is_waiting() && !is_live {
         note.push_str(" · no events from the head: may be outdated");

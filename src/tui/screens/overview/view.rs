@@ -257,7 +257,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let (glyph, style) = results::mark(run, frame);
         let words = match &run.phase {
             Phase::Failed(failure) => failure.why.clone(),
-            _ => run.verdict().words(),
+            _ => run.words(),
         };
         paint::put(buf, place, (0, 0), glyph, style);
         paint::text(buf, place, (2, 0), &format::clock(run.sent_at), theme.muted);

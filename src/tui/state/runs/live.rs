@@ -47,12 +47,13 @@ pub(crate) enum Stage {
 pub(crate) struct Part {
     pub(crate) peer_id: String,
     pub(crate) stage: Stage,
+    /// Time at which the screen learned of the stage.
     pub(crate) since: Timestamp,
     /// Time from the dispatch of the work order to the result.
     pub(crate) took: Option<Duration>,
     /// Resource usage of the execution. `None` if the head did not report it.
     pub(crate) usage: Option<Usage>,
-    /// Time at which the work order was dispatched. `None` if the peer got none.
+    /// Time at which the work order was dispatched, by the head's clock. `None` if the peer got none.
     sent_at: Option<Timestamp>,
 }
 
@@ -99,8 +100,20 @@ impl RunProgress {
         self.parts.iter().filter(is_failed).count()
     }
 
-    /// Handles an event of the head on this execution.
-    pub(crate) fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
+    /// Describes the work orders, such as `2 of 3 done, 1 failed`. `None` if no peer got one.
+    pub(crate) fn tally(&self) -> Option<String> {
+        let ((n_given, n_over), n_failed) = (self.counts(), self.n_failed());
+        let done = format!("{} of {n_given} done", n_over.saturating_sub(n_failed));
+        match (n_given, n_failed) {
+            (0, _) => None,
+            (_, 0) => Some(done),
+            _ => Some(format!("{done}, {n_failed} failed")),
+        }
+    }
+
+    /// Handles an event that the head sent at `sent_at`, by its clock. Several events can arrive
+    /// together, so durations are differences of these times.
+    pub(crate) fn take(&mut self, kind: &ClusterEventKind, sent_at: Timestamp, now: Timestamp) {
         match kind {
             ClusterEventKind::RollCall { .. } => self.is_calling = true,
             ClusterEventKind::Reported { peer_id, .. } => {
@@ -109,7 +122,7 @@ impl RunProgress {
             ClusterEventKind::Dispatched { peer_id, .. } => {
                 self.is_calling = false;
                 let part = self.part(peer_id, now);
-                part.sent_at = Some(now);
+                part.sent_at = Some(sent_at);
                 (part.stage, part.since) = (Stage::Running, now);
             }
             ClusterEventKind::Compiling { peer_id, .. } => {
@@ -119,17 +132,22 @@ impl RunProgress {
                 self.advance(peer_id, &WORKING, Stage::Running, now);
             }
             ClusterEventKind::Result { peer_id, exit_code, .. } => {
-                self.end(peer_id, Stage::Answered { exit_code: *exit_code }, now);
+                self.end(peer_id, Stage::Answered { exit_code: *exit_code }, sent_at, now);
             }
             ClusterEventKind::Failed { peer_id, reason, replaced, .. } => {
                 let stage = Stage::Failed { reason: reason.clone(), is_replaced: *replaced };
-                self.end(peer_id, stage, now);
+                self.end(peer_id, stage, sent_at, now);
             }
             ClusterEventKind::Done { .. } => {
                 self.is_calling = false;
                 self.spare_unsent();
             }
-            ClusterEventKind::Canceled { .. } => self.cancel(now),
+            ClusterEventKind::Canceled { .. } => {
+                self.cancel();
+                for part in self.parts.iter_mut().filter(|part| part.stage == Stage::Cancelled) {
+                    part.took = part.sent_at.map(|dispatched_at| sent_at.since(dispatched_at));
+                }
+            }
             _ => {}
         }
     }
@@ -165,6 +183,7 @@ impl RunProgress {
             let sent_at = started_at + millis(told.dispatched_ms);
             let took = told.answered_ms.map(|ms| millis(ms - told.dispatched_ms));
             let part = self.part(&told.peer_id, sent_at);
+            part.sent_at = Some(sent_at);
             if took.is_some() || !part.stage.is_over() {
                 part.stage = stage;
             }
@@ -187,12 +206,11 @@ impl RunProgress {
     }
 
     /// Records that the run was cancelled, including the work orders in progress.
-    pub(crate) fn cancel(&mut self, now: Timestamp) {
+    pub(crate) fn cancel(&mut self) {
         self.is_calling = false;
         self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
             part.stage = Stage::Cancelled;
-            part.took = part.sent_at.map(|sent_at| now.since(sent_at));
         }
     }
 
@@ -205,9 +223,9 @@ impl RunProgress {
         }
     }
 
-    fn end(&mut self, peer_id: &str, stage: Stage, now: Timestamp) {
+    fn end(&mut self, peer_id: &str, stage: Stage, ended_at: Timestamp, now: Timestamp) {
         let part = self.part(peer_id, now);
-        part.took = part.sent_at.map(|sent_at| now.since(sent_at));
+        part.took = part.sent_at.map(|sent_at| ended_at.since(sent_at));
         part.stage = stage;
         part.since = now;
     }

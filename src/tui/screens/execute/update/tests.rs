@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use wire::executions::ClusterEvent;
 use wire::functions::FunctionBody;
 
 use crate::event::{Event, Target};
@@ -265,4 +266,52 @@ fn finished_run_shows_the_outcome_of_each_peer() {
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
     let shown = screen.text();
     assert!(shown.contains("group 1") && shown.contains("2 distinct results"), "{shown}");
+}
+
+#[test]
+fn time_of_a_worker_follows_the_clock_of_the_head_if_its_events_arrive_together() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
+    let ids = || (REQUEST_ID.to_owned(), PEERS[1].to_owned());
+    let (request_id, peer_id) = ids();
+    let dispatched = ClusterEventKind::Dispatched { request_id, peer_id };
+    let (request_id, peer_id) = ids();
+    let (exit_code, elapsed_ms) = (0, 31.0);
+    let result = ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms };
+    for (time, kind) in [("2026-07-30T13:00:00Z", dispatched), ("2026-07-30T13:00:00.029Z", result)]
+    {
+        let event = Box::new(ClusterEvent { time: time.to_owned(), kind });
+        screen.take(Event::Cluster(screen.head(), StreamEvent::Item(event)));
+    }
+    let shown = screen.text();
+    let row = shown.lines().find(|line| line.contains("exit 0"));
+    assert!(row.is_some_and(|row| row.contains("29 ms")), "{shown}");
+}
+
+#[test]
+fn failed_worker_is_counted_alike_in_all_summaries_of_its_run() {
+    let mut screen = Harness::ready(160, 45);
+    let id = screen.run_live();
+    let ids = |idx: usize| (REQUEST_ID.to_owned(), PEERS[idx].to_owned());
+    let (request_id, peer_id) = ids(2);
+    let (exit_code, elapsed_ms) = (0, 480.0);
+    screen.happens(ClusterEventKind::Result { request_id, peer_id, exit_code, elapsed_ms });
+    let (request_id, peer_id) = ids(3);
+    let (reason, replaced) = ("it left".to_owned(), false);
+    screen.happens(ClusterEventKind::Failed { request_id, peer_id, reason, replaced });
+    screen.shows(&["running, 2 of 3 done, 1 failed,", "Per peer  2 of 3 done, 1 failed"]);
+    let mut response = split_response();
+    response.results.truncate(1);
+    response.cluster.peers.truncate(2);
+    screen.take(Event::Executed(id, Ok(Box::new(response))));
+    screen.state.notices.clear();
+    screen.shows(&["run by 2 of 3"]);
+    screen.press("1");
+    let shown = screen.text();
+    let row = shown.lines().find(|line| line.contains("hello.wasm"));
+    assert!(row.is_some_and(|row| row.contains("! 14:02") && row.contains(" 2/3 ")), "{shown}");
+    screen.press("0");
+    screen.shows(&["1 failed, all agree"]);
 }

@@ -27,7 +27,7 @@ fn check(
 ) {
     let mut live = RunProgress::default();
     for (kind, ms) in told {
-        live.take(kind, at(*ms));
+        live.take(kind, at(*ms), Timestamp::default());
     }
     let [part] = live.parts.as_slice() else { panic!("one peer: {live:?}") };
     assert_eq!((&part.stage, part.took), (want, took.map(Duration::from_millis)));
@@ -64,7 +64,7 @@ fn worker_is_shown_as_fetching_only_before_its_work_order_is_dispatched() {
     let mut live = RunProgress::default();
     live.fetching(PEER, at(0));
     assert_eq!(live.parts[0].stage, Stage::Fetching);
-    live.take(&dispatched(), at(1));
+    live.take(&dispatched(), at(1), at(1));
     live.fetching(PEER, at(2));
     assert_eq!(live.parts[0].stage, Stage::Running);
 }
@@ -94,7 +94,7 @@ fn final_execution_report_sets_result_time_and_usage_of_a_peer() {
 #[test]
 fn events_that_arrive_before_their_run_are_stored() {
     let mut early = Early::default();
-    early.progress_of("a").take(&dispatched(), at(0));
+    early.progress_of("a").take(&dispatched(), at(0), at(0));
     for number in 0..EARLY_MAX - 1 {
         early.progress_of(&format!("other {number}"));
     }
@@ -113,10 +113,10 @@ fn peer_that_gets_no_work_order_is_not_shown_as_fetching_after_the_run() {
         peer_id: peer.to_owned(),
     };
     let mut live = RunProgress::default();
-    live.take(&reported(PEER), at(0));
-    live.take(&reported("two"), at(0));
+    live.take(&reported(PEER), at(0), at(0));
+    live.take(&reported("two"), at(0), at(0));
     live.fetching("two", at(1));
-    live.take(&dispatched(), at(2));
+    live.take(&dispatched(), at(2), at(2));
     let body = serde_json::json!({
         "request_id": "r", "state": "done", "function_id": "bafy", "method": "a.wasm",
         "number_of_nodes": 1, "started_at": "1970-01-01T00:01:40Z", "elapsed_ms": 30.0,
