@@ -126,6 +126,8 @@ pub struct Usage {
     pub cpu_percent: Option<f64>,
     /// Memory in use, in bytes.
     pub memory_bytes: u64,
+    /// True if a signal such as SIGSTOP has suspended the process.
+    pub is_suspended: bool,
 }
 
 /// A function that is ready to be uploaded to a head.

@@ -1,6 +1,6 @@
-//! Processor time and memory of processes, on systems that report them.
+//! Processor time, memory and state of processes, on systems that report them.
 
-use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
 use crate::local::Usage;
 
@@ -26,8 +26,12 @@ impl Meter {
         let mut all = Vec::new();
         for (((name, _), pid), was_measured) in processes.iter().zip(&pids).zip(were_measured) {
             let Some(process) = system.process(*pid) else { continue };
-            let cpu_percent = was_measured.then(|| f64::from(process.cpu_usage()));
-            all.push((name.clone(), Usage { cpu_percent, memory_bytes: process.memory() }));
+            let usage = Usage {
+                cpu_percent: was_measured.then(|| f64::from(process.cpu_usage())),
+                memory_bytes: process.memory(),
+                is_suspended: process.status() == ProcessStatus::Stop,
+            };
+            all.push((name.clone(), usage));
         }
         all
     }
@@ -46,5 +50,32 @@ mod tests {
         assert_eq!(first.len(), 1);
         assert!(first[0].1.memory_bytes > 0 && first[0].1.cpu_percent.is_none());
         assert!(meter.measure(&processes)[0].1.cpu_percent.is_some());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn process_is_measured_as_suspended_until_it_is_continued() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        let mut meter = Meter::default();
+        let mut is_suspended_after = |signal: &str| {
+            let mut kill = std::process::Command::new("kill");
+            assert!(kill.args([signal, &pid.to_string()]).status().unwrap().success());
+            let is_wanted = signal == "-STOP";
+            let mut is_suspended = !is_wanted;
+            // A signal takes effect some time after it was sent.
+            for _ in 0..1_000 {
+                is_suspended = meter.measure(&[("it".to_owned(), pid)])[0].1.is_suspended;
+                if is_suspended == is_wanted {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            is_suspended
+        };
+        let got = (is_suspended_after("-STOP"), is_suspended_after("-CONT"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(got, (true, false));
     }
 }

@@ -20,6 +20,10 @@ use crate::state::resource::{Failure, Outcome, Resource};
 /// evicted.
 const SEEN_MAX: usize = 1_000;
 
+/// Age of a connected node's last message from which the node counts as silent. A head pings its
+/// peers every 15 s.
+const SILENT_FROM: Duration = Duration::from_secs(20);
+
 /// How a node became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
@@ -51,6 +55,9 @@ pub(crate) struct Node {
     /// Time of the node's last message. `None` for a head, which does not receive its own
     /// messages.
     pub(crate) last_seen: Option<Timestamp>,
+    /// Time of the last message of a connected node that no longer responds to its heads, by the
+    /// clock of the screen. `None` if it responds.
+    pub(crate) silent_since: Option<Timestamp>,
     /// Number of executions to which the node returned a result, over all heads.
     pub(crate) n_runs: u64,
     /// Number of executions in which the node's result was in the largest result group.
@@ -113,13 +120,27 @@ pub(crate) struct HeadNodes {
     id: HeadId,
     address: String,
     pub(crate) listed: Resource<Vec<NodeBody>>,
-    /// For each listed node, its recent activity in executions of this head and its smoothed
-    /// round-trip time.
-    tracks: BTreeMap<String, (Activity, Latency)>,
+    /// Records on each listed node.
+    tracks: BTreeMap<String, Track>,
     /// True if the head does not respond, so its last list is outdated.
     is_away: bool,
     /// True if the event stream of the head is open.
     pub(crate) is_live: bool,
+}
+
+/// Records on a node over several lists of a head.
+#[derive(Debug, Default)]
+struct Track {
+    /// Recent activity in executions of the head.
+    activity: Activity,
+    /// Smoothed round-trip time.
+    latency: Latency,
+    /// Time of the node's last message, by the clock of the head.
+    last_seen: Option<Timestamp>,
+    /// The same time by the clock of the screen.
+    heard_at: Timestamp,
+    /// See [`Node::silent_since`].
+    silent_since: Option<Timestamp>,
 }
 
 /// All known nodes.
@@ -179,6 +200,12 @@ impl Node {
             && self.reports.iter().all(|report| report.withheld_by == Some(word))
     }
 
+    /// Returns the reason why the node gets no work, or `silent` if it does not respond. `None` if
+    /// neither is the case.
+    pub(crate) fn status(&self) -> Option<&'static str> {
+        self.withheld_by.or(self.silent_since.map(|_| "silent"))
+    }
+
     /// Returns the attributes of the node as a text, such as `gpu=none,zone=a`.
     pub(crate) fn attribute_text(&self) -> String {
         let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
@@ -192,11 +219,23 @@ impl HeadNodes {
             // The activity of nodes that are no longer listed is dropped. The number of listed
             // nodes is bounded by the size of a response.
             let mut before = std::mem::take(&mut self.tracks);
+            // The head's clock can be wrong, so the latest message of any node stands for its time.
+            let latest = bodies.iter().filter_map(last_seen).max();
             for body in bodies {
-                let (mut activity, mut latency) = before.remove(&body.peer_id).unwrap_or_default();
-                activity.take(body.runs, now);
-                body.latency_ms = body.latency_ms.map(|sample_ms| latency.add(sample_ms));
-                self.tracks.insert(body.peer_id.clone(), (activity, latency));
+                let mut track = before.remove(&body.peer_id).unwrap_or_default();
+                track.activity.take(body.runs, now);
+                body.latency_ms = body.latency_ms.map(|sample_ms| track.latency.add(sample_ms));
+                let last_seen = last_seen(body);
+                if let (Some(latest), Some(at)) = (latest, last_seen)
+                    && track.last_seen != last_seen
+                {
+                    (track.last_seen, track.heard_at) = (last_seen, now - latest.since(at));
+                }
+                // A node without a round-trip time might not support pings.
+                let is_pinged = body.connected && body.latency_ms.is_some();
+                let is_silent = is_pinged && now.since(track.heard_at) >= SILENT_FROM;
+                track.silent_since = is_silent.then_some(track.heard_at);
+                self.tracks.insert(body.peer_id.clone(), track);
             }
         }
         self.listed.settle(result, now);
@@ -328,7 +367,7 @@ impl Nodes {
     }
 
     fn activities(&self, peer_id: &str) -> impl Iterator<Item = &Activity> {
-        self.heads.iter().filter_map(move |head| Some(&head.tracks.get(peer_id)?.0))
+        self.heads.iter().filter_map(move |head| Some(&head.tracks.get(peer_id)?.activity))
     }
 
     /// Records that each peer in the response of an execution has returned a result.
@@ -391,6 +430,11 @@ impl Nodes {
         names.dedup();
         names
     }
+}
+
+/// Returns the time of a node's last message, by the clock of the head that lists the node.
+fn last_seen(body: &NodeBody) -> Option<Timestamp> {
+    body.last_seen.as_deref()?.parse().ok()
 }
 
 /// Length of a period of activity. It exceeds the longest wait between two lists, so that each

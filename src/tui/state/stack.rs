@@ -279,7 +279,8 @@ mod tests {
         let node = |pid| LocalNode { name: "worker-4".to_owned(), pid, ..LocalNode::default() };
         let mut stack = Stack::default();
         stack.on(&LocalEvent::Node(node(7)), at(1));
-        stack.measured(vec![("worker-4".to_owned(), Usage { memory_bytes: 9, cpu_percent: None })]);
+        let usage = Usage { memory_bytes: 9, ..Usage::default() };
+        stack.measured(vec![("worker-4".to_owned(), usage)]);
         stack.status_mut("worker-4").is_stopping = true;
         let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
         stack.on(&exited, at(2));

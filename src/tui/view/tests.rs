@@ -165,8 +165,11 @@ fn cluster_screen_without_a_head_shows_advice() {
 #[test]
 fn local_processes_and_the_node_form_are_drawn() {
     let mut screen = Harness::ready(STATE_SIZE.0, STATE_SIZE.1);
-    let usage =
-        |cpu, mib: u64| crate::local::Usage { cpu_percent: Some(cpu), memory_bytes: mib << 20 };
+    let usage = |cpu, mib: u64| crate::local::Usage {
+        cpu_percent: Some(cpu),
+        memory_bytes: mib << 20,
+        is_suspended: false,
+    };
     screen.take(Event::Usage(vec![
         ("head".to_owned(), usage(0.4, 16)),
         ("worker-1".to_owned(), usage(112.5, 38)),

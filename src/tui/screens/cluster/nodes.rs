@@ -38,7 +38,7 @@ const PEER: &str = "PEER";
 /// Width of the longest reason in this column, `cordoned`.
 const STATUS_WIDTH: u16 = 8;
 
-/// Title of the column with the reason why a node gets no work.
+/// Title of the column with the reason why a node gets no work, or `silent`.
 const STATUS: &str = "STATUS";
 
 /// Title of the column with the number of heads that see a node. Shown if there are several heads.
@@ -228,6 +228,7 @@ fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match (node.exited, node.is_connected) {
         (Some(_), _) => ('✗', theme.down),
+        (None, _) if node.silent_since.is_some() => ('!', theme.down),
         (None, Some(true)) if node.withheld_by.is_some() => ('○', theme.warn),
         (None, Some(true)) => ('●', theme.up),
         (None, None) if !node.reports.is_empty() => ('◌', theme.warn),
@@ -243,6 +244,11 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
     let role_style = if role == "head" { theme.accent2 } else { theme.text };
     let is_typed = node.origin == Origin::Typed;
     let is_head = role == "head";
+    let is_alarming = node.exited.is_some() || node.silent_since.is_some();
+    let status_text = match node.withheld_text() {
+        Some(text) => Some((text, theme.warn)),
+        None => node.status().map(|text| (text.to_owned(), theme.down)),
+    };
     let runs = if is_head { NONE.to_owned() } else { format::count(node.n_runs) };
     let (agree, agree_style) = match node.agree_percent() {
         None => (NONE.to_owned(), theme.muted),
@@ -260,15 +266,12 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
         (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
         (node.group_text(), theme.muted),
         seen_by(node, frame),
-        (node.withheld_text().unwrap_or_default(), theme.warn),
-        match node.withheld_text().filter(|_| !has_status) {
-            Some(reason) => (reason, theme.warn),
-            None => slots(node, frame),
-        },
+        status_text.clone().unwrap_or_default(),
+        status_text.filter(|_| !has_status).unwrap_or_else(|| slots(node, frame)),
         (runs, theme.text),
         (agree, agree_style),
         (ping(node), theme.muted),
-        (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
+        (last(node, state.now), if is_alarming { theme.down } else { theme.muted }),
     ]
 }
 
@@ -332,7 +335,8 @@ fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(exit) = node.exited {
         return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
     }
-    match (node.is_connected, node.last_seen) {
+    match (node.is_connected, node.silent_since.or(node.last_seen)) {
+        (_, Some(at)) if node.silent_since.is_some() => format::age(now.since(at)),
         (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "< 1m".to_owned(),
         (_, Some(at)) => format::age(now.since(at)),
         (Some(true), None) => "now".to_owned(),
@@ -360,6 +364,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             if let Some(usage) = status.usage {
                 parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
                 parts.push(format::bytes(usage.memory_bytes));
+                parts.extend(usage.is_suspended.then(|| "suspended".to_owned()));
             }
             parts.join(" · ")
         }
@@ -383,12 +388,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
     facts.extend(head_facts(node, frame));
-    let mut declared = node.attribute_text();
-    if let Some(status) = node.withheld_text() {
-        let runs =
-            if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
-        declared = format!("{status}{runs}  {declared}");
-    }
+    let declared = declared_text(node, frame);
     if !declared.is_empty() {
         facts.push(("declares", declared));
     }
@@ -413,6 +413,24 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     }
 }
 
+/// Returns the status and the attributes of a node.
+fn declared_text(node: &Node, frame: Frame<'_>) -> String {
+    let mut parts: Vec<String> = silent_text(node, frame).into_iter().collect();
+    if let Some(status) = node.withheld_text() {
+        let runs =
+            if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
+        parts.push(status + &runs);
+    }
+    parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
+    parts.join("  ")
+}
+
+/// Describes how long a silent node has not responded.
+fn silent_text(node: &Node, frame: Frame<'_>) -> Option<String> {
+    let age = frame.state.now.since(node.silent_since?);
+    Some(format!("not responding for {}", format::coarse(age)))
+}
+
 /// Returns a multiaddress without its peer id.
 fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
@@ -431,6 +449,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
         Some([]) => "general".to_owned(),
         Some(groups) => format!("{}+general", groups.join("+")),
     });
+    parts.extend(silent_text(node, frame));
     parts.extend(node.withheld_text());
     parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
     parts.extend(node.addresses.first().map(|address| without_peer(address).to_owned()));

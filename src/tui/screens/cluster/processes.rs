@@ -262,6 +262,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let picture = spinner(state.now);
     let status = process.status;
     let is_detached = process.node.as_ref().is_some_and(|node| node.is_detached);
+    let is_suspended = status.usage.is_some_and(|usage| usage.is_suspended);
     let is_silent = service_of(process, frame)
         .is_some_and(|service| *state.services.health(service) == Health::Silent);
     let (glyph, word, style) = match (status.exited.map(|exit| exit.code), status.is_stopping) {
@@ -270,6 +271,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
         (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
         (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
         (None, true) => (picture, "stopping".to_owned(), theme.warn),
+        (None, false) if is_suspended => ('!', "suspended".to_owned(), theme.down),
         (None, false) if is_silent => ('!', "no response".to_owned(), theme.down),
         (None, false) if is_detached => ('●', "kept".to_owned(), theme.up),
         (None, false) => ('●', "running".to_owned(), theme.up),

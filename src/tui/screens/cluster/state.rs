@@ -81,7 +81,7 @@ fn compare_nodes(column: &str, a: &Node, b: &Node) -> Ordering {
         "ROLE" => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
         "GROUP" => a.group_text().cmp(&b.group_text()),
         "STATUS" => {
-            let status = |node: &Node| (node.withheld_by.is_none(), node.withheld_by);
+            let status = |node: &Node| (node.status().is_none(), node.status());
             status(a).cmp(&status(b))
         }
         "NODE" => {
@@ -100,7 +100,7 @@ impl State {
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
             let name = node.process.as_ref().map_or("", |(name, _)| name.as_str());
-            let status = node.withheld_by.unwrap_or_default();
+            let status = node.status().unwrap_or_default();
             let (groups, attributes) = (node.group_text(), node.attribute_text());
             let texts = [node.peer_id.as_str(), role, &groups, name, &attributes, status];
             let known = [("role", role), ("group", &groups), ("status", status)];

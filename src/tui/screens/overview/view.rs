@@ -172,6 +172,10 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
     if n_gone > 0 {
         line.push_span(Span::styled(format!("   ✗ {n_gone} gone"), theme.down));
     }
+    let n_silent = nodes.iter().filter(|it| it.silent_since.is_some()).count();
+    if n_silent > 0 {
+        line.push_span(Span::styled(format!("   ! {n_silent} silent"), theme.down));
+    }
     paint::line(buf, inside, (0, 0), &line);
     let n_runs: u64 = nodes.iter().map(|node| node.n_runs).sum();
     let n_agreed: u64 = nodes.iter().map(|node| node.n_agreed).sum();

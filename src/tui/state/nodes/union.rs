@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use model::timestamp::Timestamp;
 use wire::functions::NodeBody;
 
-use super::{HeadNodes, Node, Origin, Report, Stack};
+use super::{HeadNodes, Node, Origin, Report, Stack, last_seen};
 use crate::local::LocalNode;
 use crate::state::services::HeadId;
 
@@ -21,6 +21,8 @@ struct Listing<'a> {
     is_stale: bool,
     /// Time at which the list was loaded.
     at: Timestamp,
+    /// See [`Node::silent_since`].
+    silent_since: Option<Timestamp>,
     body: &'a NodeBody,
 }
 
@@ -34,7 +36,10 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
             Some((bodies, at)) => (bodies.as_slice(), at),
             None => (&[][..], Timestamp::MIN),
         };
-        bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
+        bodies.iter().map(move |body| {
+            let silent_since = head.tracks.get(&body.peer_id).and_then(|track| track.silent_since);
+            Listing { head: head.id, is_stale, at, silent_since, body }
+        })
     });
     // Local nodes are listed in the order of their start, since they connect to the head in an
     // arbitrary order.
@@ -98,9 +103,16 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         // A head has no last message in its own list. If all entries are outdated, the time of the
         // most recent list is used instead.
         last_seen: current()
-            .filter_map(|body| body.last_seen.as_deref()?.parse().ok())
+            .filter_map(last_seen)
             .max()
             .or_else(|| listings.iter().filter(|_| !is_any_fresh).map(|it| it.at).max()),
+        // A node that responds to any of its heads is not silent.
+        silent_since: listings
+            .iter()
+            .filter(|listing| !listing.is_stale && listing.body.connected)
+            .map(|listing| listing.silent_since)
+            .min()
+            .flatten(),
         n_runs: listings.iter().map(|listing| listing.body.runs).sum(),
         n_agreed: listings.iter().map(|listing| listing.body.agreed).sum(),
         slots: current().find_map(|body| body.slots).map(|n_slots| (n_slots, free)),

@@ -167,7 +167,7 @@ fn resource_usage_is_polled_while_in_view() {
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
     assert!(screen.take_effects().contains(&Effect::LoadUsage));
-    let usage = Usage { cpu_percent: Some(0.44), memory_bytes: 38 << 20 };
+    let usage = Usage { cpu_percent: Some(0.44), memory_bytes: 38 << 20, is_suspended: false };
     screen.take(Event::Usage(vec![("head".to_owned(), usage)]));
     let shown = screen.text();
     assert!(shown.contains("0.4%") && shown.contains("38 MiB"), "{shown}");
@@ -176,6 +176,20 @@ fn resource_usage_is_polled_while_in_view() {
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
     assert_eq!(screen.take_effects(), [Effect::LoadNodes(screen.head())]);
+}
+
+#[test]
+fn suspended_process_is_marked_until_it_is_continued() {
+    let mut screen = Harness::quiet((160, 45));
+    let usage = |is_suspended| {
+        Event::Usage(vec![("worker-2".to_owned(), Usage { is_suspended, ..Usage::default() })])
+    };
+    screen.take(usage(true));
+    let shown = screen.text();
+    let row = shown.lines().find(|line| line.contains("! worker-2"));
+    assert!(row.is_some_and(|row| row.contains("suspended")), "{shown}");
+    screen.take(usage(false));
+    screen.hides(&["suspended", "! worker-2"]);
 }
 
 #[test]
@@ -217,4 +231,38 @@ fn detached_node_is_listed_and_can_be_stopped() {
     screen.take_effects();
     screen.press("tab tab tab D y");
     assert_eq!(screen.take_effects(), [Effect::StopProcess("kept-worker-4".to_owned())]);
+}
+
+#[test]
+fn worker_that_no_longer_responds_is_marked_even_if_the_clock_of_its_head_is_wrong() {
+    let mut screen = Harness::quiet((160, 45));
+    // Seconds after which a list is loaded, and the seconds of the last messages of the workers.
+    let mut load = |wait: u64, seconds: [u32; 3]| {
+        screen.pass(Duration::from_secs(wait));
+        let mut nodes = crate::harness::nodes();
+        for (node, second) in nodes.iter_mut().skip(1).zip(seconds) {
+            node.last_seen = Some(format!("2026-07-30T13:00:{second:02}Z"));
+        }
+        screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
+        let shown = screen.text();
+        let row = shown.lines().find(|line| line.contains(" worker-2 ")).unwrap_or_default();
+        (row.contains("! worker-2"), row.contains(" silent "), shown)
+    };
+    for (wait, seconds) in [(0, [0, 0, 0]), (19, [15, 0, 16])] {
+        let (is_marked, _, shown) = load(wait, seconds);
+        assert!(!is_marked, "{shown}");
+    }
+    let (is_marked, has_status, shown) = load(11, [30, 0, 29]);
+    assert!(is_marked && has_status && shown.contains(" 30s "), "{shown}");
+    let (is_marked, _, shown) = load(2, [30, 31, 29]);
+    assert!(!is_marked, "{shown}");
+    // The first list of a head already shows that a worker is far behind the others.
+    screen.use_heads(&["http://10.0.0.5:8080"]);
+    let mut nodes = crate::harness::nodes();
+    nodes[2].last_seen = Some("2026-07-30T14:02:06Z".to_owned());
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
+    screen.press("down down");
+    screen.shows(&["! worker-2", " 25s ", "not responding for 25s"]);
+    screen.press("0");
+    screen.shows(&["! 1 silent"]);
 }
