@@ -331,13 +331,12 @@ fn profile_error(what: String, error: anyhow::Error) -> ProfileError {
 const CONFIG: &str = include_str!("../../assets/config.toml");
 
 /// Samples that are printed in every set of symbols.
-const CARD: [(&str, &str); 6] = [
+const CARD: [(&str, &str); 5] = [
     ("borders ", "╭─────┬─────╮ │ ├─────┼─────┤ ╰─────┴─────╯"),
     ("dots    ", "⣀⣀⡠⠤⠒⠊⠉⠉⠑⠢⢄⣀⡠⠔⠊⠉⠒⢄⡀ ⣿⣷⣶⣦⣤⣄⣀"),
     ("blocks  ", "▁▂▃▄▅▆▇█ ▏▎▍▌▋▊▉█ ░▒▓"),
     ("candles ", "╷ █ ┃ ▒ ╵ │"),
-    ("marks   ", "● ○ ◆ ◇ ▲ ▼ ▸ ◂ ✓ ✗ ★"),
-    ("keys    ", "⏎ ⇥ ⇧ ⌫ ↑ ↓ ← → …"),
+    ("marks   ", "● ○ ◆ ◇ ▲ ▼ ▸ ◂ ✓ ✗ ★ …"),
 ];
 
 /// Flags to print something instead of opening the screen.
@@ -392,6 +391,12 @@ fn symbols_card() -> String {
         for (what, sample) in CARD {
             text.extend(["  ", what, &symbols.text(sample), "\n"]);
         }
+        // The screen names keys for which ASCII has no symbol.
+        let keys = match symbols {
+            Symbols::Ascii => "enter tab shift-tab backspace up down left right",
+            Symbols::Braille | Symbols::Blocks => "⏎ ⇥ ⇧ ⌫ ↑ ↓ ← →",
+        };
+        text.extend(["  keys    ", keys, "\n"]);
     }
     text
 }

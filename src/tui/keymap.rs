@@ -204,6 +204,8 @@ impl Chord {
 }
 
 impl fmt::Display for Chord {
+    /// Writes the key with the symbols of a keyboard, or in the alternate form (`{:#}`) as in a key
+    /// file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_ctrl {
             f.write_str("^")?;
@@ -213,6 +215,7 @@ impl fmt::Display for Chord {
         }
         let named = NAMED.iter().find(|(_, code, _)| *code == self.code);
         match (self.code, named) {
+            (_, Some((name, ..))) if f.alternate() => f.write_str(name),
             (_, Some((.., text))) => f.write_str(text),
             (KeyCode::Char(letter), _) if self.is_ctrl => {
                 write!(f, "{}", letter.to_ascii_uppercase())
@@ -231,12 +234,6 @@ fn without<'a>(word: &'a str, prefix: &str) -> (bool, &'a str) {
 /// Parses key presses separated by spaces. Returns `None` if one of them is invalid.
 pub(crate) fn sequence(keys: &str) -> Option<Vec<Chord>> {
     keys.split(' ').map(Chord::named).collect()
-}
-
-/// Formats key presses for display: `g g`, `^R`.
-pub(crate) fn sequence_text(sequence: &[Chord]) -> String {
-    let presses: Vec<String> = sequence.iter().map(Chord::to_string).collect();
-    presses.join(" ")
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         has_mouse,
         profiles: options.profiles,
         custom_themes: options.custom_themes,
-        keys: options.keys,
+        keys: options.keys.with_symbols(options.symbols),
         symbols: options.symbols,
         ..State::default()
     };

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use strum::VariantArray as _;
 
-use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
+use super::{Chord, Layer, Resolved, TABLE, sequence};
 use crate::keymap::Action;
 use crate::user_file::{Fault, Setting};
+use crate::widget::symbols::Symbols;
 
 /// Keys that do not reach the program, since terminals and multiplexers intercept them.
 const RESERVED: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
@@ -31,19 +32,8 @@ pub(crate) struct Bound {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keymap {
     bindings: Vec<Bound>,
-}
-
-impl Bound {
-    /// Returns all keys for display: `g g`, `^R`.
-    pub(crate) fn keys_text(&self) -> String {
-        let keys: Vec<String> = self.sequences.iter().map(|keys| sequence_text(keys)).collect();
-        keys.join("  ")
-    }
-
-    /// Returns the first key for display.
-    pub(crate) fn first_key_text(&self) -> String {
-        self.sequences.first().map(|keys| sequence_text(keys)).unwrap_or_default()
-    }
+    /// Symbols that the terminal's font contains. Without symbols of keys, names are displayed.
+    symbols: Symbols,
 }
 
 impl Default for Keymap {
@@ -52,7 +42,7 @@ impl Default for Keymap {
             let sequences = keys.iter().filter_map(|keys| sequence(keys)).collect();
             Bound { layer, sequences, action, hint }
         });
-        Self { bindings: bindings.collect() }
+        Self { bindings: bindings.collect(), symbols: Symbols::default() }
     }
 }
 
@@ -85,6 +75,32 @@ impl Keymap {
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
+    /// Returns the same bindings, displayed with `symbols`.
+    #[must_use]
+    pub fn with_symbols(self, symbols: Symbols) -> Self {
+        Self { symbols, ..self }
+    }
+
+    /// Returns key presses for display: `g g`, `^R`, `⏎`, or `enter` without symbols.
+    pub(crate) fn sequence_text(&self, sequence: &[Chord]) -> String {
+        let press = |chord: &Chord| match self.symbols {
+            Symbols::Ascii => format!("{chord:#}"),
+            Symbols::Braille | Symbols::Blocks => chord.to_string(),
+        };
+        sequence.iter().map(press).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns all keys of `binding` for display.
+    pub(crate) fn keys_text(&self, binding: &Bound) -> String {
+        let keys: Vec<String> = binding.sequences.iter().map(|it| self.sequence_text(it)).collect();
+        keys.join("  ")
+    }
+
+    /// Returns the first key of `binding` for display.
+    pub(crate) fn first_key_text(&self, binding: &Bound) -> String {
+        binding.sequences.first().map(|keys| self.sequence_text(keys)).unwrap_or_default()
+    }
+
     /// Returns the first key of `action` in `layer` for display, or `None` if it has no key.
     pub(crate) fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
         let is_it = |it: &&Bound| (it.layer, it.action) == (layer, action);
@@ -92,7 +108,7 @@ impl Keymap {
             .iter()
             .filter(is_it)
             .find(|it| !it.sequences.is_empty())
-            .map(Bound::first_key_text)
+            .map(|it| self.first_key_text(it))
     }
 
     /// Returns the first key of `action` in `layer` for display. If there is no key, returns the
@@ -132,7 +148,7 @@ impl Keymap {
     ) -> Vec<(String, Action)> {
         let all = layers.iter().flat_map(|layer| self.sequences_of(*layer));
         let longer = all.filter_map(|(action, sequence)| match sequence.strip_prefix(pending) {
-            Some(rest) if !rest.is_empty() => Some((sequence_text(rest), action)),
+            Some(rest) if !rest.is_empty() => Some((self.sequence_text(rest), action)),
             _ => None,
         });
         longer.collect()
@@ -196,7 +212,7 @@ impl Keymap {
         for other in chains.filter(|chain| is_bound && chain.contains(&layer)).flatten() {
             for (action, bound) in self.sequences_of(other) {
                 if bound != keys && (bound.starts_with(keys) || keys.starts_with(bound)) {
-                    let (keys, bound) = (sequence_text(keys), sequence_text(bound));
+                    let (keys, bound) = (self.sequence_text(keys), self.sequence_text(bound));
                     return Some(format!(
                         "`{keys}` and `{bound}` of [{}], {}, begin with the same keys: unbind one of them with \
                          \"{NOTHING}\"",

@@ -237,7 +237,7 @@ fn every_key_of_the_table_can_be_read_from_a_file() {
         for keys in &bound.sequences {
             let (last, before) = keys.split_last().unwrap();
             let resolved = keymap.resolve(&[bound.layer], before, *last);
-            assert_eq!(resolved, Resolved::Action(bound.action), "{}", bound.keys_text());
+            assert_eq!(resolved, Resolved::Action(bound.action), "{}", keymap.keys_text(bound));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use ratatui::prelude::*;
 
-use crate::keymap::{Action, Layer, sequence_text};
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{List, raise};
 use crate::screens::{Screen, cluster, data, inference};
 use crate::state::State;
@@ -171,7 +171,7 @@ pub(crate) fn draw_pending_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) 
     let (x, y) = (area.right() - place.width, area.bottom() - place.height);
     let place = Rect { x, y, ..place };
     // The box adds no click targets, so that everything beneath remains clickable.
-    let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
+    let of = Pane::new(format!("{} …", state.keys.sequence_text(&state.pending)));
     let frame = Frame { hits: &Hits::default(), ..frame };
     let inside = raise(place, buf, frame, of);
     for (y, (keys, action)) in (0..inside.height).zip(&rows) {

@@ -84,7 +84,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
     let mut listed: Vec<Action> = Vec::new();
     for binding in &bindings {
         let action = binding.action;
-        if listed.contains(&action) || !help.shows(binding) {
+        if listed.contains(&action) || !help.shows(binding, &state.keys) {
             continue;
         }
         listed.push(action);
@@ -98,7 +98,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
         }
         // An action is listed once, with its keys from all layers.
         let same = bindings.iter().filter(|other| other.action == action);
-        let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
+        let keys: Vec<String> = same.map(|other| state.keys.keys_text(other)).collect();
         lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
     }
     if help.filter.value().is_empty() {

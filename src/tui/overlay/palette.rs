@@ -5,7 +5,7 @@ use ratatui::prelude::*;
 use ratatui::widgets::{Block, Borders};
 use strum::VariantArray as _;
 
-use crate::keymap::{Action, Bound, Layer};
+use crate::keymap::{Action, Layer};
 use crate::overlay::view::{List, raise};
 use crate::screens::Screen;
 use crate::state::State;
@@ -45,7 +45,7 @@ fn screens(state: &State) -> Vec<Item> {
 /// Returns the first key of `action` in any layer, or an empty text if it has none.
 fn key_of(state: &State, action: Action) -> String {
     let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
-    bound.map(Bound::first_key_text).unwrap_or_default()
+    bound.map(|bound| state.keys.first_key_text(bound)).unwrap_or_default()
 }
 
 /// Adds every action that has a binding, except for steps ([`Action::is_step`]). An action with
@@ -65,7 +65,7 @@ fn commands(state: &State, entries: &mut Vec<Item>) {
         }
         listed.push((screen, binding.action));
         let (text, goal) = (capitalized(binding.action.title()), Goal::Act(screen, binding.action));
-        entries.push(Item::command(group, text, binding.first_key_text(), goal));
+        entries.push(Item::command(group, text, state.keys.first_key_text(binding), goal));
     }
 }
 

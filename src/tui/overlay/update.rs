@@ -163,7 +163,7 @@ fn take(state: &mut State) {
     match state.overlays.last() {
         Some(Overlay::Help(help)) if !help.filter.value().is_empty() => {
             let bindings = state.keys.in_force(&state.layers_beneath());
-            let first = bindings.into_iter().find(|binding| help.shows(binding));
+            let first = bindings.into_iter().find(|binding| help.shows(binding, &state.keys));
             if let Some(action) = first.map(|binding| binding.action) {
                 state.close();
                 state.effects.push(Effect::Perform(action));

@@ -1,6 +1,6 @@
 //! The modal overlays and their state.
 
-use crate::keymap::{Action, Bound, Layer};
+use crate::keymap::{Action, Bound, Keymap, Layer};
 use crate::state::field::Field;
 use crate::state::form::Form;
 use crate::state::navigation;
@@ -118,12 +118,12 @@ pub(crate) struct Help {
 
 impl Help {
     /// Returns true if `binding` matches the filter.
-    pub(crate) fn shows(&self, binding: &Bound) -> bool {
+    pub(crate) fn shows(&self, binding: &Bound, keys: &Keymap) -> bool {
         let wanted = self.filter.value().trim();
         let title = binding.action.title().to_lowercase();
         wanted.is_empty()
             || title.contains(&wanted.to_lowercase())
-            || binding.keys_text().split("  ").any(|keys| keys == wanted)
+            || keys.keys_text(binding).split("  ").any(|keys| keys == wanted)
     }
 }
 

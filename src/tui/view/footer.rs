@@ -5,7 +5,7 @@ use ratatui::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::event::Target;
-use crate::keymap::{Action, Bound, Chord, Layer};
+use crate::keymap::{Action, Bound, Layer};
 use crate::local::Level;
 use crate::screens::Screen;
 use crate::screens::cluster::state::Pane;
@@ -34,8 +34,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = frame.state;
     let room = Rect { width: last.width.saturating_sub(right_width(frame)), ..last };
     if !state.pending.is_empty() {
-        let presses: Vec<String> = state.pending.iter().map(Chord::to_string).collect();
-        paint::text(buf, room, (1, 0), &format!("{} …", presses.join(" ")), theme.key);
+        let presses = state.keys.sequence_text(&state.pending);
+        paint::text(buf, room, (1, 0), &format!("{presses} …"), theme.key);
         return;
     }
     let notice = notice_lines(frame, area.width, right_width(frame));
@@ -62,7 +62,8 @@ pub(crate) fn draw_keys(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         x = paint::text(buf, area, (x + 1, 0), "move", theme.muted) + 2;
     }
     for hint in hints(state, &layers) {
-        let keys: Vec<String> = hint.bindings.iter().map(|it| it.first_key_text()).collect();
+        let keys: Vec<String> =
+            hint.bindings.iter().map(|it| state.keys.first_key_text(it)).collect();
         let keys_width: usize = keys.iter().map(|key| key.chars().count() + 1).sum();
         let needed = keys_width + hint.words.chars().count();
         if usize::from(area.width.saturating_sub(x)) < needed {
@@ -198,7 +199,7 @@ fn right(frame: Frame<'_>) -> Line<'static> {
     // The first active key for the help. This is `?`, except while it would be typed as text.
     let keys = state.keys.in_force(&state.layers());
     if let Some(help) = keys.iter().find(|binding| binding.action == Action::Help) {
-        line.push_span(Span::styled(help.first_key_text(), theme.key));
+        line.push_span(Span::styled(state.keys.first_key_text(help), theme.key));
         line.push_span(Span::styled(" help", theme.muted));
     }
     match state.runs.n_waiting() {

@@ -37,7 +37,7 @@ const QUARTERS: [&str; 16] =
 const SHADES: [&str; 5] = [" ", ".", ":", "+", "#"];
 
 /// Symbols, and the ASCII symbol that replaces them.
-const ASCII: [(&str, &str); 26] = [
+const ASCII: [(&str, &str); 27] = [
     ("─━┄┅┈┉╌—–−", "-"),
     ("│┃┆┊┇┋╎╏╵╷▏▎▍", "|"),
     ("╭╮╰╯┌┐└┘├┤┬┴┼┿┯┷┻┠┨┝┥", "+"),
@@ -45,20 +45,21 @@ const ASCII: [(&str, &str); 26] = [
     ("▅▄▀▌▐▋▒▛▜▙▟▚▞", "="),
     ("▃▂░▖▗▘▝", ":"),
     ("▁·•", "."),
-    ("●◉◆★", "*"),
-    ("○◇◌", "o"),
+    ("●", "*"),
+    ("◉", "@"),
+    ("◆", "#"),
+    ("★", "+"),
+    ("○◇", "o"),
+    ("◌", "?"),
     ("◐", "%"),
     ("▲▴↑", "^"),
     ("▼▾↓", "v"),
     ("▸→›❯", ">"),
     ("◂←‹", "<"),
     ("✓", "y"),
-    ("✗⊘", "x"),
+    ("✗", "x"),
+    ("⊘", "/"),
     ("…", "~"),
-    ("⏎", "E"),
-    ("⇥", "T"),
-    ("⇧", "S"),
-    ("⌫", "B"),
     ("⌕", "?"),
     ("∞", "8"),
     ("≥", ">"),
@@ -141,6 +142,16 @@ mod tests {
         check(Symbols::Braille, "⣿⠁ ╭─╮", "⣿⠁ ╭─╮");
         check(Symbols::Blocks, "⠀⠁⠈⡀⢀⣿⠛⣤ ╭─╮", " ▘▝▖▗█▀▄ ╭─╮");
         check(Symbols::Ascii, "⠀⠁⠛⣿ ╭─╮ ●▲▼", " .:# +-+ *^v");
+    }
+
+    #[test]
+    fn symbols_of_a_legend_remain_different_in_ascii() {
+        for legend in ["●◉◌!✗⊘◐○", "●○·◌★", "●▲◆◇─░"] {
+            let mut ascii: Vec<char> = Symbols::Ascii.text(legend).chars().collect();
+            ascii.sort_unstable();
+            ascii.dedup();
+            assert_eq!(ascii.len(), legend.chars().count(), "{legend}: {ascii:?}");
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Form {
     fn check_function(&self, known: ClusterContext<'_>) -> Check {
         let text = self.text(FormField::Function).trim();
         if self.file().is_some() {
-            return Check::Fit("a local file: ⏎ uploads it to the head".to_owned());
+            return Check::Fit("a local file: Enter uploads it to the head".to_owned());
         }
         let is_name = !text.is_empty() && text.parse::<FunctionId>().is_err();
         if is_name && self.chosen_function().is_none() && !self.functions.is_empty() {
