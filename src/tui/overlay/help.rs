@@ -16,9 +16,6 @@ const WIDTH_MAX: u16 = 120;
 /// Width of the keys.
 const KEYS_WIDTH: usize = 14;
 
-/// Minimum width for two columns.
-const TWO_COLUMNS_WIDTH: u16 = 76;
-
 /// Maximum distance in rows from the middle of the lines to a gap between two sections. If no gap
 /// is that close, the lines are split into columns exactly in the middle.
 const GAP_ROWS_MAX: usize = 10;
@@ -27,14 +24,15 @@ const GAP_ROWS_MAX: usize = 10;
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) {
     let Frame { state, theme, .. } = frame;
     let all = lines(frame, &Help::default());
-    let rows_of = |lines: &[Line<'_>]| {
-        let (left, right) = columns(lines, area.width);
-        left.len().max(right.len())
-    };
+    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
+    // Each of two columns needs space for the longest line, a gap and half of the border.
+    let longest = all.iter().map(Line::width).max().unwrap_or_default();
+    let n_columns = if longest + 2 <= usize::from(width / 2) { 2 } else { 1 };
+    let (left, right) = columns(&all, n_columns);
     // The box has the height of the unfiltered help, so that the box does not move while a filter is
     // typed.
-    let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
-    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
+    let n_rows = left.len().max(right.len());
+    let height = u16::try_from(n_rows + 4).unwrap_or(u16::MAX).min(area.height);
     let place = centered(area, width, height);
     let of = Pane::new(format!("Keys — {}", state.screen.name())).info(format!(
         "type to filter · {} runs the first · {} closes",
@@ -45,13 +43,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) 
     let [top, inside] = split_rows(inside, 2);
     draw_search(top, buf, theme, &help.filter, "");
     let lines = lines(frame, help);
-    let (left, right) = columns(&lines, area.width);
+    let (left, right) = columns(&lines, n_columns);
     let n_rows = left.len().max(right.len());
     let shown = usize::from(inside.height);
     let first = help.scroll.min(n_rows.saturating_sub(shown));
     for (x, column) in [(0, left), (inside.width / 2, right)] {
         for (y, line) in (0..inside.height).zip(column.iter().skip(first)) {
-            paint::line(buf, inside, (x, y), line);
+            paint::line_cut(buf, inside, (x, y), line);
         }
     }
     if lines.is_empty() {
@@ -59,10 +57,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help) 
     }
 }
 
-/// Splits the lines into two columns if there is space. The split is at a gap between sections
-/// near the middle.
-fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [Line<'b>]) {
-    if width < TWO_COLUMNS_WIDTH {
+/// Divides the lines into one or two columns. Two columns are split at a gap between sections near
+/// the middle.
+fn columns<'a, 'b>(lines: &'a [Line<'b>], n: usize) -> (&'a [Line<'b>], &'a [Line<'b>]) {
+    if n < 2 {
         return (lines, &[]);
     }
     let middle = lines.len().div_ceil(2);
@@ -135,7 +133,7 @@ fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
             ('!', theme.down, "not responding"),
             ('✗', theme.down, "down: connections fail"),
             ('⊘', theme.down, "it refuses the key"),
-            ('◐', theme.warn, "it limits the rate, or some of several are down"),
+            ('◐', theme.warn, "it limits the rate, or some are down"),
             ('○', theme.faint, "no address"),
         ],
     );
@@ -144,6 +142,7 @@ fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
             "Nodes",
             &[
                 ('●', theme.up, "connected"),
+                ('!', theme.down, "does not respond to its head"),
                 ('○', theme.warn, "gets no work"),
                 ('○', theme.muted, "not connected"),
                 ('◌', theme.warn, "as last listed by its head, which is away"),

@@ -258,3 +258,35 @@ fn errors_of_form_fields_are_not_truncated() {
         assert!(shown.contains(&wanted), "{}", screen.text());
     }
 }
+
+#[test]
+fn keys_are_named_if_the_font_has_only_ascii_symbols() {
+    let mut screen = Harness::quiet((160, 45));
+    let symbols = crate::widget::symbols::Symbols::Ascii;
+    screen.state.symbols = symbols;
+    screen.state.keys = std::mem::take(&mut screen.state.keys).with_symbols(symbols);
+    screen.shows(&["enter open", "e execute"]);
+    screen.press("?");
+    screen.shows(&["enter  open", "down  j  down", "left  h  scroll"]);
+    screen.hides(&["E  open"]);
+}
+
+#[test]
+fn help_shows_whole_descriptions_at_every_size() {
+    for size in [(80, 24), (100, 30), (160, 45)] {
+        for screen_key in ["1", "4"] {
+            let mut screen = Harness::quiet(size);
+            screen.press(screen_key);
+            screen.press("?");
+            let mut shown = screen.text();
+            for _ in 0..8 {
+                screen.press("pgdn");
+                shown += &screen.text();
+            }
+            let titles = ["copy as id, JSON, CSV or curl", "back through what was shown"];
+            for title in titles.into_iter().chain([Action::Quit.title()]) {
+                assert!(shown.contains(title), "no `{title}` at {size:?} in\n{shown}");
+            }
+        }
+    }
+}
