@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use formats::read::cell::{Cell, exact_integer};
+use formats::read::cell::{Cell, INEXACT_REASON, exact_integer, is_inexact};
+use formats::read::number_text::whole_number;
 use formats::read::parquet::ColumnSink;
 use model::block::{Block, Series};
 use model::dataset::{Column, Dtype, TIMESTAMP};
@@ -304,6 +305,9 @@ impl ColumnBuilder {
             let name = slot.name.clone();
             match cell {
                 Cell::Unfit(reason) => self.refuse(Some(&name), reason),
+                Cell::Float(number) if dtype == Dtype::Integer && is_inexact(number) => {
+                    self.refuse(Some(&name), INEXACT_REASON);
+                }
                 _ => self.refuse(Some(&name), &format!("must be {}", kind(dtype))),
             }
         }
@@ -527,7 +531,7 @@ fn parse_finite(text: &str) -> Option<f64> {
 }
 
 fn parse_integer(text: &str) -> Option<i64> {
-    text.parse().ok().or_else(|| exact_integer(parse_finite(text)?))
+    text.parse().ok().or_else(|| whole_number(text))
 }
 
 fn parse_boolean(text: &str) -> Option<bool> {

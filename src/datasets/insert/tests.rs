@@ -2,6 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use formats::read::cell::INEXACT_REASON;
 use model::row::Row;
 use model::timestamp::Timestamp;
 use std::io::Write as _;
@@ -119,6 +120,10 @@ fn numbers_are_parsed_exactly_as_the_type_of_their_column() {
         let text = format!(r#"{{"timestamp":"T01Z","i":{text}}}"#);
         check_refused(Format::Ndjson, &text, &[(0, Some("i"), whole)]);
     }
+    let text = r#"{"timestamp":"T01Z","i":9007199254740993.0}"#;
+    check_refused(Format::Ndjson, text, &[(0, Some("i"), INEXACT_REASON)]);
+    let text = "timestamp,i\nT01Z,9007199254740993.0\nT02Z,-9007199254740995e0\n";
+    check(Format::Csv, text, &["1 - 9007199254740993 - -", "2 - -9007199254740995 - -"]);
     let text = r#"{"timestamp":"T01Z","f":1e999}"#;
     check_refused(Format::Ndjson, text, &[(0, None, "number out of range")]);
     for text in ["\"1\"", "false"] {

@@ -4,7 +4,7 @@ use model::dataset::Dtype;
 use model::row::Value;
 use model::timestamp::Timestamp;
 
-use super::number_text::{Decimal, MarkEvidence, is_rounded_integer, mark_evidence};
+use super::number_text::{Decimal, MarkEvidence, is_rounded_integer, mark_evidence, whole_number};
 
 /// Texts that represent a missing value in formats without types, the same as in pandas.
 pub(crate) const ABSENT: [&str; 15] = [
@@ -15,8 +15,15 @@ pub(crate) const ABSENT: [&str; 15] = [
 /// Texts that represent a missing number, but are regular values among texts.
 const DASHES: [&str; 4] = ["-", "--", "–", "—"];
 
-/// Whole numbers up to this limit are represented exactly by floats.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// A float of at least this size, which is 2^53, can be the rounded value of another whole number.
+const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
+
+/// End of the range of 64-bit integers, which is 2^63.
+const INTEGER_END: f64 = 9_223_372_036_854_775_808.0;
+
+/// Reason for rejecting a float in a column of integers if [`is_inexact`] returns true.
+pub const INEXACT_REASON: &str =
+    "can be rounded: write whole numbers from 2^53 on without a fraction and without an exponent";
 
 /// Value of a field of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,13 +120,26 @@ impl Cell<'_> {
             (Dtype::Boolean, _) => cell.boolean().map(Value::Boolean),
             (Dtype::String, _) => cell.text().map(Value::String),
         };
-        value.map(Some).ok_or_else(|| format!("{} is not of type {dtype}", self.describe()))
+        value.map(Some).ok_or_else(|| {
+            let shown = self.describe();
+            match (dtype, cell) {
+                (Dtype::Integer, Self::Float(number)) if is_inexact(number) => {
+                    format!("{shown} {INEXACT_REASON}")
+                }
+                (Dtype::Integer, Self::Bare(text))
+                    if float_of(text, decimal).is_some_and(|it| it.abs() >= INTEGER_END) =>
+                {
+                    format!("{shown} exceeds the range of 64-bit integers")
+                }
+                _ => format!("{shown} is not of type {dtype}"),
+            }
+        })
     }
 
     /// Returns true if the value is a whole number that differs from `number`, the float that was parsed
     /// from it.
     pub(super) fn is_rounded_to(self, number: f64, decimal: Decimal) -> bool {
-        number.abs() >= EXACT_MAX
+        number.abs() >= INEXACT_FROM
             && match self {
                 Self::Integer(whole) => {
                     is_rounded_integer(&whole.to_string(), number, Decimal::Point)
@@ -160,12 +180,16 @@ impl Cell<'_> {
         number.is_finite().then_some(number)
     }
 
-    /// Returns the value as a whole number.
+    /// Returns the value as a whole number. Returns `None` if it is written with a fraction or an exponent
+    /// and can be a rounded float.
     pub(super) fn integer(self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(number),
             Self::Float(number) => exact_integer(number),
-            Self::Bare(text) => integer_of(text, Decimal::Point),
+            Self::Bare(text) => {
+                let whole = text.trim().parse().ok();
+                whole.or_else(|| exact_integer(float_of(text, Decimal::Point)?))
+            }
             _ => None,
         }
     }
@@ -242,15 +266,21 @@ fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
 }
 
 fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
-    text.trim().parse().ok().or_else(|| exact_integer(float_of(text, decimal)?))
+    let text = text.trim();
+    text.parse().ok().or_else(|| whole_number(&decimal.plain(text)?))
 }
 
-/// Converts a float to an integer if it is whole and within the range in which floats are exact.
+/// Converts a float to an integer if it is whole and cannot be the rounded value of another number.
 pub fn exact_integer(number: f64) -> Option<i64> {
-    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    let is_whole = number.fract() == 0.0 && number.abs() < INEXACT_FROM;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
     let whole = is_whole.then_some(number as i64);
     whole
+}
+
+/// Returns true if `number` is a 64-bit integer but can be the rounded value of another one.
+pub fn is_inexact(number: f64) -> bool {
+    (INEXACT_FROM..INTEGER_END).contains(&number.abs())
 }
 
 #[cfg(test)]
@@ -278,6 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn whole_number_with_a_fraction_or_group_marks_is_stored_exactly() {
+        let value = |number| Some(Value::Integer(number));
+        let want = |number| Ok(value(number));
+        for text in ["9007199254740993.0", "9,007,199,254,740,993", "9.007199254740993e15"] {
+            check(Cell::Bare(text), Dtype::Integer, want(9_007_199_254_740_993));
+            let text = format!("-{text}");
+            check(Cell::Bare(&text), Dtype::Integer, want(-9_007_199_254_740_993));
+        }
+        check(Cell::Text("9,223,372,036,854,775,807.00"), Dtype::Integer, want(i64::MAX));
+        check(Cell::Bare("-9223372036854775808."), Dtype::Integer, want(i64::MIN));
+        let fraction = "`9007199254740993.5` is not of type integer";
+        check(Cell::Bare("9007199254740993.5"), Dtype::Integer, Err(fraction));
+        let comma = Cell::Bare("9.007.199.254.740.993,0").fit(Dtype::Integer, Decimal::Comma);
+        assert_eq!(comma, Ok(value(9_007_199_254_740_993)));
+    }
+
+    #[test]
     fn missing_values_are_valid_in_every_column() {
         for absent in [Cell::Absent, Cell::Bare(""), Cell::Bare("NaN"), Cell::Float(f64::NAN)] {
             check(absent, Dtype::Integer, Ok(None));
@@ -291,5 +338,9 @@ mod tests {
         check(Cell::Text("x"), Dtype::Float, Err("`x` is not of type float"));
         check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is not of type float"));
         check(Cell::Integer(1), Dtype::String, Err("1 is not of type string"));
+        let large = "`1e19` exceeds the range of 64-bit integers";
+        check(Cell::Bare("1e19"), Dtype::Integer, Err(large));
+        let inexact = format!("9007199254740992 {INEXACT_REASON}");
+        check(Cell::Float(9_007_199_254_740_992.0), Dtype::Integer, Err(&inexact));
     }
 }

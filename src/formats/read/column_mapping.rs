@@ -290,7 +290,7 @@ impl Building {
             && !column.is_rounded
             && cell.is_rounded_to(number, mapping.decimal)
         {
-            return Err(inexact(cell, &column.name));
+            return Err(inexact(cell, &column.name, mapping.decimal));
         }
         Ok(())
     }
@@ -342,9 +342,9 @@ impl Building {
 
 /// Describes a whole number that floats cannot represent exactly, with a hint to choose another column
 /// type.
-fn inexact(cell: Cell<'_>, column: &str) -> String {
+fn inexact(cell: Cell<'_>, column: &str, decimal: Decimal) -> String {
     let hint = match cell {
-        _ if cell.integer().is_some() => format!("{column}=integer keeps it"),
+        _ if cell.fit(Dtype::Integer, decimal).is_ok() => format!("{column}=integer keeps it"),
         Cell::Bare(_) | Cell::Text(_) => format!("{column}=string keeps it"),
         _ => format!("{column}=float rounds such numbers"),
     };

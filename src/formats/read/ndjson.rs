@@ -11,9 +11,9 @@ use super::{BadRow, FileError, Place, Record, Stop, Take, json};
 /// Maximum length of a row, twenty times the length of a row with a thousand columns.
 pub(super) const ROW_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The parser returns whole numbers beyond 64 bits as floats. A float of at least this size may have
-/// lost digits.
-const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
+/// The parser returns whole numbers beyond 64 bits, and with a fraction, as floats. A float of at least
+/// this size, which is 2^53, may have lost digits.
+const LARGE_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// Text with JSON and the position in it.
 pub(super) struct JsonText {
@@ -174,7 +174,8 @@ fn not_a_number(row: &[u8]) -> Option<String> {
     Some(format!("{word} is not valid JSON: write null"))
 }
 
-/// Finds a whole number in a row that the parser has rounded because it does not fit in 64 bits.
+/// Finds a whole number in a row that the parser has rounded because it does not fit in 64 bits or has a
+/// fraction.
 fn rounded_integer(row: &[u8]) -> Option<String> {
     let is_rounded = |text: &String| {
         let number: f64 = text.parse().unwrap_or(0.0);

@@ -84,6 +84,24 @@ pub(super) fn mark_evidence(text: &str) -> MarkEvidence {
     }
 }
 
+/// Parses a whole number that can have a fraction of zeros or an exponent, such as `12.50e2`. Returns
+/// `None` for other texts and for numbers that exceed 64 bits.
+pub fn whole_number(text: &str) -> Option<i64> {
+    text.parse::<f64>().ok()?;
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    if matches!(significant, "" | "-" | "+") {
+        return Some(0);
+    }
+    let n_zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let n_decimals = i64::try_from(fraction.len()).ok()?;
+    let power = exponent.parse::<i64>().ok()?.checked_add(n_zeros - n_decimals)?;
+    let factor = 10_i64.checked_pow(u32::try_from(power).ok()?)?;
+    significant.parse::<i64>().ok()?.checked_mul(factor)
+}
+
 /// Returns true if `text` is a whole number and `number`, which was parsed from it, has a different
 /// value.
 ///
@@ -136,6 +154,30 @@ mod tests {
         ];
         for (text, want) in cases {
             assert_eq!(mark_evidence(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_parsed_with_all_their_digits() {
+        for (text, want) in [
+            ("-12.50e2", Some(-1250)),
+            ("+1200e-2", Some(12)),
+            ("1.5", None),
+            ("1e-1", None),
+            ("-0.000", Some(0)),
+            ("0e400", Some(0)),
+            ("9223372036854775807.0", Some(i64::MAX)),
+            ("-922337203685477580.8E1", Some(i64::MIN)),
+            ("9223372036854775808.0", None),
+            ("1e400", None),
+            ("1e99999999999999999999", None),
+            ("inf", None),
+            ("NaN", None),
+            ("1e", None),
+            (".", None),
+            ("", None),
+        ] {
+            assert_eq!(whole_number(text), want, "{text}");
         }
     }
 

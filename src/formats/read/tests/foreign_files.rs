@@ -485,8 +485,22 @@ fn large_integers_are_read_exactly_or_rejected() {
         &format!("timestamp,id\n{at},-9223372036854775808\n"),
         &["2: 2024-01-02T00:00:00Z -9223372036854775808i"],
     );
+    check(
+        "a.csv",
+        &format!("timestamp,id\n{at},9007199254740995.0\n{at},1\n"),
+        &[
+            "2: bad: column id: `9007199254740995.0` is not exact as a float: --type id=integer keeps it",
+            "3: 2024-01-02T00:00:00Z 1",
+        ],
+    );
     let line = |id: &str| format!("{{\"timestamp\":\"{at}\",\"id\":{id}}}\n");
-    let lines = ["18446744073709551615", "1e19", "123456789012345678901", "12345678901234567000"];
+    let lines = [
+        "18446744073709551615",
+        "1e19",
+        "123456789012345678901",
+        "12345678901234567000",
+        "9007199254740993.0",
+    ];
     check(
         "a.ndjson",
         &lines.map(line).concat(),
@@ -496,6 +510,7 @@ fn large_integers_are_read_exactly_or_rejected() {
             "2: 2024-01-02T00:00:00Z 10000000000000000000",
             "3: bad: 123456789012345678901 is not exact as a float; write it as a text",
             "4: 2024-01-02T00:00:00Z 12345678901234567000",
+            "5: bad: 9007199254740993.0 is not exact as a float; write it as a text",
         ],
     );
 }
