@@ -7,8 +7,8 @@
 //!
 //! Accepted values by the type of the column:
 //! - float: any number that is finite with 64 bits
-//! - integer: a whole number of 64 bits, also written with a fraction of zeros or an exponent if a
-//!   float holds it exactly (up to 2^53)
+//! - integer: a whole number of 64 bits. JSON numbers with a fraction of zeros or an exponent must be
+//!   below 2^53, since the parser may have rounded others
 //! - string: a text of at most 10 000 bytes
 //! - boolean: true or false
 //!

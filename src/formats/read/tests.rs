@@ -208,6 +208,39 @@ fn parquet_files_of_pyarrow_are_read_with_all_encodings() {
 }
 
 #[test]
+fn whole_decimals_of_parquet_are_read_exactly_or_rejected() {
+    let path = parquet("decimal");
+    let read = |dtype| {
+        let mut mapping = ColumnMapping::new("open_time", None);
+        mapping.column("x", MappedColumn::exact("x", dtype));
+        let rows = all(&path, PARQUET, mapping, Place::default());
+        let value = |row: String| row.rsplit("Z ").next().unwrap().to_owned();
+        rows.into_iter().map(value).collect::<Vec<_>>()
+    };
+    let inexact = |line: usize, number: &str, hint: &str| {
+        format!("{line}: bad: column x: {number} is not exact as a float: --type x={hint}")
+    };
+    let floats = [
+        "1.5".to_owned(),
+        "9007199254740992".to_owned(),
+        inexact(3, "`9007199254740993.0`", "integer keeps it"),
+        inexact(4, "`-9007199254740993.0`", "integer keeps it"),
+        "9223372036854776000".to_owned(),
+        "123456789012345.67".to_owned(),
+    ];
+    assert_eq!(read(Dtype::Float), floats);
+    let integers = [
+        "1: bad: column x: 1.5 is not of type integer",
+        "9007199254740992i",
+        "9007199254740993i",
+        "-9007199254740993i",
+        "5: bad: column x: 9223372036854775808 exceeds the range of 64-bit integers",
+        "6: bad: column x: 123456789012345.67 is not of type integer",
+    ];
+    assert_eq!(read(Dtype::Integer), integers);
+}
+
+#[test]
 fn unsupported_parquet_is_rejected_with_a_reason() {
     let nested = sniff(&parquet("nested"), PARQUET, &TimeTexts::default()).unwrap();
     let unfit = nested.fields[0].unfit.as_deref();

@@ -226,15 +226,28 @@ fn whole_number(bytes: &[u8]) -> Option<i128> {
     (extra.iter().all(|byte| *byte == fill) && (number < 0) == is_negative).then_some(number)
 }
 
-/// Divides `number` by ten to the power of `n_decimals`, and rounds the result to the nearest float.
+/// Divides `number` by ten to the power of `n_decimals`, and rounds the result to the nearest float. A
+/// whole number that a float may not represent exactly is returned with all its digits.
 fn read_decimal(number: i128, n_decimals: u32, text: &mut String) -> Cell<'_> {
     if n_decimals == 0 {
         return i64::try_from(number).map_or(Cell::Large(number), Cell::Integer);
     }
     text.clear();
     // Writing to memory cannot fail.
-    write!(text, "{number}e-{n_decimals}").unwrap_or_default();
-    text.parse().map_or(Cell::Unfit("number is damaged"), Cell::Float)
+    let whole = 10_i128.checked_pow(n_decimals).filter(|factor| number % factor == 0);
+    match whole.map(|factor| number / factor) {
+        Some(whole) if whole.unsigned_abs() >= 1 << f64::MANTISSA_DIGITS => {
+            if i64::try_from(whole).is_err() {
+                return Cell::Large(whole);
+            }
+            write!(text, "{whole}.0").unwrap_or_default();
+            Cell::Bare(text)
+        }
+        _ => {
+            write!(text, "{number}e-{n_decimals}").unwrap_or_default();
+            text.parse().map_or(Cell::Unfit("number is damaged"), Cell::Float)
+        }
+    }
 }
 
 fn read_date<'a>(days: i32) -> Cell<'a> {

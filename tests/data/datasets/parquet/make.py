@@ -1,6 +1,7 @@
 """Writes the Parquet files beside it, with pyarrow: one table in the forms that writers choose from."""
 
 import datetime
+import decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,3 +32,6 @@ required = pa.schema([pa.field("open_time", pa.timestamp("ns", tz="UTC"), nullab
 pq.write_table(pa.table([table["open_time"].cast(pa.timestamp("ns", tz="UTC")), table["n"]], schema=required), "required.parquet")
 pq.write_table(pa.table({"a": [[1, 2], [3]]}), "nested.parquet")
 pq.write_table(bare.select(["open_time", "n"]), "delta.parquet", use_dictionary=False, column_encoding={"n": "DELTA_BINARY_PACKED"})
+numbers = ["1.50", "9007199254740992.00", "9007199254740993.00", "-9007199254740993.00", "9223372036854775808.00", "123456789012345.67"]
+decimals = pa.array([decimal.Decimal(number) for number in numbers], pa.decimal128(38, 2))
+pq.write_table(pa.table({"open_time": moments[: len(numbers)], "x": decimals}), "decimal.parquet")
