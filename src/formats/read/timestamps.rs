@@ -97,18 +97,30 @@ impl TimeUnit {
         Some(ReadTime { is_cut, ..ReadTime::exact(at?) })
     }
 
+    /// Same as [`Self::timestamp`]. A fraction of a microsecond is truncated, unless `number` is the float
+    /// that is nearest to a whole microsecond.
+    #[expect(clippy::float_cmp, reason = "floats that are parsed from the same digits are equal")]
     fn timestamp_of_float(self, number: f64, texts: &TimeTexts) -> Option<ReadTime> {
-        let micros = match self {
-            Self::Seconds => number * 1e6,
-            Self::Millis => number * 1e3,
-            Self::Micros => number,
-            Self::Nanos => number / 1e3,
+        let (micros, from_micros): (f64, fn(f64) -> f64) = match self {
+            Self::Seconds => (number * 1e6, |micros| micros / 1e6),
+            Self::Millis => (number * 1e3, |micros| micros / 1e3),
+            Self::Micros => (number, |micros| micros),
+            Self::Nanos => (number / 1e3, |micros| micros * 1e3),
             Self::Date | Self::Month | Self::Year => {
                 return self.timestamp(exact_integer(number)?, texts);
             }
             Self::Excel => return spreadsheet_day(number, texts),
         };
-        timestamp_from_micros(round_to_integer(micros)?).map(ReadTime::exact)
+        let (nearest, floor) = (micros.round(), micros.floor());
+        let is_cut = from_micros(nearest) != number;
+        let micros = match is_cut {
+            false => nearest,
+            // The conversion to microseconds was rounded up.
+            true if from_micros(floor) > number => floor - 1.0,
+            true => floor,
+        };
+        let at = timestamp_from_micros(round_to_integer(micros)?)?;
+        Some(ReadTime { is_cut, ..ReadTime::exact(at) })
     }
 }
 
@@ -242,6 +254,37 @@ mod tests {
         check(Cell::Integer(2_026_010_115), Some(TimeUnit::Date), "2026-01-01T15:00:00Z");
         check(Cell::Bare("20260101"), Some(TimeUnit::Seconds), "1970-08-23T11:48:21Z");
         check(Cell::Bare("-1"), Some(TimeUnit::Seconds), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn fraction_of_a_microsecond_is_truncated_and_reported() {
+        let read = |text: &str, unit| {
+            let read = timestamp(Cell::Bare(text), Some(unit), &TimeTexts::default()).unwrap();
+            (read.at.to_string(), read.is_cut)
+        };
+        let want = ("2024-01-01T00:00:00.123456Z".to_owned(), true);
+        assert_eq!(read("1704067200123456789", TimeUnit::Nanos), want);
+        assert_eq!(read("1704067200123456789.5", TimeUnit::Nanos), want);
+        assert_eq!(read("1704067200123456.789", TimeUnit::Micros), want);
+        assert_eq!(read("1704067200123.456789", TimeUnit::Millis), want);
+        assert_eq!(read("1704067200.123456789", TimeUnit::Seconds), want);
+        let end = ("2024-01-01T00:00:59.999999Z".to_owned(), true);
+        assert_eq!(read("1704067259.9999996", TimeUnit::Seconds), end);
+        let before = ("1969-12-31T23:59:58.499999Z".to_owned(), true);
+        assert_eq!(read("-1.5000002", TimeUnit::Seconds), before);
+        let whole = |micros: i64, text: &str, unit| {
+            assert_eq!(read(text, unit), (Timestamp::from_micros(micros).to_string(), false));
+        };
+        for step in 0..20_000 {
+            let micros = 1_704_067_200_000_000 + step * 7_919;
+            let part = |divisor| (micros / divisor, micros % divisor);
+            let (seconds, fraction) = part(1_000_000);
+            whole(micros, &format!("{seconds}.{fraction:06}"), TimeUnit::Seconds);
+            let (millis, fraction) = part(1_000);
+            whole(micros, &format!("{millis}.{fraction:03}"), TimeUnit::Millis);
+            whole(micros, &format!("{micros}.0"), TimeUnit::Micros);
+            whole(micros, &format!("{micros}e3"), TimeUnit::Nanos);
+        }
     }
 
     #[test]
