@@ -58,8 +58,9 @@ const BYTES_READ_MAX: u64 = 48 << 20;
 
 impl Inference {
     /// Ranks the actors of `topic` by the epochs in `period` from which the network learned. Leaves out
-    /// epochs whose losses have another unit, and the oldest epochs if they are too large to read. If `actor` is given, returns only the
-    /// actor with this address or name, with details: up to one entry for each role.
+    /// epochs whose losses have another unit, and the oldest epochs if they are too large to read. If
+    /// `actor` is given, returns only the actor with this address or name, with details: up to one entry
+    /// for each role.
     ///
     /// # Errors
     /// [`AmbiguousActor`](crate::InferenceError::AmbiguousActor) if several actors use the name.
