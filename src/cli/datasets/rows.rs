@@ -7,7 +7,7 @@ use client::datasets::{NamedRow, Rows, RowsQuery};
 use model::dataset::BAR_COLUMNS;
 use model::page::{Limit, ROWS_MAX};
 use model::resolution::Resolution;
-use model::row::{Bucket, BucketExtras, COMPLETE, Row, Value};
+use model::row::{Bucket, BucketExtras, COMPLETE, EARLIEST, Row, Value};
 
 use super::connection::{ColumnsFlag, DatasetFlags, ExtrasFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
@@ -56,9 +56,11 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     names.extend(extras.complete.then(|| COMPLETE.to_owned()));
     let limit = Limit::clamp(command.limit.min(ROWS_MAX));
     let first = if command.ascending { RowsQuery::oldest } else { RowsQuery::newest };
+    let RangeFlags { start, end, .. } = command.range;
     let mut query = RowsQuery {
-        start: command.range.start,
-        end: command.range.end,
+        // Without bounds, a service only returns the last day of raw rows.
+        start: start.or(end.is_none().then_some(EARLIEST)),
+        end,
         extras,
         ..first(dataset.id, command.range.resolution, limit)
     };

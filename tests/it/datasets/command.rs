@@ -47,6 +47,15 @@ async fn dataset_is_created_listed_shown_and_read() {
     assert_eq!(first, serde_json::json!({"close": 100, "n": 0, "timestamp": timestamp(0)}));
     let buckets = home.run_ok(&["datasets", "rows", "btc usd", "--resolution", "1h"]);
     assert!(buckets.contains("count") && buckets.lines().count() == 2, "{buckets}");
+
+    let week = 7 * 24 * 60;
+    let row = serde_json::json!({"timestamp": timestamp(week), "values": {"close": 1}});
+    insert(&service.http(), id.parse().unwrap(), &[row]).await;
+    let newest = home.run_ok(&["datasets", "rows", "btc usd", "--json", "--limit", "2"]);
+    let newest: Vec<Value> =
+        newest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(newest[0]["timestamp"], timestamp(week));
+    assert_eq!(newest[1]["timestamp"], timestamp(2), "the rows are not limited to one day");
 }
 
 #[tokio::test]
