@@ -24,6 +24,7 @@ use formats::read::timestamps::TimeUnit;
 use formats::read::{FileError, Format, ReadOptions};
 use model::count::counted_short;
 use model::dataset::{DatasetId, Dtype};
+use model::page::Limit;
 use tokio::task::spawn_blocking;
 use wire::datasets::CreateDataset;
 
@@ -366,12 +367,25 @@ impl<'a> Import<'a> {
             repeats: self.repeats.of_dataset(&file.dataset),
         };
         let dataset_name = plan.dataset_name(file);
-        let report = send(target, reading, plan.plan, resume, state).await?;
+        let created = dataset.filter(|_| plan.dataset().is_none());
+        let sent = send(target, reading, plan.plan, resume, state).await;
+        if let Some(created) = created.filter(|_| sent.is_err()) {
+            delete_if_empty(service, created).await;
+        }
+        let report = sent?;
         if let Some(dataset) = dataset.filter(|_| !options.is_dry_run) {
             checkpoint.mark_done(file, dataset);
         }
         let file = file.display_name();
         Ok(Some(Imported { file, title: name, dataset_name, dataset, report }))
+    }
+}
+
+/// Deletes a dataset that a failed import created if it has no rows, so that the import can be repeated
+/// with other types. Ignores errors, since the error of the import is reported.
+async fn delete_if_empty(service: &Datasets, dataset: DatasetId) {
+    if service.newest(dataset, Limit::clamp(1)).await.is_ok_and(|rows| rows.is_empty()) {
+        drop(service.delete(dataset).await);
     }
 }
 

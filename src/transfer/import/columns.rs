@@ -101,7 +101,10 @@ pub(super) async fn plan_import(
         let existing = columns.get(&name).copied();
         let dtype = match (existing, flagged) {
             (Some(existing), Some((_, flagged))) if existing != *flagged => {
-                bail!("column {name} is {existing} in the dataset, and cannot become {flagged}")
+                bail!(
+                    "column {name} is {existing} in the dataset, and cannot become {flagged}\nhint: \
+                     choose another dataset with --dataset, or first delete the column or the dataset"
+                )
             }
             (Some(existing), _) => existing,
             (None, Some((_, flagged))) => *flagged,
