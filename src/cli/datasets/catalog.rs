@@ -320,7 +320,8 @@ pub(crate) struct ColumnsCommand {
     /// boolean. Existing rows have no value in it
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = parse_column)]
     add: Vec<CreateColumn>,
-    /// Rename a column; its values stay
+    /// Rename a column; its values stay. The columns of the buckets of stored rows cannot change, so a
+    /// column can become `volume`, for example, only by an import with `--map` into a new dataset
     #[arg(long, value_name = "NAME=NEW_NAME", value_parser = parse_pair)]
     rename: Vec<(String, String)>,
     /// Delete a column with its values; requires --yes

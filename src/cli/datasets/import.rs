@@ -114,7 +114,8 @@ struct ColumnFlags {
     /// reject [default: by the order of the rows if they contain the hour twice, else reject]
     #[arg(long, value_name = "MEANING")]
     ambiguous: Option<Ambiguous>,
-    /// Column for this field
+    /// Column for this field. Buckets are computed from the columns open, high, low, close and volume
+    /// [default: the name of the field, in lowercase for these columns; `volume` for VOL in bars]
     #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = parse_pair)]
     names: Vec<(String, String)>,
     /// Type of a column: float, integer, string or boolean

@@ -207,12 +207,19 @@ fn example(field: &Field, dtype: Dtype) -> Option<String> {
 }
 
 /// Returns the column `open` for a field named `Open`, and the same for the other columns of bars, since
-/// buckets and charts use the lowercase names. Returns `None` for other fields, or if several fields
-/// differ only in case.
+/// buckets and charts use the lowercase names. Returns `volume` for a field named `Vol` if all other
+/// columns of bars exist. Returns `None` for other fields, or if several fields differ only in case.
 fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
-    let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
-    let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
-    (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
+    let n_called = |name: &str| {
+        surveyed.fields.iter().filter(|other| other.name.eq_ignore_ascii_case(name)).count()
+    };
+    let [prices @ .., volume] = BAR_COLUMNS;
+    let is_volume = field.eq_ignore_ascii_case("vol")
+        && n_called(volume) == 0
+        && prices.into_iter().all(|price| n_called(price) == 1);
+    let name = if is_volume { volume } else { field };
+    let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(name))?;
+    (n_called(field) == 1).then_some(bar)
 }
 
 /// Derives the fields of standard input from the options, since the input can be read only once.

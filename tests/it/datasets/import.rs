@@ -154,6 +154,14 @@ async fn capitalized_price_columns_are_imported_in_lowercase() {
     home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
     assert_eq!(service.rows("both").await, [want]);
+
+    let row = format!("{},1,3,0.5,2,7\n", timestamp(0));
+    home.write("stooq.csv", format!("<DATE>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>\n{row}").as_bytes());
+    home.run_ok(&["datasets", "import", "stooq.csv"]);
+    assert_eq!(service.rows("stooq").await[0]["volume"], 7);
+    home.write("options.csv", format!("date,close,vol\n{},2,0.3\n", timestamp(0)).as_bytes());
+    home.run_ok(&["datasets", "import", "options.csv"]);
+    assert_eq!(service.rows("options").await[0]["vol"], 0.3);
 }
 
 #[tokio::test]
