@@ -94,11 +94,16 @@ pub(super) fn strip_ending(name: &str) -> &str {
 }
 
 /// Returns the name of the data file in the zip archive at `path`, or `None` if the file is not an
-/// archive.
-pub(super) fn name_in_archive(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let found = Compression::of_file(&mut file).ok()?;
-    (found == Some(Compression::Zip)).then(|| entry(&mut file).ok().map(|entry| entry.name))?
+/// archive or cannot be opened.
+///
+/// # Errors
+/// If the archive has several data files or none, or an unsupported one.
+pub(super) fn name_in_archive(path: &Path) -> io::Result<Option<String>> {
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    match Compression::of_file(&mut file) {
+        Ok(Some(Compression::Zip)) => entry(&mut file).map(|entry| Some(entry.name)),
+        _ => Ok(None),
+    }
 }
 
 /// Finds the only data file in an archive. Text files (.txt), which usually contain notes, are ignored.

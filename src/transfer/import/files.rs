@@ -164,6 +164,7 @@ fn describe_file(
     let shown = path.display();
     let format = format.or_else(|| Format::of_file(&path));
     let Some(format) = format else {
+        read::check_archive(&path).with_context(|| format!("cannot import {shown}"))?;
         bail!("unknown format of {shown}\nhint: pass --format csv, ndjson or parquet")
     };
     let mut parts = parts(&path);
@@ -264,5 +265,8 @@ mod tests {
         let want = "{symbol} cannot be filled for a/b.csv, which only has stem";
         check("a/b.csv", Some("{symbol}"), want);
         check("notes", None, "unknown format of notes\nhint: pass --format csv, ndjson or parquet");
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets/compressed");
+        let error = describe_file(format!("{data}/two.zip").into(), None, None, None).unwrap_err();
+        assert!(format!("{error:#}").ends_with("several files, extract one: a.csv, b.csv"));
     }
 }
