@@ -319,7 +319,8 @@ fn timestamp_column_is_detected_by_name_or_values() {
     check("price,when\n7,1700000000000\n", None, "when");
     check("date,ts\nx,1700000000\n", None, "ts");
     check("a,b\n1,2\n", Some("B"), "b");
-    let none = "no column with timestamps among a, b: name it with --time-column";
+    let none = "no column with timestamps among a, b: name it with --time-column, and its format with \
+                --time-format";
     check("a,b\n1,2\n", None, none);
     check("a,b\n1,2\n", Some("c"), "no column c among a, b");
     // A few invalid values do not change the choice of the column. Their rows are reported when the file

@@ -11,6 +11,7 @@ use jiff::tz::{self, AmbiguousOffset, TimeZone};
 use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};
+use super::timestamps::NO_TIMESTAMP;
 
 /// Number of stored digits of a fraction of a second, which gives microseconds.
 const FRACTION_DIGITS: usize = 6;
@@ -74,7 +75,7 @@ pub struct TimeTexts {
     pub ambiguous: Ambiguous,
 }
 
-/// A format of strptime such as `%d/%m/%Y %H:%M`.
+/// A format of strptime such as `%d/%m/%Y %H:%M`. Without a day, it is the first day of the month.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeFormat(String);
 
@@ -203,7 +204,7 @@ impl TimeTexts {
             };
             return Err(format!("`{text}` {first}: pass --time-format {formats}"));
         }
-        let none = || format!("`{}` is not a timestamp", super::cell::shorten(text));
+        let none = || format!("`{}` {NO_TIMESTAMP}", super::cell::shorten(text));
         let (date, rest) = date(text).ok_or_else(none)?;
         let (time, rest) = match rest.trim_start_matches(['T', ' ', '\t', '_']) {
             "" => (Time::midnight(), ""),
@@ -265,7 +266,10 @@ impl TimeTexts {
     fn read_format(&self, format: &TimeFormat, text: &str) -> Result<ReadTime, String> {
         let none =
             |_| format!("`{}` is not in the format {}", super::cell::shorten(text), format.0);
-        let broken = strtime::parse(&format.0, text).map_err(none)?;
+        let mut broken = strtime::parse(&format.0, text).map_err(none)?;
+        if broken.month().is_some() && broken.day().is_none() {
+            broken.set_day(Some(1)).map_err(none)?;
+        }
         let whole = broken.to_timestamp();
         let (read, nanos) = match (whole, broken.to_datetime()) {
             (Ok(at), _) => {
@@ -530,6 +534,7 @@ mod tests {
         }
         check("01/02/2026", "UTC", Some("%d/%m/%Y"), "2026-02-01T00:00:00Z");
         check("01/02/2026 15:30", "+01:00", Some("%m/%d/%Y %H:%M"), "2026-01-02T14:30:00Z");
+        check("2024-02", "UTC", Some("%Y-%m"), "2024-02-01T00:00:00Z");
         let want = "`x` is not in the format %m/%d/%Y";
         check("x", "UTC", Some("%m/%d/%Y"), want);
         assert!("%d/%!".parse::<TimeFormat>().is_err() && "d".parse::<TimeFormat>().is_err());

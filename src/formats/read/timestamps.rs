@@ -7,6 +7,9 @@ use model::timestamp::Timestamp;
 use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
 use super::time_text::{ReadTime, TimeTexts, digits};
 
+/// End of the error for a value that is not a timestamp.
+pub(super) const NO_TIMESTAMP: &str = "is not a timestamp";
+
 /// Range in which the unit of a number is detected, in seconds since 1970: the years 1971 to 2100.
 /// Within these years, no number is valid in two units, except dates with an hour (see
 /// [`is_date_with_hour`]). Smaller numbers are almost never timestamps.
@@ -195,7 +198,7 @@ pub(super) fn timestamp(
         Cell::Unfit(reason) => return Err(reason.to_owned()),
         Cell::Absent | Cell::Boolean(_) | Cell::Large(_) => None,
     };
-    found.ok_or_else(|| format!("{} is not a timestamp", cell.describe()))
+    found.ok_or_else(|| format!("{} {NO_TIMESTAMP}", cell.describe()))
 }
 
 /// Describes a number that is not a plausible timestamp in any unit, with a hint to an option.
@@ -215,7 +218,7 @@ fn unclear_number(number: f64, shown: &str) -> String {
         _ if number.abs() < PLAUSIBLE_SECONDS.end * 1e9 => {
             "pass its unit as --time-unit s, ms, us or ns"
         }
-        _ => return format!("{shown} is not a timestamp"),
+        _ => return format!("{shown} {NO_TIMESTAMP}"),
     };
     format!("{shown} is not a time of the years 1971 to 2100 in any unit: {hint}")
 }

@@ -372,7 +372,8 @@ mod tests {
     fn failed_import_gives_advice_about_the_form_instead_of_flags() {
         let time = "name the field with the timestamp in this form";
         check(
-            "cannot import a.csv: no column with timestamps among a, b: name it with --time-column",
+            "cannot import a.csv: no column with timestamps among a, b: name it with --time-column, and \
+             its format with --time-format",
             "cannot import a.csv: no column with timestamps among a, b",
             time,
         );

@@ -5,11 +5,12 @@
 
 use std::ops::RangeInclusive;
 
+use model::dataset::Dtype;
 use model::timestamp::Timestamp;
 
 use super::super::FileError;
 use super::super::time_text::TimeTexts;
-use super::super::timestamps::TimeUnit;
+use super::super::timestamps::{NO_TIMESTAMP, TimeUnit};
 use super::{Field, SniffedFields};
 
 /// Usual names of the field with the timestamp, in lower case, the most likely first.
@@ -464,16 +465,20 @@ impl SniffedFields {
         names.join(", ")
     }
 
-    /// Explains that no field has timestamps, and why the field with the most likely name was rejected.
+    /// Explains that no field has timestamps. Includes the reason for rejecting a field with a likely name,
+    /// or with a text that is a date but not a valid timestamp.
     fn no_time(&self) -> FileError {
         let names = self.names();
         let why = self.fields.iter().find_map(|field| {
             let reason = field.seen.no_time.as_ref()?;
-            (strength(field) >= NameStrength::Word).then(|| format!("; {}: {reason}", field.name))
+            let is_date = field.dtype == Dtype::String && !reason.ends_with(NO_TIMESTAMP);
+            let is_likely = is_date || strength(field) >= NameStrength::Word;
+            is_likely.then(|| format!("; {}: {reason}", field.name))
         });
         let why = why.unwrap_or_default();
         FileError::Columns(format!(
-            "no column with timestamps among {names}: name it with --time-column{why}"
+            "no column with timestamps among {names}: name it with --time-column, and its format with \
+             --time-format{why}"
         ))
     }
 

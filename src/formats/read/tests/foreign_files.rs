@@ -291,6 +291,19 @@ fn numeric_columns_are_not_parts_of_the_timestamp_if_other_columns_are_a_complet
     check_rejected(both, &["updated_at (2024-03-01 10:00)", "--time-column year"]);
     check_rejected("year,month,day,hhmm,x\n2024,1,2,930,1\n", &["column hhmm (930)"]);
     check_rejected("year,month,x\n2024,1,2\n", &["no column with timestamps among year, month"]);
+    check_rejected("d,k\n13-Jan-24,1\n14-Jan-24,2\n", &["--time-column", "--time-format"]);
+}
+
+#[test]
+fn skipped_local_time_in_a_short_file_is_reported() {
+    let (_folder, path, options) = file("a.csv", b"d,k\n2024-03-10 02:30,1\n2024-03-10 03:30,2\n");
+    let zone: Zone = "America/New_York".parse().unwrap();
+    let texts = TimeTexts { zone, ..TimeTexts::default() };
+    let why = try_sniffed_mapping(&path, options, texts).unwrap_err();
+    assert!(
+        why.ends_with("; d: `2024-03-10 02:30`: the clock skips it in this time zone"),
+        "{why}"
+    );
 }
 
 /// Hours of the night in which the clock of New York is set back, in local time.
