@@ -30,12 +30,16 @@ use crate::error::Invalid;
 /// different times, so the day can be a second too long.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
+/// Length of the coarsest documented resolution. There may be no coarser one for longer buckets.
+const DAY: Duration = Duration::from_hours(24);
+
 /// Smallest difference between two timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
 /// Characters that Go escapes in a query string: all except letters, digits and four marks. A space is
 /// written as a plus sign.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+pub(crate) const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// First and last timestamp that a query selects. `None` does not limit that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,9 +174,11 @@ impl Bounds {
         match span_max(resolution, raw_span_max) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
                 let span_max = go_duration(span_max);
+                let is_long = resolution.bucket().is_some_and(|bucket| bucket > DAY);
+                let advice = if is_long { "shorter time range" } else { "coarser resolution" };
                 Err(Invalid::from(format!(
                     "time range exceeds maximum of {span_max} for resolution={resolution}; use a \
-                     coarser resolution"
+                     {advice}"
                 )))
             }
             _ => Ok(()),

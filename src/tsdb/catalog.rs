@@ -193,7 +193,8 @@ impl ColumnChange {
             Self::Delete(name) => (name, ""),
         };
         let column = position(old).and_then(|idx| changed.get_mut(idx));
-        column.ok_or(Refusal::ColumnUnknown)?.name = unused(new)?;
+        let column = column.ok_or(Refusal::ColumnUnknown)?;
+        column.name = unused(new)?;
         Ok(changed)
     }
 }

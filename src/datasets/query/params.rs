@@ -68,10 +68,9 @@ impl Params {
     /// # Errors
     /// [`Invalid`] if the limit is not a number, or is 0.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
-        let requested = self.number("limit")?;
-        if requested == Some(0) {
-            return Err("limit must be an integer of at least 1".into());
-        }
+        let wrong = || Invalid::from("limit must be an integer of at least 1");
+        let requested = self.get("limit").map(|text| text.parse::<u64>().ok().filter(|it| *it > 0));
+        let requested = requested.map(|requested| requested.ok_or_else(wrong)).transpose()?;
         let requested =
             requested.map_or(default, |requested| usize::try_from(requested).unwrap_or(usize::MAX));
         Ok(Limit::clamp(requested))
@@ -232,10 +231,13 @@ impl Params {
     /// Parses the bounds.
     ///
     /// # Errors
-    /// [`Invalid`] if a bound is not a timestamp.
+    /// [`Invalid`] if a bound is not a timestamp, or if both bounds are between two microseconds.
     pub(crate) fn bounds(&self) -> Result<Bounds, Invalid> {
-        let start = self.timestamp_rounded_up("start")?;
-        Ok(Bounds { start, end: self.timestamp("end")? })
+        let (start, end) = (self.timestamp_rounded_up("start")?, self.timestamp("end")?);
+        if start > end && end.is_some() && self.timestamp("start")? <= end {
+            return Err("no microsecond is between start and end".into());
+        }
+        Ok(Bounds { start, end })
     }
 
     /// Parses a timestamp and rounds it up to a microsecond, so that no row before it is selected.

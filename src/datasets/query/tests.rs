@@ -74,6 +74,13 @@ fn time_range_can_exceed_its_maximum_by_at_most_a_minute() {
         wider,
         Err("time range exceeds maximum of 2160h0m0s for resolution=1h; use a coarser resolution"),
     );
+    let widest = "start=0001-01-01T00:00:00Z&end=2026-07-30T00:00:00Z&resolution=30d";
+    check(
+        widest,
+        Err(
+            "time range exceeds maximum of 1451520h0m0s for resolution=30d; use a shorter time range",
+        ),
+    );
     check("start=2020-01-01T00:00:00Z", Ok(("2020-01-01T00:00:00Z", "9999-12-30T22:00:00Z")));
 }
 
@@ -89,7 +96,8 @@ fn cursor_replaces_a_bound_that_it_has_passed() {
 fn invalid_parameter_is_reported_by_name() {
     check("limit=0", Err("limit must be an integer of at least 1"));
     check("after=2020-01-01T00:00:00Z&offset=1", Err("after and offset exclude each other"));
-    check("limit=many", Err("limit must be an integer of at least 0"));
+    check("limit=many", Err("limit must be an integer of at least 1"));
+    check("limit=-1", Err("limit must be an integer of at least 1"));
     check("offset=-1", Err("offset must be an integer of at least 0"));
     let wanted = "resolution must be raw, or a length of up to 30 days such as 45s, 5m, 1h or 1d";
     check("resolution=2x", Err(wanted));
@@ -98,6 +106,10 @@ fn invalid_parameter_is_reported_by_name() {
     check(
         "start=2026-07-30T00:00:00Z&end=2026-07-29T00:00:00Z",
         Err("start must not be after end"),
+    );
+    check(
+        "start=2026-07-30T00:00:00.0000005Z&end=2026-07-30T00:00:00.0000009Z",
+        Err("no microsecond is between start and end"),
     );
     let nothing = params("limit=3").rows().unwrap_err();
     assert_eq!(nothing.to_string(), "one of dataset or dataset_name is required");

@@ -87,6 +87,7 @@ async fn values_of_a_renamed_column_are_unchanged() {
     assert_eq!(value("average").await, 8.5);
     for (body, want) in [
         (rename("vwap", "x"), (404, "column not found")),
+        (rename("vwap", "open"), (404, "column not found")),
         (rename("average", "open"), (409, "column name is already taken: conflict")),
         (rename("average", "timestamp"), (400, "a column cannot be called timestamp: bad request")),
         (
