@@ -254,10 +254,10 @@ fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
 }
 
 /// Returns the file name of a download, made of the dataset, the resolution, the time zone and the days
-/// of the bounds.
+/// of the bounds. It can have letters that are not ASCII.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
+        if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
     };
     let mut parts = vec![dataset.to_owned(), query.resolution.to_string()];
     parts.extend(query.extras.time_zone.map(|zone| zone.to_string()));

@@ -17,6 +17,7 @@ use formats::content_coding::Coding;
 use formats::write::Output;
 use formats::write::document::Document;
 use futures::stream;
+use percent_encoding::utf8_percent_encode;
 use strum::VariantNames as _;
 use utoipa::openapi::schema::Object;
 use wire::datasets::FlatRow;
@@ -32,6 +33,7 @@ use super::openapi::{
 use super::{Caller, read_params};
 use crate::download::spool::SpooledFile;
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
+use crate::query::ESCAPED;
 use crate::read::RowsPage;
 
 /// Header with the number of rows, if it is known before the rows are read.
@@ -130,7 +132,13 @@ fn set_headers(
     let ranges = if coding == Coding::Identity { "bytes" } else { "none" };
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static(ranges));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(output.content_type()));
-    let disposition = format!("attachment; filename=\"{file_name}\"");
+    let plain = file_name.replace(|letter: char| !letter.is_ascii(), "_");
+    let mut disposition = format!("attachment; filename=\"{plain}\"");
+    if plain != file_name {
+        // RFC 6266 and RFC 8187.
+        let escaped = utf8_percent_encode(file_name, ESCAPED);
+        disposition = format!("{disposition}; filename*=UTF-8''{escaped}");
+    }
     if let Ok(disposition) = HeaderValue::try_from(disposition) {
         headers.insert(CONTENT_DISPOSITION, disposition);
     }

@@ -208,6 +208,13 @@ async fn download_has_a_file_name_and_can_be_parquet_or_arrow() {
     let (_, headers) = download_as(&service, &path, "gzip").await;
     let name = "attachment; filename=\"btc_1d_America_New_York.csv\"";
     assert_eq!(headers["content-disposition"], name, "days in another zone are another file");
+    let body = json!({"name": "ünï 価格", "tags": ["public"]});
+    assert_eq!(service.call(&service.owner, "POST", "/api/datasets/", &body).await.0, 201);
+    let (_, headers) =
+        download_as(&service, "/api/rows/bulk_download/?dataset=2&output=csv", "").await;
+    let name = "attachment; filename=\"_n_____raw.csv\"; \
+                filename*=UTF-8''%C3%BCn%C3%AF_%E4%BE%A1%E6%A0%BC_raw.csv";
+    assert_eq!(headers["content-disposition"], name);
 }
 
 /// Tools that scan files over HTTP first request the length, then parts of the file.
