@@ -28,6 +28,7 @@ pub const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 byte
 #[derive(Debug, Clone, PartialEq, derive_more::Display)]
 pub enum Value {
     /// Value of a float column.
+    #[display("{}", float_text(*_0))]
     Float(f64),
     /// Value of an integer column.
     Integer(i64),
@@ -60,9 +61,9 @@ pub struct Bucket {
     pub low: f64,
     /// Last value, or `close` of the last bar.
     pub close: f64,
-    /// Sum of the volumes.
+    /// Sum of the volumes of the rows with a price.
     pub volume: f64,
-    /// Number of rows.
+    /// Number of rows with a price.
     pub count: u64,
 }
 
@@ -110,6 +111,15 @@ pub struct BucketExtras {
 
 /// Name of the field that is true if a bucket has ended.
 pub const COMPLETE: &str = "complete";
+
+/// Formats a float as in JSON: with an exponent below 1e-6 and from 1e21 on.
+fn float_text(number: f64) -> String {
+    match number.abs() {
+        1e21.. => format!("{number:e}").replace('e', "e+"),
+        size if size > 0.0 && size < 1e-6 => format!("{number:e}"),
+        _ => number.to_string(),
+    }
+}
 
 impl Bucket {
     /// Returns true if the close is below the open.
@@ -182,6 +192,21 @@ pub const fn kind(dtype: Dtype) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn very_large_and_very_small_floats_have_an_exponent() {
+        for (number, want) in [
+            (1e308, "1e+308"),
+            (-1.5e21, "-1.5e+21"),
+            (1e20, "100000000000000000000"),
+            (1e-6, "0.000001"),
+            (-5e-324, "-5e-324"),
+            (0.0, "0"),
+            (64_001.5, "64001.5"),
+        ] {
+            assert_eq!(Value::Float(number).to_string(), want);
+        }
+    }
 
     #[track_caller]
     fn check(dtype: Dtype, value: Value, want: Result<(), &str>) {
