@@ -231,11 +231,11 @@ pub struct BucketBody {
     /// Last value.
     #[serde(default)]
     pub close: Option<f64>,
-    /// Sum of the volumes.
+    /// Sum of the volumes of the rows with a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub volume: Option<f64>,
-    /// Number of data points in the bucket.
+    /// Number of data points in the bucket: rows with a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub count: Option<u64>,
