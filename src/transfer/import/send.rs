@@ -39,8 +39,8 @@ const BATCH_VALUES_MAX: usize = 500_000;
 const BAD_SHOWN_MAX: u64 = 20;
 
 /// Advice in the error for an invalid row.
-const SKIP_HINT: &str = "\nhint: correct the row, describe its values with --time-format, --type or --null, or skip invalid \
-     rows with --skip-bad";
+const SKIP_HINT: &str = "\nhint: correct the row, describe its values with --time-format, --type or \
+                         --null, or skip invalid rows with --skip-bad";
 
 /// Maximum size of rows that are sorted together: some million rows with a few numbers. In a longer
 /// file, rows of a later part that precede rows of an earlier part are stored as late rows.
