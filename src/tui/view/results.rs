@@ -94,7 +94,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
             paint::text(buf, area, (0, 1), "cancelled", frame.theme.muted);
         }
         Phase::Failed(failure) => draw_failure(area, buf, frame, failure),
-        Phase::Done(response) => draw_groups(area, buf, frame, response),
+        Phase::Done(_) => draw_groups(area, buf, frame, run),
     }
 }
 
@@ -111,8 +111,9 @@ fn draw_failure(area: Rect, buf: &mut Buffer, frame: Frame<'_>, failure: &Failur
     text_cut(buf, area, (2, y + 1), next, theme.muted);
 }
 
-fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &ExecuteResponse) {
+fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
+    let Some(response) = run.response() else { return };
     let look = state.results().look;
     let pane = match state.screen {
         Screen::Cluster => cluster::state::Pane::Groups.number(),
@@ -128,7 +129,10 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, response: &Execut
     let n_fit = usize::from(groups_end.saturating_sub(y) / 2).max(1);
     let first = super::table::first_row(selected, n_groups, n_fit);
     let hidden = (first, n_groups.saturating_sub(first + n_fit));
-    let (sentence, style) = sentence(response, hidden, theme);
+    let (sentence, style) = match (sentence(response, hidden, theme), run.live.n_failed()) {
+        (it, 0) => it,
+        ((text, _), n_failed) => (format!("{text}; {n_failed} failed"), theme.warn),
+    };
     text_cut(buf, area, (0, top), &sentence, style);
     for (idx, group) in response.results.iter().enumerate().skip(first).take(n_fit) {
         let place = Rect { y: area.y.saturating_add(y), height: 2, ..area };

@@ -307,7 +307,7 @@ fn failed_worker_is_counted_alike_in_all_summaries_of_its_run() {
     response.cluster.peers.truncate(2);
     screen.take(Event::Executed(id, Ok(Box::new(response))));
     screen.state.notices.clear();
-    screen.shows(&["run by 2 of 3"]);
+    screen.shows(&["run by 2 of 3", "2 peers took part, and all agree; 1 failed"]);
     screen.press("1");
     let shown = screen.text();
     let row = shown.lines().find(|line| line.contains("hello.wasm"));
