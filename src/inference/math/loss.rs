@@ -220,6 +220,11 @@ impl LossMethod {
         matches!(self, Self::Ztae | Self::Zptae | Self::Czar)
     }
 
+    /// Returns true if the losses compare probabilities, which are from 0 to 1.
+    pub const fn takes_probabilities(self) -> bool {
+        matches!(self, Self::CrossEntropy | Self::Bce)
+    }
+
     /// Returns the parameters of the method.
     fn parameters(self) -> Vec<Parameter> {
         let mut known = match self {

@@ -399,10 +399,19 @@ impl Topic {
         let (loss, ValueRange { min, max }) = (self.judging.loss, self.value_range);
         let is_count = min.is_some_and(|min| min >= 0.0);
         let is_probability = is_count && max.is_some_and(|max| max <= 1.0);
+        let has_unity = self.unity_tolerance.is_some();
+        if (has_unity || loss.method.takes_probabilities()) && !is_probability {
+            let what = if has_unity { "require_unity" } else { &loss.method.to_string() };
+            return Some(format!(
+                "{what} needs a value_min of at least 0 and a value_max of at most 1"
+            ));
+        }
         match loss.method {
-            LossMethod::Bce if !is_probability => {
-                Some("bce needs a value_min of at least 0 and a value_max of at most 1".to_owned())
-            }
+            LossMethod::CrossEntropy if !has_unity => Some(
+                "ce needs require_unity, since a probability of 1 for each label would have no \
+                 loss; mse and bce do not"
+                    .to_owned(),
+            ),
             LossMethod::Poisson if !is_count || !loss.allow_negative => Some(
                 "poisson needs a value_min of at least 0, and allow_negative, since its losses can \
                  be negative"

@@ -101,13 +101,13 @@ pub struct TopicSettings {
     pub label_default_value: Option<Decimal>,
     /// Maximum number of labels per payload.
     pub max_labels_per_submission: Option<u32>,
-    /// True if values must sum to 1.
+    /// True if values must be from 0 to 1 and sum to 1.
     pub require_unity: bool,
     /// Maximum difference between the sum of the values and 1.
     pub unity_tolerance: Option<Decimal>,
     /// `mse` (or `sqe`), `mae` (or `abse`), `huber`, `logcosh`, `ce`, `bce`, `poisson`, `ztae`, `zptae`
-    /// or `czar`, with the definitions of the chain's reputers. `bce` needs values from 0 to 1,
-    /// `poisson` values of at least 0 and `allow_negative`.
+    /// or `czar`, with the definitions of the chain's reputers. `bce` needs values from 0 to 1, `ce` also
+    /// `require_unity`, and `poisson` values of at least 0 and `allow_negative`.
     pub loss_method: Option<String>,
     /// Parameters of the loss; the defaults of the chain's reputers if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,9 +178,11 @@ pub struct TopicSettings {
     /// times the square root of the number of returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Smallest value that a submission can have; unlimited if omitted.
+    /// Smallest value that a submission can have. If omitted, it is 0 for probabilities (`ce`, `bce` or
+    /// `require_unity`) and otherwise unlimited.
     pub value_min: Option<Decimal>,
-    /// Largest value that a submission can have; unlimited if omitted.
+    /// Largest value that a submission can have. If omitted, it is 1 for probabilities and otherwise
+    /// unlimited.
     pub value_max: Option<Decimal>,
     /// Function that infers values in each epoch; only submissions are combined if omitted.
     pub predictor: Option<PredictorSettings>,

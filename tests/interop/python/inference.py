@@ -102,7 +102,7 @@ def backtest_agrees_with_the_command(stack):
     value = {"metadata": "ten minutes ahead", "dataset": MARKET, "column": "close", "horizon_seconds": 600}
     direction = value | {
         "topic_type": "classification", "output_arity": "multi", "loss_method": "ce", "allow_negative": True,
-        "label_whitelist": ["up", "down", "flat"], "direction_threshold": "0.0005",
+        "label_whitelist": ["up", "down", "flat"], "direction_threshold": "0.0005", "require_unity": True,
     }
     one, labels = "{'value': 1}", "{'values': {'up': 0.5, 'down': 0.25, 'flat': 0.25}}"
     methods = ("mae", "huber", "logcosh", "sqe", "ztae", "zptae", "czar")

@@ -105,10 +105,7 @@ pub fn topic(
                 .unwrap_or((epoch_length / 2).max(1)),
             ground_truth_lag: settings.ground_truth_lag.unwrap_or(epoch_length),
         },
-        value_range: ValueRange {
-            min: optional("value_min", settings.value_min.as_ref())?,
-            max: optional("value_max", settings.value_max.as_ref())?,
-        },
+        value_range: value_range(&settings, loss_method)?,
         judging: judging(&settings, loss_method)?,
         truth: truth(&settings)?,
         source: TopicSource {
@@ -203,6 +200,16 @@ fn truth(settings: &TopicSettings) -> Result<Truth, SettingError> {
             want: "value, log_return or volatility, without a direction_threshold",
         }),
     }
+}
+
+/// Returns the range of values, which is 0 to 1 by default if they are probabilities.
+fn value_range(settings: &TopicSettings, loss: LossMethod) -> Result<ValueRange, SettingError> {
+    let are_probabilities = settings.require_unity || loss.takes_probabilities();
+    let bound = |number: f64| are_probabilities.then_some(number);
+    Ok(ValueRange {
+        min: optional("value_min", settings.value_min.as_ref())?.or(bound(0.0)),
+        max: optional("value_max", settings.value_max.as_ref())?.or(bound(1.0)),
+    })
 }
 
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {

@@ -119,6 +119,29 @@ async fn loss_method_names_of_the_chain_are_accepted() {
 }
 
 #[tokio::test]
+async fn probabilities_outside_0_to_1_are_rejected() {
+    let fixture = Fixture::new().await;
+    let direction = json!({"direction_threshold": "0.1", "label_whitelist": ["up", "down", "flat"],
+        "require_unity": true});
+    for (id, changes) in (3..).zip([json!({"loss_method": "mse"}), json!({"loss_method": "ce"})]) {
+        let settings = super::settings(&changed(direction.clone(), &changes));
+        let (status, created) = fixture.put("POST", "/api/v1/topics", &settings).await;
+        assert_eq!(status, 200, "{created}");
+        let nonce = fixture.inference.chain().height();
+        fixture.inference.open_epoch(id.to_string().parse().unwrap(), nonce).await.unwrap();
+        let values = json!({"values": {"up": 1, "down": 1, "flat": -1}});
+        let refused =
+            fixture.put("POST", &format!("/api/v1/topics/{id}/submissions"), &values).await;
+        let message = "value -1 of label `flat` is outside the range 0 to 1";
+        Fixture::check(refused, 400, 3, message);
+    }
+    let settings = super::settings(&json!({"loss_method": "bce"}));
+    assert_eq!(fixture.put("POST", "/api/v1/topics", &settings).await.0, 200);
+    let (_, shown) = fixture.get("/api/v1/topics/5").await;
+    assert_eq!((&shown["value_min"], &shown["value_max"]), (&json!("0"), &json!("1")));
+}
+
+#[tokio::test]
 async fn settings_that_do_not_apply_to_the_loss_method_are_rejected_by_name() {
     let fixture = Fixture::new().await;
     let prefix = "invalid settings of topic 3: ";
@@ -138,6 +161,19 @@ async fn settings_that_do_not_apply_to_the_loss_method_are_rejected_by_name() {
         (
             json!({"loss_method": "bce", "value_max": 2}),
             format!("{prefix}bce needs a value_min of at least 0 and a value_max of at most 1"),
+        ),
+        (
+            json!({"direction_threshold": "0.1", "loss_method": "ce"}),
+            format!(
+                "{prefix}ce needs require_unity, since a probability of 1 for each label would \
+                 have no loss; mse and bce do not"
+            ),
+        ),
+        (
+            json!({"direction_threshold": "0.1", "require_unity": true, "value_min": -1}),
+            format!(
+                "{prefix}require_unity needs a value_min of at least 0 and a value_max of at most 1"
+            ),
         ),
         (
             json!({"loss_method": "poisson"}),

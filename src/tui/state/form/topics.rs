@@ -15,8 +15,9 @@ use crate::state::change::Change;
 const LOSSES: &[&str] =
     &["mse", "mae", "huber", "logcosh", "ce", "bce", "poisson", "ztae", "zptae", "czar"];
 
-/// Loss functions of a new topic, which has no range of values as `bce` and `poisson` need it.
-const LOSSES_NEW: &[&str] = &["mse", "mae", "huber", "logcosh", "ce", "ztae", "zptae", "czar"];
+/// Loss functions of a new topic, which does not allow the negative losses of `poisson`.
+const LOSSES_NEW: &[&str] =
+    &["mse", "mae", "huber", "logcosh", "ce", "bce", "ztae", "zptae", "czar"];
 
 /// Quantities that a topic can predict. The first is the default.
 const TARGETS: &[&str] = &["value", "log_return", "volatility", DIRECTION];
