@@ -359,6 +359,7 @@ impl Backtest {
         observe(BacktestEvent::Learned(learned_epoch)).map_err(BacktestError::Observer)?;
         replayed.history.push(HistoryEpoch {
             nonce: epoch.bundle.nonce,
+            opened_at: epoch.input.at.to_string(),
             truth: with_labels(&labels, &truth),
             ..HistoryEpoch::default()
         });

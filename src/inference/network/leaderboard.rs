@@ -5,6 +5,7 @@
 //! differ in difficulty. Actors with too few epochs are not ranked, since otherwise a single lucky
 //! submission could be first.
 
+mod baseline;
 mod calibration;
 mod rank_history;
 
@@ -17,6 +18,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::HistoryEpoch;
 use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 
+use self::baseline::{known_means, n_epochs_before};
 use self::calibration::calibration;
 use self::rank_history::{WINDOW_EPOCHS, add_rank_histories};
 use crate::math::loss::LossRule;
@@ -87,13 +89,14 @@ impl Inference {
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs, None));
         }
-        // Reads more epochs than are ranked: the latest epochs, which have no ground truth yet, and
-        // `n_epochs` epochs before the ranked epochs, since the uninformed baseline is computed from
-        // earlier ground truths.
-        let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
-        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
-        let limit = n_epochs.saturating_mul(2).saturating_add(lag);
-        let history = self.history(topic, 0..=BlockHeight::MAX, limit).await?;
+        // Also reads the epochs before, since the uninformed baseline is computed from their ground
+        // truths.
+        let first = losses.last().map_or(0, |(nonce, _)| *nonce);
+        let n_blocks = u32::try_from(settings.timing.epoch_length).unwrap_or(u32::MAX);
+        let epoch_time = self.chain().block_time().saturating_mul(n_blocks);
+        let n_before = n_epochs_before(settings.source.horizon, epoch_time);
+        let mut history = self.history(topic, 0..=first.saturating_sub(1), n_before).await?;
+        history.extend(self.history(topic, first..=BlockHeight::MAX, u32::MAX).await?);
         let is_before = |epoch: &&HistoryEpoch| {
             epoch.opened_at.parse::<Timestamp>().is_ok_and(|opened_at| opened_at < since)
         };
@@ -170,26 +173,21 @@ pub(super) fn ranking(
     let scoring = Scoring { topic, losses, gains, values, wanted };
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
-    let (mut n_truths, mut truths_sum) = (0_usize, 0.0);
+    let known_means = known_means(history, topic.source.horizon);
     let mut epochs = Vec::new();
-    for epoch in history.iter().filter(|epoch| !epoch.truth.is_empty()) {
+    for (epoch, mean) in history.iter().zip(known_means) {
+        let Some(losses) = by_nonce.get(&epoch.nonce) else { continue };
         let truth = numbers(&epoch.truth);
-        let mean = (n_truths > 0).then(|| truths_sum / count(n_truths));
+        let mut plain_rule = LossRule { allow_negative: true, ..rule };
+        plain_rule.parameters.std = losses.std;
         let uninformed = topic.truth.uninformed(truth.len(), mean);
-        n_truths += 1;
-        truths_sum += truth.first().copied().unwrap_or_default();
-        if let Some(losses) = by_nonce.get(&epoch.nonce) {
-            let mut plain_rule = LossRule { allow_negative: true, ..rule };
-            plain_rule.parameters.std = losses.std;
-            let uninformed = uninformed.map(|values| plain_rule.loss(&values, &truth));
-            epochs.push(EpochLosses {
-                nonce: epoch.nonce,
-                opened_at: epoch.opened_at.clone(),
-                combined: rule.plain(losses.combined),
-                naive: rule.plain(losses.naive),
-                uninformed,
-            });
-        }
+        epochs.push(EpochLosses {
+            nonce: epoch.nonce,
+            opened_at: epoch.opened_at.clone(),
+            combined: rule.plain(losses.combined),
+            naive: rule.plain(losses.naive),
+            uninformed: uninformed.map(|values| plain_rule.loss(&values, &truth)),
+        });
     }
     let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_epochs)).unwrap_or(usize::MAX);
     let Standings { ranked, common, unranked } = standings(records(losses), min);

@@ -468,7 +468,8 @@ pub struct EpochLosses {
     /// Loss of the naive value.
     pub naive: f64,
     /// Loss of an uninformed prediction: equal probabilities for all labels, 0 for a log return, or the
-    /// mean of earlier ground truths. Null if there is no such prediction.
+    /// mean ground truth of the latest 100 epochs whose horizon had passed when this epoch opened. Null
+    /// if there is no such prediction.
     pub uninformed: Option<f64>,
 }
 

@@ -83,7 +83,7 @@ impl Truth {
     }
 
     /// Returns the prediction of an actor without information: equal probabilities of all labels, a log
-    /// return of 0, or the `mean` of earlier ground truths for values and volatilities.
+    /// return of 0, or the `mean` of known ground truths for values and volatilities.
     pub fn uninformed(self, n_labels: usize, mean: Option<f64>) -> Option<Values> {
         match self {
             Self::Direction { .. } => Some(vec![1.0 / count(n_labels.max(1)); n_labels]),

@@ -66,12 +66,32 @@ async fn losses_are_scaled_by_the_deviation_of_past_truths() {
     // tanh 10 − tanh 2.
     let got = losses(&fixture, ["0", "1"], 0.2).await;
     check_losses(&got, [0.964_027_580_075_816_9, 0.035_972_415_801_875_54]);
-    // The baseline of the leaderboard is the mean of earlier truths. The baseline has the same scale:
-    // the mean of five truths of 0 and four of 0.2 is 0.8 / 9, and its loss tanh 2 − tanh (8 / 9).
+    // The baseline of the leaderboard is the mean of the truths that are known at the opening. The
+    // baseline has the same scale: the mean of three truths of 0 and two of 0.2 is 0.08, and its loss
+    // tanh 2 − tanh 0.8.
     let (_, board) = fixture.get("/api/v1/topics/3/leaderboard").await;
     let last = board["epochs"].as_array().unwrap().last().unwrap().clone();
     let uninformed = last["uninformed"].as_f64().unwrap();
-    assert!((uninformed - 0.253_183_081_007_571_6).abs() < 1e-9, "{last}");
+    assert!((uninformed - 0.299_990_809_807_968).abs() < 1e-9, "{last}");
+}
+
+#[tokio::test]
+async fn uninformed_loss_of_an_epoch_does_not_depend_on_the_requested_epochs() {
+    let fixture = Fixture::new().await;
+    for outcome in [50.0, 51.0, 52.0, 54.0].into_iter().cycle().take(22) {
+        fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
+    }
+    let uninformed = async |query: &str| {
+        let (_, body) = fixture.get(&format!("/api/v1/topics/1/leaderboard?{query}")).await;
+        let epochs = body["epochs"].as_array().unwrap().iter();
+        let losses = epochs.map(|epoch| (epoch["nonce"].clone(), epoch["uninformed"].clone()));
+        losses.collect::<Vec<_>>()
+    };
+    let all = uninformed("period=all").await;
+    assert_eq!((all.len(), all[4].1.is_null(), all[5].1.is_number()), (22, true, true));
+    for (query, n_epochs) in [("epochs=3", 3), ("epochs=10", 10), ("actor=allo1a&epochs=4", 4)] {
+        assert_eq!(uninformed(query).await, all[22 - n_epochs..], "{query}");
+    }
 }
 
 #[tokio::test]
