@@ -403,6 +403,19 @@ impl Store {
         })
     }
 
+    /// Removes the inputs of the epochs of `topic` that are open or waiting for their ground truth, so
+    /// that they end without a ground truth.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn drop_inputs(&self, topic: TopicId) -> Result<()> {
+        self.write(move |session| {
+            let sql = "UPDATE epochs SET input_at = NULL, input_value = NULL
+                       WHERE topic_id = ?1 AND state IN (0, 1)";
+            session.run(sql, [number(topic.get())]).map(drop)
+        })
+    }
+
     /// Returns the input of the epoch `nonce`, or `None` if it has none.
     ///
     /// # Errors

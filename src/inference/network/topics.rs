@@ -120,7 +120,8 @@ impl Inference {
     }
 
     /// Replaces the settings of the topic with the id of `topic`, on behalf of `by`, which must be its
-    /// creator.
+    /// creator. If the predicted quantity changes, epochs whose ground truth is unknown end without a
+    /// ground truth, since their submissions predicted another quantity.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
@@ -149,6 +150,10 @@ impl Inference {
             if progress.open.iter().any(|nonce| is_open(before.timing, *nonce, height)) {
                 return Err(InferenceError::WindowOpen(id));
             }
+        }
+        if topic.source != before.source || topic.truth != before.truth {
+            let id = topic.id;
+            self.with_store(move |shared| Ok(shared.store.drop_inputs(id)?)).await?;
         }
         self.put_topic(topic).await
     }

@@ -314,6 +314,10 @@ fn remove_environment(settings: &mut TopicSettings) {
 
 /// Replaces all settings of a topic that the key created.
 ///
+/// If `dataset`, `dataset_id`, `column`, `horizon_seconds`, `target` or `direction_threshold` changes,
+/// the epochs whose ground truth is unknown end without a ground truth, since their submissions
+/// predicted another quantity.
+///
 /// The topic's type, its output arity, whether values must sum to 1, and whether labels are
 /// case-sensitive cannot be changed. `metadata`, `dataset`, `column` and `horizon_seconds` are
 /// required. The other settings default to those of most topics of the chain. The dataset and the

@@ -360,6 +360,32 @@ async fn topic_can_be_changed_only_with_the_key_that_created_it() {
 }
 
 #[tokio::test]
+async fn epochs_without_a_truth_are_given_up_if_the_predicted_quantity_changes() {
+    for (changes, n_truths) in [
+        (json!({"metadata": "renamed", "loss_method": "mae"}), 1),
+        (json!({"horizon_seconds": 61}), 0),
+        (json!({"column": "close"}), 0),
+        (json!({"target": "log_return"}), 0),
+    ] {
+        let fixture = Fixture::new().await;
+        assert_eq!(create(&fixture, &json!({})).await.0, 200);
+        let topic = "3".parse().unwrap();
+        fixture.inference.open_epoch(topic, 1).await.unwrap();
+        let input = Input { at: fixture.clock.now(), value: 50.0 };
+        fixture.inference.put_input(topic, 1, input).await.unwrap();
+        let value = fixture.put("POST", "/api/v1/topics/3/submissions", &json!({"value": 1})).await;
+        assert_eq!(value.0, 200);
+        assert!(fixture.inference.close(topic, 1).await.unwrap());
+        let settings = settings(&changes);
+        assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &settings).await.0, 200);
+        assert!(fixture.inference.learn(topic, 1, Some(51.0)).await.unwrap());
+        let (_, body) = fixture.get("/api/v1/topics/3/history").await;
+        let truth = body["epochs"][0]["truth"].as_array().unwrap();
+        assert_eq!(truth.len(), n_truths, "{changes}");
+    }
+}
+
+#[tokio::test]
 async fn account_keys_cannot_create_topics() {
     let mut fixture = Fixture::new().await;
     let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
