@@ -265,8 +265,8 @@ impl Topic {
     /// Otherwise workers could wait until the ground truth is known and submit it. Experimental topics
     /// are exempt.
     ///
-    /// A dataset that replays old rows reaches the horizon sooner. This is not checked, since its speed
-    /// is unknown.
+    /// A dataset that replays old rows or receives rows late can reach the horizon sooner. The server then
+    /// refuses submissions.
     ///
     /// # Errors
     /// [`TopicSettingsError`] with the horizon and the length of the window.

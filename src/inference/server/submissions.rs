@@ -14,8 +14,10 @@ use wire::error::InferenceError;
 use wire::inference::network::{Accepted, SubmissionBody};
 use wire::paths;
 
+use super::Service;
 use super::error::{ApiError, Result};
 use super::request::Params;
+use super::topics::in_time;
 use crate::math::sortition::Record;
 use crate::network::submission::{Origin, Payload};
 use crate::network::topic::Topic;
@@ -33,7 +35,8 @@ const MODEL_CHARS_MAX: usize = 64;
 /// are stored as doubles. A forecast consists of predicted losses, in the unit of the topic's losses. A
 /// submission counts only if its actor is active when the window closes. The active actors are those
 /// with the best moving averages of scores, up to the topic's maximum. Only a part of these places is
-/// available to new actors, and new actors with outlying values are not active.
+/// available to new actors, and new actors with outlying values are not active. A submission is rejected
+/// if the dataset already has the predicted row.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
     tag = "participation", request_body = SubmissionBody,
     responses((status = 200, description = "Submission stored", body = Accepted),
@@ -67,6 +70,12 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
             addresses::checked(&inferer).map_err(|why| ApiError::mismatch("forecast", why))?;
         forecast.insert(inferer, loss.0);
     }
+    if is_revealed(&service, &settings, nonce).await? {
+        return Err(ApiError::invalid(format!(
+            "dataset {} already has the row that nonce {nonce} predicts; submit earlier in the window",
+            settings.source.dataset
+        )));
+    }
     let worker = holder.address(body.model.as_deref());
     let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
     let payload = Payload { values, forecast };
@@ -84,6 +93,23 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
         dry_run: body.dry_run,
         window_end_block: epoch::close_height(settings.timing, nonce).saturating_sub(1),
     }))
+}
+
+/// Returns true if the dataset of `topic` has the row that the open epoch `nonce` predicts, so that a
+/// worker could submit the ground truth itself. Experimental topics allow this.
+async fn is_revealed(service: &Service, topic: &Topic, nonce: BlockHeight) -> Result<bool> {
+    let chain = service.inference.chain();
+    let is_checked = !topic.is_experimental && epoch::is_open(topic.timing, nonce, chain.height());
+    let Some(dataset) = topic.source.dataset_id.filter(|_| is_checked) else { return Ok(false) };
+    let Some(input) = service.inference.input(topic.id, nonce).await? else { return Ok(false) };
+    let due = input.at + topic.source.horizon;
+    // Rows are rarely from the future, so the dataset is read only if it lags behind the clock.
+    if due > chain.now() {
+        return Ok(false);
+    }
+    let failure = format!("dataset {} cannot be read", topic.source.dataset);
+    let newest = in_time(&failure, service.rows.newest(dataset, 1)).await?;
+    Ok(newest.iter().any(|row| row.timestamp >= due))
 }
 
 /// Returns the nonce of the epoch that accepts submissions.

@@ -463,7 +463,10 @@ pub(super) async fn relearn(params: Params, request: Request) -> Result<Json<Rel
 }
 
 /// Waits for a response of the dataset service with a timeout. `what` describes the failure in errors.
-async fn in_time<T>(what: &str, response: impl Future<Output = Result<T, Cause>>) -> Result<T> {
+pub(super) async fn in_time<T>(
+    what: &str,
+    response: impl Future<Output = Result<T, Cause>>,
+) -> Result<T> {
     let failed = |why: String| ApiError::unavailable(format!("{what}: {why}"));
     let late = |_| failed(format!("no response within {ROWS_WITHIN:?}"));
     let response = timeout(ROWS_WITHIN, response).await.map_err(late)?;

@@ -166,7 +166,9 @@ pub struct TopicSettings {
     #[schema(required = true)]
     pub column: String,
     /// Time from the latest row at the opening of an epoch to the predicted row, in seconds of the
-    /// rows' timestamps. Must be longer than the submission window.
+    /// rows' timestamps. Must be longer than the submission window. If the dataset lags behind the
+    /// clock, the predicted row can arrive within the window. Submissions are then rejected, unless the
+    /// row's timestamp is in the future or the topic is `experimental`.
     #[schema(required = true)]
     pub horizon_seconds: u64,
     /// Maximum relative change that is still `flat`. If set, the topic predicts the direction with the
@@ -193,7 +195,7 @@ pub struct TopicSettings {
     /// Maximum age of past epochs, in days; the service's setting by default.
     pub keep_days: Option<u32>,
     /// True to allow settings outside the chain's ranges: an `epoch_length` below 12, a `p_norm`
-    /// outside 2.5 to 4.5, or a horizon that ends within the submission window.
+    /// outside 2.5 to 4.5, or a predicted row that arrives within the submission window.
     pub experimental: bool,
 }
 

@@ -79,6 +79,37 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
 }
 
 #[tokio::test]
+async fn submission_is_rejected_once_the_predicted_row_exists_unless_experimental() {
+    let fixture = Fixture::new().await;
+    for (id, changes) in
+        (3..).zip([json!({"dataset_id": 1}), json!({"dataset_id": 1, "experimental": true})])
+    {
+        assert_eq!(create(&fixture, &changes).await.0, 200);
+        let (topic, nonce) = (id.to_string().parse().unwrap(), fixture.inference.chain().height());
+        fixture.inference.open_epoch(topic, nonce).await.unwrap();
+        // The latest row at the opening is 58 s old, and the horizon is 60 s.
+        let input = Input { at: fixture.clock.now() - Duration::from_secs(58), value: 50.0 };
+        fixture.inference.put_input(topic, nonce, input).await.unwrap();
+        let submit = async |model: &str| {
+            let body = json!({"model": model, "value": 50});
+            fixture.put("POST", &format!("/api/v1/topics/{id}/submissions"), &body).await
+        };
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(submit("early").await.0, 200);
+        fixture.clock.advance(Duration::from_secs(1));
+        if id == 3 {
+            let message = format!(
+                "dataset machine_cpu already has the row that nonce {nonce} predicts; submit \
+                 earlier in the window"
+            );
+            Fixture::check(submit("late").await, 400, 3, &message);
+        } else {
+            assert_eq!(submit("late").await.0, 200);
+        }
+    }
+}
+
+#[tokio::test]
 async fn topic_without_built_in_forecasters_closes_with_submitted_values_only() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});
