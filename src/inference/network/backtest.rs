@@ -393,17 +393,18 @@ impl Replayed {
         report.n_common_epochs = board.n_common_epochs;
         report.epochs = board.epochs;
         for role in Role::ALL {
-            // The leaderboard ranks both roles together, in this order. Here each role has its own
-            // ranks.
+            // The leaderboard ranks both roles together. Here each role has its own ranks.
             let of_role = board.actors.iter().filter(|actor| actor.role == role.name());
-            for (rank, actor) in (1..).zip(of_role) {
+            let ranks: Vec<u64> = of_role.clone().filter_map(|actor| actor.rank).collect();
+            let in_role = |rank: u64| 1 + ranks.iter().filter(|other| **other < rank).count();
+            for actor in of_role {
                 let Ok(worker) = actor.worker.parse() else { continue };
                 let of = |family: &ByActor<f64>| family.get(&worker).copied().unwrap_or_default();
                 report.actors.push(ActorResult {
                     name: self.names.get(&worker).cloned().unwrap_or_default(),
                     role,
                     n_epochs: actor.n_epochs,
-                    rank: actor.rank.map(|_| rank),
+                    rank: actor.rank.map(|rank| u64::try_from(in_role(rank)).unwrap_or(rank)),
                     mean_loss: actor.mean_loss,
                     mean_plain_loss: actor.mean_plain_loss,
                     share: of(&self.shares[role]),

@@ -190,11 +190,12 @@ pub(super) fn ranking(
         });
     }
     let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_epochs)).unwrap_or(usize::MAX);
-    let Standings { ranked, common, unranked } = standings(records(losses), min);
-    let ranked = (1..).zip(&ranked).filter(|(_, (_, record))| scoring.includes(record));
-    let ranked = ranked.map(|(rank, (_, record))| RankedActor {
-        rank: Some(rank),
-        ..scoring.actor(record, &common)
+    let standings = standings(records(losses), min);
+    let Standings { ranked, common, unranked } = &standings;
+    let ranked = ranked.iter().filter(|(_, record)| scoring.includes(record));
+    let ranked = ranked.map(|(mean, record)| RankedActor {
+        rank: Some(standings.rank(*mean)),
+        ..scoring.actor(record, common)
     });
     let unranked = unranked.iter().filter(|(record, _)| scoring.includes(record));
     let unranked = unranked.map(|(record, n_counted)| RankedActor {
@@ -314,6 +315,13 @@ struct Standings<'a> {
     /// Unranked actors, each with the number of its epochs that count toward a rank, in descending
     /// order of this number.
     unranked: Vec<(Record<'a>, usize)>,
+}
+
+impl Standings<'_> {
+    /// Returns the rank of the ranked actors with this mean loss. Actors with equal losses share a rank.
+    fn rank(&self, mean: f64) -> u64 {
+        number(self.ranked.partition_point(|(other, _)| *other < mean) + 1)
+    }
 }
 
 /// Divides `records` into ranked and unranked actors. A ranked actor was active in at least `min` of

@@ -486,6 +486,7 @@ pub struct RankedActor {
     /// Name of the actor in its latest epoch; null if unknown.
     pub name: Option<String>,
     /// Rank by mean loss, from 1; null if the actor has too few epochs in common with the other actors.
+    /// Actors with equal mean losses share a rank.
     pub rank: Option<u64>,
     /// Number of epochs in which the actor was active.
     pub n_epochs: u64,

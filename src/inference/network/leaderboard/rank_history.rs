@@ -74,9 +74,8 @@ impl Standings<'_> {
         let is_same = |record: &Record<'_>| {
             record.worker.as_str() == actor.worker && record.role.name() == actor.role
         };
-        let mut ranked = (1..).zip(&self.ranked);
-        if let Some((rank, (mean, _))) = ranked.find(|(_, (_, record))| is_same(record)) {
-            return Some((Some(rank), *mean));
+        if let Some((mean, _)) = self.ranked.iter().find(|(_, record)| is_same(record)) {
+            return Some((Some(self.rank(*mean)), *mean));
         }
         let (record, _) = self.unranked.iter().find(|(record, _)| is_same(record))?;
         Some((None, mean(&record.losses.values().copied().collect::<Vec<_>>())))
