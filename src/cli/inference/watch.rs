@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use client::error::ClientError;
 use client::inference::Inference;
@@ -67,7 +67,13 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     } else {
         service.latest(topic).await
     };
-    let mut latest = latest.with_context(|| format!("cannot read topic {topic}"))?;
+    let mut latest = match latest {
+        Err(why) if why.status() == Some(404) => bail!(
+            "topic {topic} does not exist, or has no values yet: {why}\nhint: values appear when an epoch \
+             with submissions closes; `triptych inference work {topic}` submits"
+        ),
+        latest => latest.with_context(|| format!("cannot read topic {topic}"))?,
+    };
     // The weights are left out if the service does not serve them, or if its response is about a newer
     // epoch than `latest`.
     let nonce = latest.bundle.nonce;
