@@ -21,6 +21,9 @@ const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
 /// End of the range of 64-bit integers, which is 2^63.
 const INTEGER_END: f64 = 9_223_372_036_854_775_808.0;
 
+/// End of the error for a value that is not a timestamp.
+pub(super) const NO_TIMESTAMP: &str = "is not a timestamp";
+
 /// Reason for rejecting a float in a column of integers if [`is_inexact`] returns true.
 pub const INEXACT_REASON: &str =
     "can be rounded: write whole numbers from 2^53 on without a fraction and without an exponent";

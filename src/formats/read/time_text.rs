@@ -10,8 +10,7 @@ use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{self, AmbiguousOffset, TimeZone};
 use model::timestamp::{Timestamp, has_leap_second};
 
-use super::cell::{TypedTime, WrittenZone, exact_integer};
-use super::timestamps::NO_TIMESTAMP;
+use super::cell::{NO_TIMESTAMP, TypedTime, WrittenZone, exact_integer};
 
 /// Number of stored digits of a fraction of a second, which gives microseconds.
 const FRACTION_DIGITS: usize = 6;

@@ -4,11 +4,8 @@ use std::ops::Range;
 
 use model::timestamp::Timestamp;
 
-use super::cell::{Cell, TypedTime, WrittenZone, exact_integer};
+use super::cell::{Cell, NO_TIMESTAMP, TypedTime, WrittenZone, exact_integer};
 use super::time_text::{ReadTime, TimeTexts, digits};
-
-/// End of the error for a value that is not a timestamp.
-pub(super) const NO_TIMESTAMP: &str = "is not a timestamp";
 
 /// Range in which the unit of a number is detected, in seconds since 1970: the years 1971 to 2100.
 /// Within these years, no number is valid in two units, except dates with an hour (see

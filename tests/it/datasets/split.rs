@@ -129,3 +129,18 @@ async fn split_by_a_missing_field_or_a_field_with_too_many_values_is_rejected() 
     }
     assert_eq!(home.run_ok(&["datasets", "list"]), "");
 }
+
+#[tokio::test]
+async fn import_that_stores_no_row_leaves_no_dataset() {
+    let service = Service::start();
+    let home = service.home();
+    let text = format!("time,k\n{},0x10\n{},1\n", timestamp(0), timestamp(1));
+    home.write("hex.csv", text.as_bytes());
+    let why = home.run_err(&["datasets", "import", "hex.csv"]);
+    assert!(why.contains("import stopped after 0 rows") && why.contains("--type"), "{why}");
+    assert_eq!(home.run_ok(&["datasets", "list", "--json"]), "");
+    home.run_ok(&["datasets", "import", "hex.csv", "--type", "k=string"]);
+    assert_eq!(service.rows("hex").await[0]["k"], "0x10");
+    let why = home.run_err(&["datasets", "import", "hex.csv", "--type", "k=float"]);
+    assert!(why.contains("column k is string") && why.contains("hint: choose another"), "{why}");
+}

@@ -9,8 +9,9 @@ use model::dataset::Dtype;
 use model::timestamp::Timestamp;
 
 use super::super::FileError;
+use super::super::cell::NO_TIMESTAMP;
 use super::super::time_text::TimeTexts;
-use super::super::timestamps::{NO_TIMESTAMP, TimeUnit};
+use super::super::timestamps::TimeUnit;
 use super::{Field, SniffedFields};
 
 /// Usual names of the field with the timestamp, in lower case, the most likely first.

@@ -23,8 +23,10 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 /// Maximum number of rows that a statement inserts.
 const STATEMENT_ROWS: usize = 8192;
 
-/// Object ids of types in PostgreSQL.
+/// Object id of the type `bigint` in PostgreSQL.
 const INT8: u32 = 20;
+
+/// Object id of the type `timestamptz` in PostgreSQL.
 const TIMESTAMPTZ: u32 = 1184;
 
 /// The three arrays that together contain the values of a row.
