@@ -99,17 +99,8 @@ pub(super) async fn plan_import(
         };
         let flagged = flags.types.iter().find(|(column, _)| *column == name);
         let existing = columns.get(&name).copied();
-        let dtype = match (existing, flagged) {
-            (Some(existing), Some((_, flagged))) if existing != *flagged => {
-                bail!(
-                    "column {name} is {existing} in the dataset, and cannot become {flagged}\nhint: \
-                     choose another dataset with --dataset, or first delete the column or the dataset"
-                )
-            }
-            (Some(existing), _) => existing,
-            (None, Some((_, flagged))) => *flagged,
-            (None, None) => field.dtype,
-        };
+        let flagged = flagged.map(|(_, flagged)| *flagged);
+        let dtype = choose_dtype(&name, existing, flagged)?.unwrap_or(field.dtype);
         let idx = plan.columns().len();
         if existing.is_none() {
             missing.push(idx);
@@ -132,6 +123,24 @@ pub(super) async fn plan_import(
     let exists = dataset.map(|dataset| (dataset, missing));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
     Ok(ImportPlan { plan, time, decimal, possible_group, is_numbered, fields, exists })
+}
+
+/// Returns the type of the column `name`: the `existing` type in the dataset, or the type of an option.
+///
+/// # Errors
+/// If both are given and differ.
+fn choose_dtype(
+    name: &str,
+    existing: Option<Dtype>,
+    flagged: Option<Dtype>,
+) -> anyhow::Result<Option<Dtype>> {
+    match existing.zip(flagged) {
+        Some((existing, flagged)) if existing != flagged => bail!(
+            "column {name} is {existing} in the dataset, and cannot become {flagged}\nhint: choose another \
+             dataset with --dataset, or first delete the column or the dataset"
+        ),
+        _ => Ok(existing.or(flagged)),
+    }
 }
 
 /// Returns the decimal mark of the numbers, and a number that could have a group mark instead of a decimal
