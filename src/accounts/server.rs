@@ -21,7 +21,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
 use tracing::info;
@@ -35,6 +35,7 @@ use web::middleware::{Next, RequestOptions, add_layers, wrap};
 use web::origin;
 use web::query_names::check_query_names;
 use web::serve::{BindError, bind, serve_by};
+use web::shared_check::SharedCheck;
 use wire::paths;
 
 use self::attempts::Attempts;
@@ -138,21 +139,24 @@ pub async fn start(
 
 /// Returns `router` with the health and the metrics of `accounts`.
 fn with_status(router: Router, accounts: Accounts) -> Router {
-    let metrics = accounts.clone();
+    let (metrics, checked) = (accounts.clone(), Arc::new(SharedCheck::default()));
     router
-        .route(paths::HEALTH, get(async move || health(&accounts).await))
+        .route(
+            paths::HEALTH,
+            get(async move || checked.get(health(&accounts)).await.into_response()),
+        )
         .route(paths::METRICS, get(async move || respond_with_metrics(metrics).await))
         .fallback(async || ApiError::NO_PATH)
 }
 
 /// Reports whether the accounts can be read and changed.
-async fn health(accounts: &Accounts) -> Response {
+async fn health(accounts: &Accounts) -> (StatusCode, Json<Value>) {
     let (code, status) = match accounts.check_file().await {
         Ok(()) => (StatusCode::OK, "healthy"),
         Err(AccountsError::Full) => (StatusCode::INSUFFICIENT_STORAGE, "full"),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
     };
-    (code, Json(json!({ "status": status }))).into_response()
+    (code, Json(json!({ "status": status })))
 }
 
 async fn respond_with_metrics(accounts: Accounts) -> Response {

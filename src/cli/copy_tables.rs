@@ -3,12 +3,12 @@
 //! handling of signals during a copy, are shared with `triptych datasets copy`.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, fs, io};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -98,10 +98,14 @@ pub(crate) fn resolve_places(
     if from.is_same(&to) {
         bail!("source and target of the copy are the same store: {from}");
     }
-    if let StorePlace::Path(path) = &from
-        && !path.try_exists().with_context(|| format!("cannot read {from}"))?
-    {
-        bail!("{from} does not exist");
+    if let StorePlace::Path(path) = &from {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot read {from}"));
+            }
+            _ => bail!("{from} does not exist"),
+        }
     }
     Ok((from, to))
 }

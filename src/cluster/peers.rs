@@ -114,7 +114,7 @@ pub struct Peer {
     pub last_seen: Timestamp,
     /// Number of results that the peer returned.
     pub n_runs: u64,
-    /// Number of the peer's results that were in a largest result group, without ties.
+    /// Number of the peer's results that were in the only largest result group.
     pub n_agreed: u64,
 }
 

@@ -243,7 +243,7 @@ fn parse_json_body<'a>(
         None => dataset.cloned(),
     };
     if dataset.is_some() && named.as_ref() != dataset {
-        let reason = "body and query name different datasets".to_owned();
+        let reason = "body and query must name the same dataset by its number".to_owned();
         return Err(OperationError::Malformed { reason });
     }
     Ok((named, body.rows.get()))

@@ -56,21 +56,18 @@ impl DatabaseUrl {
     }
 }
 
-/// Parameters of an address, as `psql` names them. sqlx ignores parameters that it does not know, so a
-/// misspelled `sslmode` would turn off the check of the server.
-const PARAMETERS: [&str; 12] = [
-    "application_name",
-    "dbname",
-    "host",
-    "hostaddr",
-    "options",
-    "password",
-    "port",
-    "sslcert",
-    "sslkey",
+/// Parameters of an address that concern TLS. sqlx ignores unknown parameters, so a misspelled `sslmode`
+/// would turn off the check of the server.
+const TLS_PARAMETERS: [&str; 9] = [
     "sslmode",
     "sslrootcert",
-    "user",
+    "sslcert",
+    "sslkey",
+    "ssl-mode",
+    "ssl-root-cert",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
 ];
 
 /// Error for a text that is not the address of a database, or for settings of the environment that do
@@ -81,7 +78,7 @@ pub enum DatabaseUrlError {
     #[error("address of a database must have the form postgres://user@host:5432/name")]
     Form,
     /// A parameter of the address is unknown.
-    #[error("parameter {name} of the database's address is unknown; known are {}", PARAMETERS.join(", "))]
+    #[error("parameter {name} of the database's address is unknown; known are {}", TLS_PARAMETERS.join(", "))]
     Parameter {
         /// Name of the parameter.
         name: String,
@@ -115,7 +112,7 @@ impl FromStr for DatabaseUrl {
         let names =
             parameters.map(|parameter| parameter.split_once('=').map_or(parameter, |it| it.0));
         for name in names {
-            if !PARAMETERS.contains(&name) && !name.starts_with("options[") {
+            if name.starts_with("ssl") && !TLS_PARAMETERS.contains(&name) {
                 return Err(DatabaseUrlError::Parameter { name: name.to_owned() });
             }
         }
@@ -127,12 +124,13 @@ impl FromStr for DatabaseUrl {
 /// Checks the variables of the environment that sqlx ignores if they are wrong, or reads only when it
 /// connects.
 fn check_environment(var: impl Fn(&str) -> Option<String>) -> Result<(), DatabaseUrlError> {
-    if let Some(mode) = var("PGSSLMODE")
+    if let Some(mode) = var("PGSSLMODE").filter(|mode| !mode.is_empty())
         && mode.parse::<PgSslMode>().is_err()
     {
         return Err(DatabaseUrlError::SslMode(mode));
     }
-    if let Some(path) = var("PGSSLROOTCERT").filter(|path| !path.contains("-----BEGIN"))
+    if let Some(path) =
+        var("PGSSLROOTCERT").filter(|path| !path.is_empty() && !path.contains("-----BEGIN"))
         && let Err(error) = File::open(&path)
     {
         return Err(DatabaseUrlError::RootCertificate { path, why: error.to_string() });

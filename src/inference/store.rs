@@ -273,7 +273,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Raced`] if the list has another version. Otherwise as [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<()> {
-        self.put_topics([topic], known)
+        self.put_topics([topic], known, Inputs::Keep)
     }
 
     /// Stores either all or none of `topics` as [`Self::put_topic`].
@@ -284,6 +284,7 @@ impl Store {
         &self,
         topics: impl IntoIterator<Item = &'t Topic>,
         known: Option<i64>,
+        inputs: Inputs,
     ) -> Result<()> {
         let record = |topic: &Topic| Ok((topic.id, record::write_topic(topic)?));
         let records = topics.into_iter().map(record).collect::<Result<Vec<_>>>()?;
@@ -295,6 +296,11 @@ impl Store {
                 let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
                            ON CONFLICT (id) DO UPDATE SET record = excluded.record";
                 session.run(sql, values![id, record.as_str()])?;
+                if inputs == Inputs::Drop {
+                    let sql = "UPDATE epochs SET input_at = NULL, input_value = NULL
+                               WHERE topic_id = ?1 AND state IN (0, 1)";
+                    session.run(sql, [id])?;
+                }
             }
             Ok(())
         })
@@ -403,19 +409,6 @@ impl Store {
         })
     }
 
-    /// Removes the inputs of the epochs of `topic` that are open or waiting for their ground truth, so
-    /// that they end without a ground truth.
-    ///
-    /// # Errors
-    /// As [`Self::blocks`].
-    pub fn drop_inputs(&self, topic: TopicId) -> Result<()> {
-        self.write(move |session| {
-            let sql = "UPDATE epochs SET input_at = NULL, input_value = NULL
-                       WHERE topic_id = ?1 AND state IN (0, 1)";
-            session.run(sql, [number(topic.get())]).map(drop)
-        })
-    }
-
     /// Returns the input of the epoch `nonce`, or `None` if it has none.
     ///
     /// # Errors
@@ -429,6 +422,16 @@ impl Store {
             })
         })
     }
+}
+
+/// What happens to the inputs of epochs that are open or wait for their ground truth when their topic
+/// changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inputs {
+    /// The inputs stay.
+    Keep,
+    /// The epochs end without a ground truth, since the topic predicts another quantity.
+    Drop,
 }
 
 /// Converts a stored chain from its start and the duration of a block, both in microseconds.

@@ -54,6 +54,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
+    #[expect(clippy::disallowed_methods, reason = "there is no runtime to sleep on")]
     fn process_is_measured_as_suspended_until_it_is_continued() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.id();

@@ -79,7 +79,7 @@ impl AtomicFile {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(metadata) if !metadata.is_file() => {
-                return Err(io::Error::other("it is not a regular file"));
+                return Err(io::Error::other("not a regular file"));
             }
             _ => {}
         }
@@ -106,17 +106,20 @@ impl AtomicFile {
         self.draft.path()
     }
 
-    /// Syncs the file and renames it to its final name. Replaces an existing file, of which root keeps
-    /// the owner. Blocks on the disk.
+    /// Syncs the file and renames it to its final name. Replaces an existing file. Root keeps the owner of
+    /// the file if it owns the directory, too. Blocks on the disk.
     ///
     /// # Errors
     /// If the file cannot be synced or renamed. The temporary file is removed then. If only syncing the
     /// directory failed, the file has its final name.
     pub fn commit(self) -> io::Result<()> {
         if geteuid().is_root()
-            && let Ok(replaced) = fs::metadata(&self.path)
+            && let (Ok(replaced), Ok(folder)) =
+                (fs::metadata(&self.path), fs::metadata(folder_of(&self.path)))
+            && replaced.uid() == folder.uid()
         {
-            fchown(self.draft.as_file(), Some(replaced.uid()), Some(replaced.gid()))?;
+            // Not every file system permits this.
+            fchown(self.draft.as_file(), Some(replaced.uid()), Some(replaced.gid())).ok();
         }
         self.draft.as_file().sync_all()?;
         self.draft.persist(&self.path).map_err(|error| error.error)?;
@@ -265,7 +268,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
-        std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).unwrap();
+        for path in [folder.path(), &path] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
         AtomicFile::create(&path, FileMode::Private).unwrap().commit().unwrap();
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!((metadata.uid(), metadata.gid(), metadata.len()), (65_534, 65_534, 0));

@@ -142,9 +142,10 @@ pub(super) async fn check_other_tables(url: &DatabaseUrl) -> Vec<Finding> {
                 let seen = format!("of format {format}; this program reads {}", schema.version);
                 Some(Finding::wrong(what, seen, OTHER_FORMAT))
             }
-            Err(error) => {
-                diagnose(&error).map(|fault| Finding::wrong(what, fault.text, fault.next))
-            }
+            Err(error) => Some(match diagnose(&error) {
+                Some(fault) => Finding::wrong(what, fault.text, fault.next),
+                None => Finding::failed(what, &error, OTHER_FORMAT),
+            }),
         });
     }
     for schema in ["datasets", "accounts", "inference"] {

@@ -142,15 +142,16 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             let RelearnedBody { n_epochs, n_changed, n_kept } =
                 relearned.with_context(|| format!("cannot relearn topic {topic}"))?;
             let epochs = counted(n_epochs, "epoch");
-            let mut text = format!(
-                "learned from {epochs} of topic {topic} again, {n_changed} of which changed"
-            );
-            if n_kept > 0 {
-                let kept = counted(n_kept, "epoch");
-                text +=
-                    &format!("; {kept} kept the earlier ground truth, which the dataset lacks now");
-            }
-            output::print(&text)
+            let kept = match n_kept {
+                0 => String::new(),
+                n => format!(
+                    "; {} kept the earlier ground truth, which the dataset lacks now",
+                    counted(n, "epoch")
+                ),
+            };
+            output::print(&format!(
+                "learned from {epochs} of topic {topic} again, {n_changed} of which changed{kept}"
+            ))
         }
         TopicsCommand::Delete(topic) => {
             let (topic, service) = topic.connect().await?;

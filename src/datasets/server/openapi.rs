@@ -76,7 +76,7 @@ pub(super) async fn get() -> Response {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct WhichDataset {
-    /// The dataset's number. This or `dataset_name` is required.
+    /// The dataset's number. Either this or `dataset_name` is required, not both.
     #[param(minimum = 1)]
     dataset: Option<i64>,
     /// The dataset's name.

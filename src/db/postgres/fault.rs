@@ -163,6 +163,9 @@ pub struct Diagnosis {
 /// Advice if a server cannot be reached.
 const CHECK_PLACE: &str = "check that it runs, and its host and port";
 
+/// Advice for an error that only the server's log explains.
+const CHECK_LOG: &str = "look at the server's own log";
+
 /// Advice if a TLS handshake failed.
 const CHECK_TLS: &str =
     "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
@@ -183,7 +186,7 @@ fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
     match error {
         sqlx::Error::Database(fault) => {
             let next = fault.code().as_deref().and_then(next_step_after);
-            Diagnosis { text, next: next.unwrap_or("look at the server's own log") }
+            Diagnosis { text, next: next.unwrap_or(CHECK_LOG) }
         }
         sqlx::Error::Tls(_) => Diagnosis { text: format!("TLS failed: {text}"), next: CHECK_TLS },
         sqlx::Error::Io(cause) => match cause.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -194,7 +197,8 @@ fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
             None => Diagnosis { text: format!("cannot connect to it: {text}"), next: CHECK_PLACE },
         },
         sqlx::Error::Configuration(_) => Diagnosis { text, next: "correct its address" },
-        _ => Diagnosis { text, next: CHECK_PLACE },
+        error if Fault::from(error) == Fault::Unreachable => Diagnosis { text, next: CHECK_PLACE },
+        _ => Diagnosis { text, next: CHECK_LOG },
     }
 }
 

@@ -85,7 +85,11 @@ impl Inference {
         let n_epochs = n_epochs.min(n_read);
         let mut losses = self.losses_until(topic, BlockHeight::MAX, n_read).await?;
         let unit = settings.judging.loss.unit();
-        losses.retain(|(_, losses)| losses.unit.as_ref().is_none_or(|own| *own == unit));
+        // Losses without a unit were stored by an earlier version, and have that of the epochs after them.
+        let is_other =
+            |(_, losses): &(_, Losses)| losses.unit.as_ref().is_some_and(|own| *own != unit);
+        let n_comparable = losses.iter().position(is_other).unwrap_or(losses.len());
+        losses.truncate(n_comparable);
         if losses.is_empty() {
             return Ok(ranking(&settings, &[], &[], &PastValues::default(), n_epochs, None));
         }

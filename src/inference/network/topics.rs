@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::network::epoch::is_open;
 use crate::network::topic::Topic;
-use crate::store::{Store, StoreError};
+use crate::store::{Inputs, Store, StoreError};
 use crate::{Inference, InferenceError, NetworkState, News, Result};
 
 /// Maximum number of topics. It is limited, since each topic has a task that reads the store at each
@@ -115,7 +115,7 @@ impl Inference {
         for topic in &topics {
             self.check_topic(topic)?;
         }
-        self.put_topics(topics.clone()).await?;
+        self.put_topics(topics.clone(), Inputs::Keep).await?;
         Ok(topics)
     }
 
@@ -133,7 +133,7 @@ impl Inference {
         for (what, stays) in [
             ("type", topic.kind == before.kind),
             ("arity", topic.is_single() == before.is_single()),
-            ("unity", topic.unity_tolerance.is_some() == before.unity_tolerance.is_some()),
+            ("unity", topic.unity_tolerance.is_some() || before.unity_tolerance.is_none()),
             (
                 "case sensitivity",
                 topic.labeling.is_case_sensitive == before.labeling.is_case_sensitive,
@@ -151,11 +151,11 @@ impl Inference {
                 return Err(InferenceError::WindowOpen(id));
             }
         }
-        if topic.source != before.source || topic.truth != before.truth {
-            let id = topic.id;
-            self.with_store(move |shared| Ok(shared.store.drop_inputs(id)?)).await?;
-        }
-        self.put_topic(topic).await
+        let is_same_quantity = topic.source == before.source && topic.truth == before.truth;
+        let inputs = if is_same_quantity { Inputs::Keep } else { Inputs::Drop };
+        let topic = Arc::new(topic);
+        self.put_topics(vec![Arc::clone(&topic)], inputs).await?;
+        Ok(topic)
     }
 
     /// Deletes topic `id` on behalf of `by`, which must be its creator. The deletion is durable once
@@ -271,16 +271,16 @@ impl Inference {
 
     pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>> {
         let topic = Arc::new(topic);
-        self.put_topics(vec![Arc::clone(&topic)]).await?;
+        self.put_topics(vec![Arc::clone(&topic)], Inputs::Keep).await?;
         Ok(topic)
     }
 
     /// Stores either all or none of `topics`.
-    async fn put_topics(&self, topics: Vec<Arc<Topic>>) -> Result<()> {
+    async fn put_topics(&self, topics: Vec<Arc<Topic>>, inputs: Inputs) -> Result<()> {
         let kept = topics.clone();
         let known = self.shared.topics.read().version;
         let put = move |shared: &NetworkState| {
-            Ok(shared.store.put_topics(kept.iter().map(Arc::as_ref), known)?)
+            Ok(shared.store.put_topics(kept.iter().map(Arc::as_ref), known, inputs)?)
         };
         self.with_store(put).await?;
         let entries = topics.into_iter().map(|topic| (topic.id, topic));

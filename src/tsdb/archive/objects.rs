@@ -115,9 +115,12 @@ impl Objects {
         let store: Arc<dyn ObjectStore> = match &url.target {
             Target::Directory(path) => {
                 lock = Some(path.join(LOCK));
-                if !path.is_dir() {
-                    return Err(ObjectError::NoDirectory { path: path.clone() });
-                }
+                match std::fs::metadata(path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                        return Err(ObjectError::NoDirectory { path: path.clone() });
+                    }
+                    found => found.map_err(|error| ObjectError::Failed(error.into()))?,
+                };
                 let directory = LocalFileSystem::new_with_prefix(path)
                     .map_err(|error| ObjectError::Failed(error.into()))?;
                 Arc::new(directory.with_fsync(true))

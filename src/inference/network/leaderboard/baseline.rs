@@ -7,8 +7,7 @@ use wire::inference::HistoryEpoch;
 
 use crate::math::statistics::mean;
 
-/// Number of epochs from whose ground truths the baseline of an epoch is computed. It bounds the number
-/// of epochs that are read for a leaderboard.
+/// Number of epochs from whose ground truths the baseline of an epoch is computed.
 const BASELINE_EPOCHS: u16 = 100;
 
 /// Returns the number of epochs before an epoch that are needed for its baseline, if an epoch opens each

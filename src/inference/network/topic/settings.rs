@@ -121,6 +121,12 @@ pub fn topic(
 
 /// Returns the settings of `topic` without its whitelist of workers.
 pub fn from_topic(topic: &Topic) -> TopicSettings {
+    // The range of probabilities is the default. As an explicit range, it would remain if the loss changes.
+    let ValueRange { min, max } = topic.value_range;
+    let has_probabilities =
+        topic.unity_tolerance.is_some() || topic.judging.loss.method.takes_probabilities();
+    let is_default = has_probabilities && (min, max) == (Some(0.0), Some(1.0));
+    let range = if is_default { ValueRange::default() } else { topic.value_range };
     let Topic { timing, judging, source, active_quantiles, labeling, .. } = topic;
     let text = |number: f64| Some(Decimal(decimal(number)));
     let is_multi = labeling.is_multi;
@@ -164,8 +170,8 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
             _ => None,
         },
         target: topic.truth.target().map(str::to_owned),
-        value_min: topic.value_range.min.and_then(text),
-        value_max: topic.value_range.max.and_then(text),
+        value_min: range.min.and_then(text),
+        value_max: range.max.and_then(text),
         predictor: topic.predictor.clone(),
         built_in_forecasters: Some(topic.has_built_in_forecasters),
         keep_bytes: topic.keep.bytes,

@@ -34,7 +34,7 @@ pub enum ObjectError {
         what: String,
     },
     /// The directory does not exist.
-    #[error("directory {} of the archive does not exist; create it, or mount its disk", path.display())]
+    #[error("directory {} of the archive does not exist", path.display())]
     NoDirectory {
         /// Path of the directory.
         path: PathBuf,
