@@ -33,7 +33,7 @@ pub(crate) struct ExportCommand {
     /// File to write; `-` is standard output
     #[arg(long, short, default_value = STDIO, value_name = "FILE")]
     output: PathBuf,
-    /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
+    /// csv, json, ndjson, parquet or arrow [default: by the file's ending, csv without one]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
