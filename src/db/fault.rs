@@ -89,7 +89,9 @@ mod tests {
     #[test]
     fn error_text_of_a_database_fault_is_readable_without_a_code() {
         let text = fault(ffi::SQLITE_READONLY_DIRECTORY).to_string();
-        assert!(text.starts_with("file or directory is not writable by this user"), "{text}");
+        let want =
+            "file or directory is not writable by this user, or its file system is read-only";
+        assert_eq!(text, want);
         assert_eq!(fault(ffi::SQLITE_IOERR).to_string(), "text of SQLite");
     }
 
