@@ -94,15 +94,11 @@ impl Processes {
     }
 
     async fn try_start(&self, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
-        let ProcessesOptions { data_dir, head_token } = self.options.clone();
-        if let Some(stack) = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await {
-            let addresses = Addresses { head_token, ..stack.addresses };
-            *self.attached.lock() = Some(stack.folder);
-            // Fails only if the screen is closed.
-            drop(events.send(LocalEvent::Attached(addresses)).await);
+        if self.attach(events.clone()).await {
             return Ok(());
         }
         self.attached.lock().take();
+        let ProcessesOptions { data_dir, head_token } = self.options.clone();
         let options = StackOptions {
             claim: StackClaim::acquire(data_dir)?,
             ports: Ports::default(),
@@ -368,6 +364,17 @@ fn local_error(what: String) -> impl FnOnce(anyhow::Error) -> LocalError {
 impl LocalStack for Processes {
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         self.try_start(&events).await.map_err(local_error("start the local stack".to_owned()))
+    }
+
+    async fn attach(&self, events: mpsc::Sender<LocalEvent>) -> bool {
+        let ProcessesOptions { data_dir, head_token } = self.options.clone();
+        let found = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await;
+        let Some(stack) = found else { return false };
+        *self.attached.lock() = Some(stack.folder);
+        let addresses = Addresses { head_token, ..stack.addresses };
+        // Fails only if the screen is closed.
+        drop(events.send(LocalEvent::Attached(addresses)).await);
+        true
     }
 
     async fn add(

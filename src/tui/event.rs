@@ -320,6 +320,9 @@ pub(crate) enum InferenceEvent {
 pub(crate) enum Effect {
     /// Starts the local stack.
     StartLocal,
+    /// Looks for a stack that another process runs. If there is one,
+    /// [`LocalEvent::Attached`](crate::local::LocalEvent::Attached) follows.
+    FindLocal,
     /// Connects to the services at these addresses. Closes streams and cancels calls of earlier
     /// services.
     Connect(Addresses),

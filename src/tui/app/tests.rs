@@ -6,7 +6,7 @@ use crate::screens::execute::state::FormField;
 use crate::state::layout::Divider;
 use crate::state::resource::Failure;
 use crate::state::results::Output;
-use crate::state::services::Health;
+use crate::state::services::{Health, Service};
 use crate::state::stack;
 
 fn failure() -> Failure {
@@ -38,6 +38,30 @@ fn screen_connects_to_a_ready_local_stack_and_announces_it() {
     }
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
     screen.shows(&["head :41233 · 3 workers · datasets · inference"]);
+}
+
+#[test]
+fn attached_screen_follows_the_stack_to_the_process_that_runs_it_next() {
+    let mut screen = Harness::starting(160, 45);
+    let at = |port| Addresses {
+        datasets: Some(format!("http://127.0.0.1:{port}/api")),
+        ..Addresses::default()
+    };
+    let attached = |port| Event::Local(LocalEvent::Attached(at(port)));
+    screen.take(attached(1));
+    screen.take_effects();
+    screen.take(Event::TimerDue(Timer::Probe));
+    assert!(!screen.take_effects().contains(&Effect::FindLocal));
+    for _ in 0..2 {
+        let response = Some(Err(failure()));
+        screen.take(Event::Probed { service: Service::Data, response, latency: Duration::ZERO });
+    }
+    screen.take(Event::TimerDue(Timer::Probe));
+    assert!(screen.take_effects().contains(&Effect::FindLocal));
+    screen.take(attached(1));
+    assert!(!screen.take_effects().contains(&Effect::Connect(at(1))));
+    screen.take(attached(2));
+    assert!(screen.take_effects().contains(&Effect::Connect(at(2))));
 }
 
 #[test]

@@ -43,6 +43,10 @@ impl Runner {
                     Some(Event::LocalFailed(Failure { next: next.to_owned(), ..describe(&error) }))
                 });
             }
+            Effect::FindLocal => self.report("local stack", async move {
+                local.attach(local_events).await;
+                None
+            }),
             Effect::DetachNodes => local.detach(),
             Effect::OpenProfile(name) => self.call("profile", open(profiles, name)),
             Effect::KeepKey { profile, addresses, key } => {

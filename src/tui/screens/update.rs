@@ -14,6 +14,7 @@ use crate::screens::overview::state::load_bundles;
 use crate::state::overlay::Overlay;
 use crate::state::resource::{Failure, Outcome};
 use crate::state::services::{HeadId, Health, PROBE_EVERY, Service, Services};
+use crate::state::stack::Phase;
 use crate::state::{Dirty, State};
 use crate::widget::format::{self, bytes, counted};
 
@@ -157,6 +158,11 @@ pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
         let heads = state.services.heads().collect();
         state.effects.extend([Effect::Probe(heads), Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
+        // The process that ran the stack might have ended, and another one might run it now.
+        let is_attached = state.stack.phase == Phase::Attached && state.profiles.current.is_none();
+        if is_attached && state.services.is_all_away() {
+            state.effects.push(Effect::FindLocal);
+        }
     }
 }
 

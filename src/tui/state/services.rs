@@ -209,6 +209,11 @@ impl Services {
         }
     }
 
+    /// Returns true if no service with an address responds.
+    pub(crate) fn is_all_away(&self) -> bool {
+        self.links.values().all(|link| link.health.is_away())
+    }
+
     /// Returns the name of `service` in messages. With several heads, the name of a head contains
     /// its address.
     pub(crate) fn title(&self, service: Service) -> String {

@@ -211,6 +211,9 @@ pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
         LocalEvent::Starting { what } => {
             state.logs.log(Level::Info, state.now, format!("starting {what}"));
         }
+        // The stack was only looked for, and is the one in use, or other services are in use.
+        LocalEvent::Attached(addresses)
+            if state.services.addresses == addresses || state.profiles.current.is_some() => {}
         LocalEvent::Attached(addresses) => {
             let detail = "another process runs it, and quitting here does not stop it".to_owned();
             state.notify("attached to the running local stack", detail);
