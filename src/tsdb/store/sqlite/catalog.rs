@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use data_encoding::HEXLOWER;
 use db::statement::Statements as _;
 use model::dataset::{Dataset, DatasetId, Dtype, VALUE_COLUMN};
-use rusqlite::{Connection, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params};
 
+use super::Result;
 use super::postings::{self, Term};
-use super::{Result, StoreError};
 use crate::catalog::{DatasetRef, NewDataset};
 use crate::rollup::Fold;
 use crate::store::Sight;
@@ -136,7 +137,11 @@ fn forget_metadata(connection: &Connection, dataset: &Dataset) -> Result<()> {
 
 /// Returns the columns from which the dataset's buckets are computed, or `None` if it has no buckets.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
-    let columns = columns(connection, dataset)?;
+    // The name of a deleted column begins with a tab.
+    let sql = "SELECT iif(name GLOB char(9) || '*', '', name), dtype FROM columns
+         WHERE dataset = ?1 ORDER BY ordinal";
+    let columns: Vec<(String, Dtype)> =
+        connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, dtype(row, 1)?)))?;
     let columns: Vec<_> = columns.iter().map(|(name, dtype)| (name.as_str(), *dtype)).collect();
     let sql = "SELECT value FROM metadata WHERE dataset = ?1 AND field = ?2";
     let value_column: Option<String> =
@@ -153,21 +158,17 @@ pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     ready(datasets::by_ids(&mut &*connection, &ids))
 }
 
-/// Returns the names and types of the columns of a dataset in their order. The name of a deleted column
-/// is empty.
-fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<(String, Dtype)>> {
-    let sql = "SELECT iif(name GLOB char(9) || '*', '', name), dtype FROM columns
-         WHERE dataset = ?1 ORDER BY ordinal";
-    let columns: Vec<(String, String)> =
-        connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let column =
-        |(name, dtype): (String, String)| Ok((name, dtype.parse().map_err(StoreError::failed)?));
-    columns.into_iter().map(column).collect()
-}
-
 /// Returns the types of the columns of a dataset in their order.
 pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<Dtype>> {
-    Ok(columns(connection, dataset)?.into_iter().map(|(_, dtype)| dtype).collect())
+    let sql = "SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal";
+    Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
+}
+
+fn dtype(row: &Row<'_>, column_idx: usize) -> rusqlite::Result<Dtype> {
+    let text = row.get_ref(column_idx)?.as_str()?;
+    let failed =
+        |error| rusqlite::Error::FromSqlConversionFailure(column_idx, Type::Text, Box::new(error));
+    text.parse().map_err(failed)
 }
 
 /// Lowercase name and description of a dataset, each with an index of `search.rs` that finds the dataset
