@@ -1,5 +1,6 @@
 //! `triptych datasets import`: imports rows of files into datasets.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -65,12 +66,12 @@ pub(crate) struct ImportCommand {
     #[arg(long)]
     skip_bad: bool,
     /// Rows per request
-    #[arg(long, default_value_t = 5_000, value_name = "N")]
-    batch: usize,
+    #[arg(long, default_value = "5000", value_name = "N")]
+    batch: NonZeroUsize,
     /// Maximum number of concurrent requests. A request waits until its rows are later than all
     /// rows of the requests in progress
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    in_flight: usize,
+    #[arg(long, default_value = "2", value_name = "N")]
+    in_flight: NonZeroUsize,
     /// Read the files and report what would be imported, without sending anything
     #[arg(long)]
     dry_run: bool,
@@ -155,8 +156,8 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         columns: command.columns.into(),
         mode: if command.merge { InsertMode::Merge } else { InsertMode::Replace },
         skips_bad: command.skip_bad,
-        batch_rows: command.batch,
-        n_in_flight: command.in_flight,
+        batch_rows: command.batch.get(),
+        n_in_flight: command.in_flight.get(),
         is_dry_run: command.dry_run,
         is_again: command.again,
         template: command.about.body("", Vec::new()),

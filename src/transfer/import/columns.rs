@@ -267,6 +267,12 @@ fn check_time(flags: &ColumnOptions, time: &TimeFields) -> anyhow::Result<()> {
     if flags.time_texts.format.is_some() && time.others.iter().any(|of| of.0 == TimePart::Month) {
         bail!("--time-format does not apply to year, month and day in separate columns");
     }
+    let mut mapped = flags.names.iter().filter(|(_, column)| column != "timestamp");
+    if let Some((field, _)) = mapped.find(|(field, _)| time.names().any(|name| name == field)) {
+        bail!(
+            "field {field} is the timestamp and cannot be mapped to a column, remove --map {field}=…"
+        );
+    }
     Ok(())
 }
 
