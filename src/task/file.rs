@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,8 +91,11 @@ impl AtomicFile {
             FileMode::Private => 0o600,
             FileMode::Public => 0o666,
         };
-        builder.permissions(fs::Permissions::from_mode(bits));
-        Ok(Self { draft: builder.tempfile_in(folder_of(&path))?, path })
+        // Unlike `tempfile_in`, this does not add the path of the temporary file to errors.
+        let draft = builder.make_in(folder_of(&path), |draft| {
+            File::options().read(true).write(true).create_new(true).mode(bits).open(draft)
+        });
+        Ok(Self { draft: draft?, path })
     }
 
     /// Returns the open temporary file.
@@ -313,6 +316,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(base.path()), ["state"]);
+        let error = write_atomic(&base.path().join("none/x"), b"", FileMode::Private).unwrap_err();
+        assert_eq!(error.to_string(), "No such file or directory (os error 2)");
         for path in [base.path(), Path::new("/"), Path::new("..")] {
             assert!(write_atomic(path, b"", FileMode::Private).is_err(), "{}", path.display());
         }
