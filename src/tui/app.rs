@@ -106,7 +106,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Copied { text, by } => on_copied(state, text, by),
         Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}
-        Event::Saved(path, what) => state.notify(format!("saved to {}", path.display()), what),
+        Event::Saved { path, what, result } => form::on_saved(state, &path, what, result),
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::on(state, event),

@@ -108,8 +108,12 @@ pub(crate) enum Event {
     Usage(Vec<(String, Usage)>),
     /// A local operation on a process or a file failed.
     Failed(Failure),
-    /// Result of [`Effect::Save`]: path of the file and number of rows or lines as text.
-    Saved(PathBuf, String),
+    /// Result of [`Effect::Save`] to the file at `path`. `what` is the number of rows or lines as text.
+    Saved {
+        path: PathBuf,
+        what: String,
+        result: Outcome<()>,
+    },
     /// Result of [`Effect::Copy`].
     Copied {
         text: String,

@@ -60,8 +60,8 @@ impl Runner {
                 write_presets(presets.as_deref(), &list).await.err().map(Event::Failed)
             }),
             Effect::Save { path, text, what } => self.report("save", async move {
-                let saved = save(&path, &text).await;
-                Some(saved.map_or_else(Event::Failed, |()| Event::Saved(path, what)))
+                let result = save(&path, &text).await;
+                Some(Event::Saved { path, what, result })
             }),
             Effect::Copy(text) => self.report("copy", async move {
                 let by = copy(&text).await;

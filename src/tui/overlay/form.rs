@@ -1,5 +1,7 @@
 //! Forms: opens, submits and draws them, and handles the responses of the services.
 
+use std::path::Path;
+
 use ratatui::prelude::*;
 
 use crate::event::{Effect, Preparation, Prepared, Target};
@@ -155,7 +157,7 @@ pub(crate) fn submit(state: &mut State) {
         }
         Purpose::Report(Some(_)) => return send_copy(state, form.report_text()),
         Purpose::Preset => return execute::update::keep_preset(state, form.value("name")),
-        Purpose::Save(shown) => return save(state, form.value("file"), shown.clone()),
+        Purpose::Save(shown) => save(state, form.value("file"), shown.clone()),
         Purpose::AddNode { .. } => return cluster::processes::start(state, &form),
         Purpose::Key(profile) => {
             if !profiles::try_key(state, profile.clone(), form.value("key")) {
@@ -182,7 +184,6 @@ pub(crate) fn submit(state: &mut State) {
 /// Writes `shown` to the file at `path`, or the table of the current screen if `shown` is `None`. The
 /// table is CSV unless the path has the extension `.json`.
 fn save(state: &mut State, path: &str, shown: Option<String>) {
-    state.close();
     let is_json = path.to_lowercase().ends_with(".json");
     let (text, what) = if let Some(text) = shown {
         let n_lines = counted(text.lines().count(), "line");
@@ -192,6 +193,25 @@ fn save(state: &mut State, path: &str, shown: Option<String>) {
         (table.text(is_json), counted(table.rows.len(), "row"))
     };
     state.effects.push(Effect::Save { path: path.into(), text, what });
+}
+
+/// Handles the result of writing the current view to the file at `path`. After a failure, its form stays
+/// open.
+pub(crate) fn on_saved(state: &mut State, path: &Path, what: String, result: Outcome<()>) {
+    let is_open = matches!(
+        state.overlays.last(),
+        Some(Overlay::Form(form)) if form.is_sent() && matches!(form.purpose, Purpose::Save(_))
+    );
+    match result {
+        Ok(()) => {
+            if is_open {
+                state.close();
+            }
+            state.notify(format!("saved to {}", path.display()), what);
+        }
+        Err(failure) if is_open => fail(state, failure),
+        Err(failure) => state.notify_failure(&failure),
+    }
 }
 
 /// Shows `failure` in the form on top.

@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::event::{Effect, Event};
     use crate::harness::Harness;
+    use crate::state::resource::Failure;
 
     #[test]
     fn saved_table_is_written_as_csv_or_json() {
@@ -137,7 +138,12 @@ mod tests {
         let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
-        screen.take(Event::Saved(path.clone(), what.clone()));
+        let (path, what) = (path.clone(), what.clone());
+        let why = Failure::new("save to lost.csv", "the disk is full", "name another file");
+        screen.take(Event::Saved { path: path.clone(), what: what.clone(), result: Err(why) });
+        screen.shows(&["Save the current view", "the disk is full", "lost.csv"]);
+        screen.press("enter");
+        screen.take(Event::Saved { path, what, result: Ok(()) });
         screen.shows(&["saved to lost.csv"]);
     }
 }
