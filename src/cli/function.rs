@@ -19,7 +19,9 @@ use client::functions::CODE_OK;
 use content::{Functions as Store, Upload};
 use model::escape::escape_line;
 use model::function::{FunctionId, Method};
-use wire::functions::{EvictedBody, FunctionDetail, FunctionsResponse, InstallRequest};
+use wire::functions::{
+    EvictedBody, FunctionBody, FunctionDetail, FunctionsResponse, InstallRequest,
+};
 
 use self::backend::BackendFlags;
 pub(crate) use self::backend::{HeadFlags, NOT_FOUND, with_advice};
@@ -170,8 +172,15 @@ async fn add(
         function.name = name;
     }
     let backend = backend.open().await?;
+    let id = upload.function.id.to_string();
+    // Heads of b7s have no list.
+    let listed = backend.list().await.unwrap_or_default();
     let added = backend.add(upload).await?;
     tell(&format!("added {} to {backend}", escape_line(&added.name)));
+    let renamed = |before: &FunctionBody| before.function_id == id && before.name != added.name;
+    if let Some(before) = listed.into_iter().find(renamed) {
+        tell(&format!("the same function was called {} before", escape_line(&before.name)));
+    }
     print(&escape_line(&added.function_id))
 }
 

@@ -341,18 +341,19 @@ const CARD: [(&str, &str); 5] = [
 
 /// Flags to print something instead of opening the screen.
 #[derive(Debug, Args)]
+#[group(multiple = false)]
 struct PrintFlags {
     /// Print a configuration file with all settings
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     print_config: bool,
     /// Print all keys, as in keymap.toml
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     print_keys: bool,
     /// Print the colors of a theme, in the format of the files in the directory `themes`
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "dark")]
     print_theme: Option<theme::Name>,
     /// Print the symbols of charts and marks, to see which of them the font has
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     glyphs: bool,
 }
 

@@ -187,7 +187,10 @@ impl Processes {
     fn create_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let mut claimed = self.claimed.lock();
         if claimed.is_none() {
-            *claimed = Some(StackClaim::acquire(self.options.data_dir.clone())?);
+            // The process that runs the attached stack has claimed the given directory.
+            let is_attached = self.attached.lock().is_some();
+            let data_dir = self.options.data_dir.clone().filter(|_| !is_attached);
+            *claimed = Some(StackClaim::acquire(data_dir)?);
         }
         let data_dir = &claimed.as_ref().context("no local stack is running")?.data_dir;
         let folder = detached_nodes::free_folder(data_dir.folder(), name);

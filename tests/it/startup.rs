@@ -126,3 +126,13 @@ fn failed_start_is_reported_in_one_sentence() {
     let error = home.run_err(&head);
     assert!(error.contains("no certificate in empty.pem: the file has none"), "{error}");
 }
+
+#[test]
+fn files_are_printed_if_the_environment_has_an_address() {
+    let home = Home::new().with("TRIPTYCH_HEAD", "http://127.0.0.1:1");
+    for flag in ["--print-config", "--print-keys", "--glyphs"] {
+        assert!(!home.run_ok(&[flag]).is_empty(), "{flag}");
+    }
+    let error = home.run_err(&["--print-keys", "--glyphs"]);
+    assert!(error.contains("'--print-keys' cannot be used with '--glyphs'"), "{error}");
+}

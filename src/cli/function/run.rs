@@ -18,7 +18,9 @@ use wire::functions::{
 
 use super::backend::{BackendFlags, HeadFlags, NOT_FOUND, RunTarget, find_function, upload};
 use super::{pack, report, run_local};
-use crate::cli::output::{print, print_body, with_progress, write_data, write_data_to_stderr};
+use crate::cli::output::{
+    print, print_body, tell, with_progress, write_data, write_data_to_stderr,
+};
 use crate::cli::parse::{parse_pair, read_text};
 
 /// Exit code of this program if the function ran and exited with a code other than 0.
@@ -137,7 +139,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
             print_raw(&outcome.stdout, &outcome.stderr)?;
             return Ok(exit_code(outcome.exit_code));
         }
-        return finish(&command.target, &run_local::response(outcome), command.format);
+        return finish(&command.target, &run_local::response(outcome), command.format, false);
     };
     (request.function_id, request.method) = prepare(&head, target, command.method).await?;
     let failed = || format!("cannot run {}", command.target);
@@ -148,7 +150,8 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let response = with_progress(&running, head.execute(&request)).await.with_context(failed)?;
-    finish(&command.target, &response, command.format)
+    let is_partial_ok = command.quorum.is_some() || command.threshold.is_some();
+    finish(&command.target, &response, command.format, is_partial_ok)
 }
 
 /// Prints the result of an asynchronous execution.
@@ -179,7 +182,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     if response.code == CODE_IN_PROGRESS {
         bail!("execution {} is in progress\nhint: --wait waits for its result", command.id);
     }
-    finish(&command.id, &response, command.format)
+    finish(&command.id, &response, command.format, false)
 }
 
 /// Uploads `target` if it is a path and `head` does not have the function yet. Returns the id and the
@@ -285,11 +288,13 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
     })
 }
 
-/// Prints a response and returns the exit code of the process.
+/// Prints a response and returns the exit code of the process. Fewer results than requested are an error
+/// unless `is_partial_ok`.
 fn finish(
     target: &str,
     response: &ExecuteResponse,
     format: FormatFlags,
+    is_partial_ok: bool,
 ) -> anyhow::Result<ExitCode> {
     if format.json {
         print_body(&response)?;
@@ -302,6 +307,14 @@ fn finish(
     }
     if response.code != CODE_OK {
         bail!("cannot run {target}: {}", report::reason(&response.code, &response.message));
+    }
+    // The message of a success names the nodes without a result.
+    if !response.message.is_empty() {
+        let message = escape_line(&response.message);
+        if !is_partial_ok {
+            bail!("{target} has fewer results than requested: {message}");
+        }
+        tell(&message);
     }
     Ok(exit_code(response.results.first().map_or(0, |group| group.result.exit_code)))
 }
@@ -336,4 +349,21 @@ fn share(text: &str) -> Result<f64, String> {
 fn variable(text: &str) -> Result<EnvVar, String> {
     let (name, value) = parse_pair(text).map_err(|_| "expected NAME=VALUE".to_owned())?;
     Ok(EnvVar { name, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_results_than_requested_are_an_error_unless_a_part_is_enough() {
+        let message = "2 of 3 nodes returned a result: 12D3 was lost".to_owned();
+        let response =
+            ExecuteResponse { code: CODE_OK.to_owned(), message, ..ExecuteResponse::default() };
+        let format = FormatFlags { json: false, raw: true };
+        let error = finish("hello", &response, format, false).unwrap_err().to_string();
+        let want = "hello has fewer results than requested: 2 of 3 nodes returned a result";
+        assert!(error.starts_with(want), "{error}");
+        assert_eq!(finish("hello", &response, format, true).unwrap(), ExitCode::SUCCESS);
+    }
 }

@@ -174,6 +174,18 @@ fn request_for_more_nodes_than_known_is_sent_with_a_warning() {
 }
 
 #[test]
+fn lost_worker_is_not_counted_for_a_new_run() {
+    let mut screen = Harness::ready(160, 45);
+    let mut nodes = crate::harness::nodes();
+    nodes[3].connected = false;
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
+    screen.press("e tab tab tab ctrl-u");
+    screen.type_text("3");
+    screen.press("tab");
+    screen.shows(&["only 2 workers known"]);
+}
+
+#[test]
 fn letter_keys_edit_the_form_until_escape_leaves_it() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab tab");

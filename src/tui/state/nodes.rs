@@ -393,8 +393,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the number of workers that can execute a new run. Such a worker is known to the head
-    /// that executes new runs, is in `subgroup`, and matches `selector`. An empty `subgroup` stands
+    /// Returns the number of workers that can execute a new run. Such a worker responds, is known to the
+    /// head that executes new runs, is in `subgroup`, and matches `selector`. An empty `subgroup` stands
     /// for the general group.
     pub(crate) fn n_workers_in(
         &self,
@@ -406,7 +406,11 @@ impl Nodes {
             let groups = node.subgroups.as_deref().unwrap_or_default();
             // Workers that are only known to other heads do not count.
             let mut reports = node.reports.iter();
+            let is_away = node.is_connected == Some(false)
+                || node.silent_since.is_some()
+                || node.exited.is_some();
             node.role.as_deref() == Some("worker")
+                && !is_away
                 && (subgroup.is_empty() || groups.iter().any(|group| group == subgroup))
                 && selector.is_none_or(|selector| selector.matches(&node.attributes))
                 && (node.reports.is_empty()

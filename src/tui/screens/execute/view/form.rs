@@ -96,7 +96,10 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
         Some((0, n_heads)) => format!("none of {n_heads} heads responds"),
         Some((_, n_heads)) => format!("first of {n_heads} that responds"),
         None if state.stack.summary().is_some() => "local stack".to_owned(),
-        None => "from the profile".to_owned(),
+        None => match &state.profiles.current {
+            Some(profile) => format!("from profile {profile}"),
+            None => "from --head or TRIPTYCH_HEAD".to_owned(),
+        },
     };
     let room = area.width.saturating_sub(x + 2);
     if state.form_head().is_some() && usize::from(room) >= origin.len() {
