@@ -89,6 +89,8 @@ impl Stack {
                     self.steps.push(what.clone());
                 }
             }
+            // A search for a stack can end after this process has started one, and find that one.
+            LocalEvent::Attached(_) if self.phase == Phase::Ready => {}
             LocalEvent::Attached(_) => self.phase = Phase::Attached,
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;

@@ -19,6 +19,7 @@ use crate::state::navigation::{Steps as _, moved};
 use crate::state::overlay::Overlay;
 use crate::state::resource::Outcome;
 use crate::state::services::{HeadId, Service};
+use crate::state::stack::Phase;
 
 impl State {
     /// Handles an action.
@@ -211,9 +212,11 @@ pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
         LocalEvent::Starting { what } => {
             state.logs.log(Level::Info, state.now, format!("starting {what}"));
         }
-        // The stack was only looked for, and is the one in use, or other services are in use.
+        // The search has found the stack in use, or other services are in use now.
         LocalEvent::Attached(addresses)
-            if state.services.addresses == addresses || state.profiles.current.is_some() => {}
+            if state.stack.phase == Phase::Ready
+                || state.services.addresses == addresses
+                || state.profiles.current.is_some() => {}
         LocalEvent::Attached(addresses) => {
             let detail = "another process runs it, and quitting here does not stop it".to_owned();
             state.notify("attached to the running local stack", detail);
