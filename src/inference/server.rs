@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::AccountId;
 use accounts::gate::{Admitted, Gate, GateMessages, StreamLimit};
+use accounts::{AccountId, Keys};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
@@ -101,6 +101,8 @@ type App = Arc<Service>;
 /// The fields of [`App`].
 struct Service {
     inference: Inference,
+    /// Keys against which open streams are checked.
+    keys: Keys,
     /// Datasets of the topics.
     rows: Arc<dyn Rows>,
     /// Cached JSON of the latest bundles.
@@ -221,6 +223,7 @@ pub fn router(
     let counts = inference.shared.metrics.clone();
     let service = App::new(Service {
         inference,
+        keys: gate.keys().clone(),
         rows,
         bodies: Arc::default(),
         consumers: Arc::new(consumers),

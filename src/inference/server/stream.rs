@@ -2,7 +2,8 @@
 //!
 //! The latest bundle is sent first, then each new bundle. The name of an event is `bundle`, and its id
 //! is the nonce. A client that reconnects with the id of its last event first gets the bundles since
-//! that event. Slow clients skip bundles.
+//! that event. Slow clients skip bundles. The stream ends before the next event or comment after its key
+//! was revoked or renewed.
 
 use std::collections::VecDeque;
 use std::iter::once;
@@ -17,10 +18,12 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
 use futures::stream::{self, unfold};
+use model::key::ApiKey;
 use model::topic::{BlockHeight, TopicId};
 use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
+use web::auth::api_key;
 use web::metrics::RaisedGauge;
 use wire::inference::LatestBundle;
 use wire::paths;
@@ -39,6 +42,7 @@ pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 /// State of an open stream.
 struct StreamReader {
     service: App,
+    key: ApiKey,
     topic: TopicId,
     news: watch::Receiver<News>,
     /// Missed bundles that are still to be sent, oldest first.
@@ -53,19 +57,20 @@ struct StreamReader {
 /// The latest bundle is sent first, then each new bundle. The name of an event is `bundle`, its id is
 /// the nonce, and its data is the bundle in the format of `v10` with all arrays. With `Last-Event-ID`,
 /// the bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
-/// 15 seconds keeps the connection alive.
+/// 15 seconds keeps the connection alive. The stream ends when the key is revoked or renewed.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
     params(("Last-Event-ID" = Option<String>, Header,
         description = "Id of the last received event.")),
     responses((status = 200, description = "Events",
         body = String, content_type = "text/event-stream")))]
 pub(super) async fn get(
-    Extension(Admitted(key)): Extension<Admitted>,
+    Extension(Admitted(verified)): Extension<Admitted>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response> {
     let (topic, service) = (params.topic()?.id, params.service);
-    let permits = admit_stream(&service, &key)?;
+    let permits = admit_stream(&service, &verified)?;
+    let key = api_key(&headers).map_err(|_| ApiError::unknown_key())?;
     let mut news = service.inference.news();
     news.mark_changed();
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
@@ -75,7 +80,7 @@ pub(super) async fn get(
         None => VecDeque::new(),
     };
     let reader =
-        StreamReader { service, topic, news, missed, seen, _permits: permits, _open: open };
+        StreamReader { service, key, topic, news, missed, seen, _permits: permits, _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))
@@ -132,9 +137,17 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
 }
 
 impl StreamReader {
+    /// Returns the next event or comment, or `None` if the key is no longer valid or the service stops.
+    async fn next(&mut self) -> Option<Pieces> {
+        let event = self.wait().await?;
+        // If the accounts cannot be read at the moment, the stream remains open.
+        let verified = self.service.keys.verify(&self.key).await;
+        (!matches!(verified, Ok(None))).then_some(event)
+    }
+
     /// Waits for the next event. Returns a comment after 15 seconds without an event, and `None` when
     /// the service stops.
-    async fn next(&mut self) -> Option<Pieces> {
+    async fn wait(&mut self) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {
                 match self.service.inference.bundle_at(self.topic, nonce).await {

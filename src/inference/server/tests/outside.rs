@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use accounts::Scope;
 use accounts::gate::{Limits, Loopback};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use futures::StreamExt as _;
@@ -120,6 +121,25 @@ async fn stream_sends_the_newest_bundle_and_then_each_new_bundle() {
     assert!(stream.next().await.is_none(), "ends with the service");
     let (status, body) = fixture.get("/api/v1/topics/9/stream").await;
     Fixture::check((status, body), 404, 5, "topic 9 not found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_ends_once_its_key_is_revoked_or_renewed() {
+    let fixture = Fixture::new().await;
+    let follow = async |key: &ApiKey| {
+        let request = Request::get("/api/v1/topics/1/stream").header("x-api-key", key.reveal());
+        let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
+        response.unwrap().into_body().into_data_stream()
+    };
+    let (id, revoked) = fixture.accounts.create_key("other").await.unwrap();
+    let (mut of_revoked, mut of_renewed) = (follow(&revoked).await, follow(&fixture.key).await);
+    assert_eq!(event(&mut of_revoked).await, [":"]);
+    assert_eq!(event(&mut of_renewed).await, [":"]);
+    assert!(fixture.accounts.revoke_key(Scope::All, id).await.unwrap());
+    assert!(of_revoked.next().await.is_none(), "ends with the next comment");
+    fixture.accounts.renew_key("test").await.unwrap();
+    fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 50.0).await;
+    assert!(of_renewed.next().await.is_none(), "ends before the next event");
 }
 
 #[tokio::test]
