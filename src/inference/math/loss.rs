@@ -112,7 +112,8 @@ impl LossRule {
     pub fn loss(&self, values: &[f64], truth: &[f64]) -> f64 {
         let pairs = values.iter().zip(truth);
         let loss: f64 = pairs.map(|(value, truth)| self.of_label(*value, *truth)).sum();
-        if self.allow_negative { loss } else { loss.max(self.floor).log10() }
+        // Unlike `max`, `clamp` does not replace NaN.
+        if self.allow_negative { loss } else { loss.clamp(self.floor, f64::INFINITY).log10() }
     }
 
     /// Returns the unit of the losses: the function with its parameters, and the logarithm. Losses in
@@ -184,6 +185,7 @@ impl LossRule {
         let mean = known.mean.unwrap_or(0.0);
         let score = |value: f64| (value - mean) / known.std.unwrap_or(1.0);
         match self.method {
+            _ if self.method.takes_probabilities() && !SHARE.contains(&truth) => f64::NAN,
             LossMethod::Mse => error * error,
             LossMethod::Mae => error,
             LossMethod::Huber => match known.delta.unwrap_or(1.0) {
@@ -265,14 +267,10 @@ impl LossParameters {
     }
 }
 
-/// Returns the binary cross entropy, or NaN if the ground truth is not a probability. A prediction of 0
-/// for the ground truth 1, or the reverse, has an infinite loss in the SDK. Here the minimum probability
+/// Returns the binary cross entropy. A prediction of 0 for the ground truth 1, or the reverse, has an infinite loss in the SDK. Here the minimum probability
 /// `epsilon` applies to these predictions, too, since the network could not learn from an epoch with an
 /// infinite loss.
 fn binary_cross_entropy(value: f64, truth: f64, epsilon: f64) -> f64 {
-    if !SHARE.contains(&truth) {
-        return f64::NAN;
-    }
     let value = value.clamp(epsilon, 1.0 - epsilon);
     let loss = -(truth * value.ln() + (1.0 - truth) * (1.0 - value).ln());
     if loss <= epsilon { 0.0 } else { loss }
@@ -427,6 +425,14 @@ mod tests {
         // 1e-7 − ln 1e-7 = 1e-7 + 7 · ln 10
         check(LossMethod::Poisson, &[0.0], &[1.0], 16.118_095_750_958_32);
         assert!(rule(LossMethod::Poisson).loss(&[1.0], &[-1.0]).is_nan());
+    }
+
+    #[test]
+    fn loss_of_a_truth_that_is_not_a_probability_is_nan_even_with_a_logarithm() {
+        for method in [LossMethod::Bce, LossMethod::CrossEntropy] {
+            let rule = LossRule { allow_negative: false, ..rule(method) };
+            assert!(rule.loss(&[0.5], &[115.0]).is_nan(), "{method}");
+        }
     }
 
     #[test]
