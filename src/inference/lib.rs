@@ -262,11 +262,12 @@ impl Inference {
         outcome: Option<f64>,
     ) -> Result<bool> {
         let (settings, began) = (self.find_topic(topic)?, Instant::now());
+        let inference = self.clone();
         let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
             let options = shared.end_options(&settings);
             let learned = shared.store.learn(topic, nonce, options, move |bundle, learned| {
-                lesson(&settings, bundle, learned, input.zip(outcome))
+                lesson(&inference, &settings, bundle, learned, input.zip(outcome))
             })?;
             let was_closed = learned.is_some();
             shared.cache.change(topic, |entry| entry.learn(learned));

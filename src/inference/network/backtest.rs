@@ -24,7 +24,7 @@ use crate::network::addresses;
 use crate::network::close::{CloseContext, close};
 use crate::network::leaderboard::{PastValues, ranking};
 use crate::network::learned::{BundleError, Learned};
-use crate::network::submission::{Payload, Submission, with_labels};
+use crate::network::submission::{Payload, Submission, numbers};
 use crate::network::topic::Topic;
 use crate::network::topic::truth::{DIRECTIONS, Truth};
 use crate::network::upstream::{Cause, FlatRow, outcome};
@@ -341,18 +341,17 @@ impl Backtest {
         let Some(Ok(outcome)) = outcome(&self.topic, epoch.input, values) else {
             return Ok(());
         };
-        let truth = self.topic.truth.of_labels(epoch.bundle.labels(), epoch.input.value, outcome);
-        let losses = learned.learn(&self.topic, &epoch.bundle, &truth)?;
+        let truth = self.topic.truth_of(epoch.bundle.labels(), epoch.input.value, outcome);
+        let losses = learned.learn(&self.topic, &epoch.bundle, &numbers(&truth))?;
         if let Some((low, high)) = epoch.interval {
             replayed.n_intervals += 1;
             replayed.n_within += usize::from((low..=high).contains(&outcome));
         }
-        let labels: Vec<&str> = epoch.bundle.labels().collect();
         let learned_epoch = LearnedEpoch {
             seen: (epoch.first_seen, epoch.input.at),
             n_seen: epoch.n_seen,
             bundle: &epoch.bundle,
-            truth: with_labels(&labels, &truth),
+            truth: truth.clone(),
             losses: &losses,
             names: &replayed.names,
         };
@@ -360,7 +359,7 @@ impl Backtest {
         replayed.history.push(HistoryEpoch {
             nonce: epoch.bundle.nonce,
             opened_at: epoch.input.at.to_string(),
-            truth: with_labels(&labels, &truth),
+            truth,
             ..HistoryEpoch::default()
         });
         // Drops the losses of pairs, which would use most of the memory. The ranking does not need

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::topic::{BlockHeight, TopicId};
 use task::causes::chain;
 use tracing::{debug, error, info};
+use wire::inference::LabeledValue;
 use wire::inference::network::RelearnedBody;
 
 use crate::math::pair_values::FullBundle;
@@ -13,8 +14,9 @@ use crate::math::regret::{Losses, Role, RoleValues};
 use crate::math::synthesis::SynthesisError;
 use crate::network::close::{CloseContext, Closing, close};
 use crate::network::learned::{BundleError, Learned};
+use crate::network::problems::Failing;
 use crate::network::selection::{Selection, select};
-use crate::network::submission::{numbers, with_labels};
+use crate::network::submission::numbers;
 use crate::network::topic::Topic;
 use crate::store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store};
 use crate::{Inference, InferenceError, Result};
@@ -100,14 +102,14 @@ fn replay(
     };
     for past in found.lessons {
         let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };
-        let before = Some(numbers(&past.truth)).filter(|truth| !truth.is_empty());
+        let before = Some(past.truth).filter(|truth| !truth.is_empty());
         let outcome = past.input.zip(outcomes.get(&past.nonce));
-        let corrected = outcome
-            .map(|(input, after)| topic.truth.of_labels(bundle.labels(), input.value, *after));
+        let corrected =
+            outcome.map(|(input, after)| topic.truth_of(bundle.labels(), input.value, *after));
         let Some(truth) = corrected.or_else(|| before.clone()) else { continue };
-        let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
+        let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, truth) else { continue };
         replay.report.n_epochs += 1;
-        replay.report.n_changed += u64::from(before.as_ref() != Some(&truth));
+        replay.report.n_changed += u64::from(before.as_ref() != Some(&lesson.truth));
         replay.report.n_kept += u64::from(past.nonce >= from && outcome.is_none());
         let Lesson { truth, losses, learned } = lesson;
         for role in Role::ALL {
@@ -171,9 +173,10 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
     }
 }
 
-/// Learns from `bundle` if its `outcome` is known. Logs the outcome. Returns `None` if nothing was
-/// learned.
+/// Learns from `bundle` if its `outcome` is known. Logs the outcome, and records a problem of the topic if
+/// a loss cannot be computed. Returns `None` if nothing was learned.
 pub(crate) fn lesson(
+    inference: &Inference,
     topic: &Topic,
     bundle: &FullBundle,
     learned: &Learned,
@@ -184,9 +187,10 @@ pub(crate) fn lesson(
         debug!(topic.id = %id, nonce, "gave up on the truth of nonce {nonce} of topic {id}");
         return None;
     };
-    let truth = topic.truth.of_labels(bundle.labels(), input.value, after);
-    match lesson_of(topic, bundle, learned, &truth) {
+    let truth = topic.truth_of(bundle.labels(), input.value, after);
+    match lesson_of(topic, bundle, learned, truth) {
         Ok(lesson) => {
+            inference.works(id, Failing::Learning);
             let Losses { combined, naive, .. } = &lesson.losses;
             info!(
                 topic.id = %id,
@@ -198,8 +202,7 @@ pub(crate) fn lesson(
             Some(lesson)
         }
         Err(error) => {
-            let cause = chain(&error);
-            error!(topic.id = %id, nonce, cause, "learned nothing from nonce {nonce} of topic {id}");
+            inference.fails(id, Failing::Learning, format!("nonce {nonce}: {}", chain(&error)));
             None
         }
     }
@@ -210,10 +213,9 @@ pub(crate) fn lesson_of(
     topic: &Topic,
     bundle: &FullBundle,
     learned: &Learned,
-    truth: &[f64],
+    truth: Vec<LabeledValue>,
 ) -> Result<Lesson, BundleError> {
     let mut learned = learned.clone();
-    let losses = learned.learn(topic, bundle, truth)?;
-    let labels: Vec<&str> = bundle.labels().collect();
-    Ok(Lesson { truth: with_labels(&labels, truth), losses, learned })
+    let losses = learned.learn(topic, bundle, &numbers(&truth))?;
+    Ok(Lesson { truth, losses, learned })
 }

@@ -1,6 +1,7 @@
 //! State that a topic learns about its actors from the losses of its epochs.
 
 use std::collections::BTreeSet;
+use std::iter::repeat;
 
 use model::topic::{Address, BlockHeight};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -172,7 +173,8 @@ impl Learned {
             rule = rule.scaled_by(&truths);
         }
         let unit = Some(topic.judging.loss.unit());
-        let losses = Losses { unit: unit.clone(), ..losses(rule, bundle, truth)? };
+        let losses =
+            Losses { unit: unit.clone(), ..losses(rule, bundle, truth, topic.labeling.default)? };
         if !self.has_unit(&topic.judging.loss) {
             *self = Self { n_learned: self.n_learned, ..Self::default() };
         }
@@ -277,13 +279,20 @@ impl Learned {
     }
 }
 
-/// Returns the losses, by `rule`, of all values in `bundle`.
+/// Returns the losses, by `rule`, of all values in `bundle`. Labels of `truth` that the bundle lacks have
+/// the value `default`.
 ///
 /// # Errors
 /// [`BundleError`] if a value or its loss is not a number.
-pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Losses, BundleError> {
+pub fn losses(
+    rule: LossRule,
+    bundle: &FullBundle,
+    truth: &[f64],
+    default: f64,
+) -> Result<Losses, BundleError> {
     let of_numbers = |values: &[f64]| {
-        let loss = rule.loss(values, truth);
+        let values = values.iter().copied().chain(repeat(default)).take(truth.len());
+        let loss = rule.loss(&values.collect::<Vec<_>>(), truth);
         if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
     };
     let loss = |values: &[LabeledValue]| of_numbers(&numbers(values));

@@ -24,6 +24,9 @@ pub enum Failing {
     /// Reading the ground truth.
     #[strum(serialize = "read the ground truth")]
     Truth,
+    /// Computing losses from the ground truth.
+    #[strum(serialize = "learn from its epochs")]
+    Learning,
     /// Reading or writing the inference store.
     #[strum(serialize = "use the inference store")]
     File,

@@ -12,11 +12,13 @@ use std::time::Duration;
 use model::dataset::DatasetId;
 use model::text::is_unprintable;
 use model::topic::{Address, BlockHeight, SINGLE_LABEL, TopicId};
+use wire::inference::LabeledValue;
 use wire::inference::network::{PredictorModelSettings, PredictorSettings};
 
 use crate::math::loss::{LossMethod, LossParameters, LossRule};
 use crate::math::regret::ByRole;
 use crate::math::synthesis::weights::{Generation, Params};
+use crate::network::submission::with_labels;
 use crate::network::topic::truth::Truth;
 
 /// Default maximum number of labels per payload.
@@ -230,6 +232,23 @@ impl Topic {
             self.source.dataset_id = before.source.dataset_id;
         }
         self
+    }
+
+    /// Returns the ground truth of an epoch with the labels `submitted` and this `outcome`. For a
+    /// direction, the topic's labels that were not submitted follow.
+    pub fn truth_of<'l>(
+        &'l self,
+        submitted: impl IntoIterator<Item = &'l str>,
+        before: f64,
+        outcome: f64,
+    ) -> Vec<LabeledValue> {
+        let mut labels: Vec<&str> = submitted.into_iter().collect();
+        for label in &self.labels {
+            if !labels.contains(&label.as_str()) {
+                labels.push(label);
+            }
+        }
+        with_labels(&labels, &self.truth.of_labels(labels.iter().copied(), before, outcome))
     }
 
     /// Returns the parameters of the weight function. `regret_scale` is the stored scale of regrets, if

@@ -229,7 +229,7 @@ fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
         .sum();
     store.learn(topic.id, 1, options, move |bundle, learned| {
         let rule = Judging::usual(LossMethod::Mse, 1e-3).loss;
-        let losses = inference::network::learned::losses(rule, bundle, &[1.0]).ok()?;
+        let losses = inference::network::learned::losses(rule, bundle, &[1.0], 0.0).ok()?;
         Some(Lesson { truth: Vec::new(), losses, learned: Learned { regrets, ..learned.clone() } })
     })?;
     Ok(n_regrets)

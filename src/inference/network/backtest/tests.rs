@@ -142,6 +142,33 @@ async fn backtest_evaluates_topics_of_directions() {
     assert!(report.actors.iter().any(|actor| actor.name == "baseline: mean"));
 }
 
+/// Model that is always certain of the direction `up`.
+struct Certain;
+
+#[async_trait]
+impl Model for Certain {
+    fn name(&self) -> &'static str {
+        "certain"
+    }
+
+    async fn predict(&self, _: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let values = vec![("up".to_owned(), "1".to_owned())];
+        let worker = addresses::of_model("certain");
+        Ok(vec![Prediction { worker, name: "certain".to_owned(), values }])
+    }
+}
+
+#[tokio::test]
+async fn backtest_counts_a_true_label_that_no_model_predicts() {
+    let rows = rows("close", 60, |_| 1000.0);
+    let models: Vec<Arc<dyn Model>> = vec![Arc::new(Certain)];
+    let alone = Backtest { models, ..backtest(test_topics().remove(1)) };
+    let report = alone.run(&rows, Timestamp::default(), |_| Ok(())).await.unwrap();
+    // The value is always flat. The Brier score of the certain model is 2.
+    assert!(report.n_learned > 10, "{report:?}");
+    assert!((report.combined_loss - 2.0_f64.log10()).abs() < 1e-9, "{report:?}");
+}
+
 #[tokio::test]
 async fn network_does_not_learn_from_rows_it_has_not_seen() {
     let mut topic = load();

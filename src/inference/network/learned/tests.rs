@@ -72,7 +72,7 @@ fn forecasters_are_active_once_losses_are_known() {
 #[test]
 fn losses_are_logarithms_of_squared_errors() {
     let topic = load();
-    let losses = losses(topic.judging.loss, &bundle_after(0), &[50.0]).unwrap();
+    let losses = losses(topic.judging.loss, &bundle_after(0), &[50.0], 0.0).unwrap();
     assert!((losses.inferer[&"allo1bad".parse().unwrap()] - 2.0).abs() < 1e-9);
     assert!(losses.inferer[&"allo1good".parse().unwrap()].abs() < 1e-9);
     assert!((losses.combined - 20.25_f64.log10()).abs() < 1e-9);

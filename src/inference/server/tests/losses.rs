@@ -216,3 +216,53 @@ async fn settings_that_do_not_apply_to_the_loss_method_are_rejected_by_name() {
     assert!(message.contains("unknown field `colour`, expected one of `delta`"), "{refused}");
     assert_eq!(status, 400);
 }
+
+#[tokio::test]
+async fn true_label_that_is_not_submitted_has_the_default_value() {
+    for (method, has_unity, want) in [
+        // −ln 1e-9 and (1 − 0)² + (0 − 1)². For `bce`, the certainty of each of two labels is wrong, which
+        // costs −ln 1e-15, where 1 − 1e-15 is rounded.
+        ("ce", true, 20.723_265_836_946_414),
+        ("mse", true, 2.0),
+        ("bce", false, 69.077_552_789_821_37),
+    ] {
+        let fixture = Fixture::new().await;
+        let changes = json!({"loss_method": method, "require_unity": has_unity,
+            "direction_threshold": "0.1", "allow_negative": true});
+        let (status, created) = create(&fixture, &changes).await;
+        assert_eq!(status, 200, "{created}");
+        // The value does not change, so the direction is `flat`.
+        fixture.epoch(3, [&[("up", "1")], &[("up", "1")]], 50.0).await;
+        let (_, epoch) = fixture.get("/api/v1/topics/3/epochs/1").await;
+        let truth = json!([{"label_id": 1, "label_name": "up", "value": "0"},
+            {"label_id": 2, "label_name": "down", "value": "0"},
+            {"label_id": 3, "label_name": "flat", "value": "1"}]);
+        assert_eq!(epoch["truth"], truth, "{method}");
+        for loss in epoch["losses"]["inferer_values"].as_array().unwrap() {
+            let loss: f64 = loss["value"].as_str().unwrap().parse().unwrap();
+            assert!((loss - want).abs() < 1e-3, "{method}: {loss} is not {want}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn truth_without_a_loss_is_a_problem_of_the_topic() {
+    for (method, allow_negative, truth) in
+        [("bce", false, 115.0), ("bce", true, 115.0), ("poisson", true, -1.0)]
+    {
+        let fixture = Fixture::new().await;
+        let changes = json!({"loss_method": method, "allow_negative": allow_negative});
+        assert_eq!(create(&fixture, &changes).await.0, 200);
+        fixture.epoch(3, [&[("y", "0.5")], &[("y", "0.6")]], truth).await;
+        let (_, health) = fixture.get("/api/v1/topics/3/health").await;
+        let reason = "nonce 1: loss of a value in the bundle is not a finite number";
+        let problem = &health["problems"][0];
+        assert_eq!((&health["state"], &problem["reason"]), (&json!("failing"), &json!(reason)));
+        assert_eq!(problem["failing"], "learn from its epochs");
+        let (_, board) = fixture.get("/api/v1/topics/3/leaderboard").await;
+        assert_eq!(board["epochs"], json!([]), "{method}");
+        fixture.epoch(3, [&[("y", "0.5")], &[("y", "0.6")]], 1.0).await;
+        let (_, health) = fixture.get("/api/v1/topics/3/health").await;
+        assert_eq!(health["state"], "working", "{health}");
+    }
+}
