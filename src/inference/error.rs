@@ -76,9 +76,18 @@ pub enum InferenceError {
         /// Name of the setting.
         what: &'static str,
     },
-    /// Labels cannot change during a submission window.
-    #[error("labels of topic {0} cannot change while a submission window is open")]
-    WindowOpen(TopicId),
+    /// Rules for submissions cannot change while an epoch accepts submissions.
+    #[error(
+        "labels, unity tolerance, value range and loss of topic {topic} cannot change while epoch \
+         {nonce} is open; retry once it has closed, or pause the topic first if it has no time \
+         between epochs"
+    )]
+    EpochOpen {
+        /// Id of the topic.
+        topic: TopicId,
+        /// Block at which the epoch opened.
+        nonce: BlockHeight,
+    },
     /// The maximum number of topics is reached.
     #[error("maximum of {TOPICS_OF_KEY_MAX} topics per key or {TOPICS_MAX} in total is reached")]
     TooManyTopics,

@@ -234,6 +234,15 @@ impl Topic {
         self
     }
 
+    /// Returns true if the same submissions are valid for this topic and for `other`, and have the same
+    /// meaning.
+    pub fn accepts_same(&self, other: &Self) -> bool {
+        let rules = |topic: &Self| (topic.labeling, topic.unity_tolerance, topic.value_range);
+        self.labels == other.labels
+            && rules(self) == rules(other)
+            && self.judging.loss.unit() == other.judging.loss.unit()
+    }
+
     /// Returns the ground truth of an epoch with the labels `submitted` and this `outcome`. For a
     /// direction, the topic's labels that were not submitted follow.
     pub fn truth_of<'l>(

@@ -9,7 +9,6 @@ use model::topic::{Address, TopicId};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::network::epoch::is_open;
 use crate::network::topic::Topic;
 use crate::store::{Inputs, Store, StoreError};
 use crate::{Inference, InferenceError, NetworkState, News, Result};
@@ -120,7 +119,8 @@ impl Inference {
     }
 
     /// Replaces the settings of the topic with the id of `topic`, on behalf of `by`, which must be its
-    /// creator. If the predicted quantity changes, epochs whose ground truth is unknown end without a
+    /// creator. A paused topic stays paused. Settings that decide which submissions are valid can change
+    /// only while no epoch is open. If the predicted quantity changes, epochs whose ground truth is unknown end without a
     /// ground truth, since their submissions predicted another quantity.
     ///
     /// # Errors
@@ -128,12 +128,13 @@ impl Inference {
     pub async fn update_topic(&self, topic: Topic, by: &Address) -> Result<Arc<Topic>> {
         let _alone = self.change_list().await?;
         let before = self.owned(topic.id, by)?;
-        let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
+        let (creator, is_active) = (before.creator.clone(), before.is_active);
+        let topic = Topic { creator, is_active, ..topic }.with_dataset_of(&before);
         self.check_topic(&topic)?;
         for (what, stays) in [
             ("type", topic.kind == before.kind),
             ("arity", topic.is_single() == before.is_single()),
-            ("unity", topic.unity_tolerance.is_some() || before.unity_tolerance.is_none()),
+            ("unity", topic.unity_tolerance.is_some() == before.unity_tolerance.is_some()),
             (
                 "case sensitivity",
                 topic.labeling.is_case_sensitive == before.labeling.is_case_sensitive,
@@ -143,12 +144,11 @@ impl Inference {
                 return Err(InferenceError::Fixed { topic: topic.id, what });
             }
         }
-        if topic.labels != before.labels || topic.labeling != before.labeling {
+        if !topic.accepts_same(&before) {
             let id = topic.id;
             let progress = self.with_store(move |shared| Ok(shared.store.progress(id)?)).await?;
-            let height = self.chain().height();
-            if progress.open.iter().any(|nonce| is_open(before.timing, *nonce, height)) {
-                return Err(InferenceError::WindowOpen(id));
+            if let Some(nonce) = progress.open.last() {
+                return Err(InferenceError::EpochOpen { topic: id, nonce: *nonce });
             }
         }
         let is_same_quantity = topic.source == before.source && topic.truth == before.truth;

@@ -178,7 +178,7 @@ impl From<InferenceError> for ApiError {
             | InferenceError::Payload(_)
             | InferenceError::Topic(_)
             | InferenceError::Fixed { .. }
-            | InferenceError::WindowOpen(_) => code::INVALID_ARGUMENT,
+            | InferenceError::EpochOpen { .. } => code::INVALID_ARGUMENT,
             InferenceError::Repeated(_) => code::ALREADY_EXISTS,
             InferenceError::NotWhitelisted { .. } | InferenceError::NotYours { .. } => {
                 code::PERMISSION_DENIED

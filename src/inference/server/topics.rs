@@ -318,6 +318,9 @@ fn remove_environment(settings: &mut TopicSettings) {
 /// the epochs whose ground truth is unknown end without a ground truth, since their submissions
 /// predicted another quantity.
 ///
+/// A paused topic stays paused. Labels, the unity tolerance, the value range and the loss cannot change
+/// while an epoch is open.
+///
 /// The topic's type, its output arity, whether values must sum to 1, and whether labels are
 /// case-sensitive cannot be changed. `metadata`, `dataset`, `column` and `horizon_seconds` are
 /// required. The other settings default to those of most topics of the chain. The dataset and the

@@ -431,6 +431,50 @@ async fn check_labels_served(labels: &[&str]) {
 }
 
 #[tokio::test]
+async fn paused_topic_stays_paused_when_its_settings_change() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let path = "/api/v1/topics/3";
+    fixture.put("PUT", &format!("{path}/active"), &json!({"active": false})).await;
+    let renamed = settings(&json!({"metadata": "renamed"}));
+    let (status, updated) = fixture.put("PUT", path, &renamed).await;
+    assert_eq!((status, &updated["weight"]), (200, &json!("0")), "{updated}");
+}
+
+#[tokio::test]
+async fn unity_of_a_topic_cannot_be_changed() {
+    let fixture = Fixture::new().await;
+    let of = |unity| json!({"direction_threshold": "0.1", "require_unity": unity});
+    for (id, unity) in [(3, false), (4, true)] {
+        assert_eq!(create(&fixture, &of(unity)).await.0, 200);
+        let refused =
+            fixture.put("PUT", &format!("/api/v1/topics/{id}"), &settings(&of(!unity))).await;
+        Fixture::check(refused, 400, 3, &format!("unity of topic {id} cannot be changed"));
+    }
+}
+
+#[tokio::test]
+async fn rules_for_submissions_cannot_change_while_an_epoch_is_open() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let (topic, path) = ("3".parse().unwrap(), "/api/v1/topics/3");
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let stricter = [json!({"value_min": 0}), json!({"loss_method": "bce"})];
+    for changes in &stricter {
+        let message = "labels, unity tolerance, value range and loss of topic 3 cannot change while \
+                       epoch 1 is open; retry once it has closed, or pause the topic first if it has \
+                       no time between epochs";
+        Fixture::check(fixture.put("PUT", path, &settings(changes)).await, 400, 3, message);
+    }
+    let other = settings(&json!({"metadata": "renamed"}));
+    assert_eq!(fixture.put("PUT", path, &other).await.0, 200);
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    for changes in &stricter {
+        assert_eq!(fixture.put("PUT", path, &settings(changes)).await.0, 200);
+    }
+}
+
+#[tokio::test]
 async fn labels_with_nonzero_values_are_numbered_in_the_order_of_their_first_use() {
     check_labels_served(&[]).await;
     check_labels_served(&["up", "down", "flat"]).await;
