@@ -109,10 +109,17 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
     for text in &command.models {
-        models.push(Arc::new(command_model(text, &group)?));
+        let model = command_model(text, &group)?;
+        if models.iter().any(|other| other.name() == model.name) {
+            bail!("model {} is given more than once; use another name", model.name);
+        }
+        models.push(Arc::new(model));
     }
     if !command.no_baselines {
         models.extend(baselines(&topic));
+    }
+    if models.is_empty() {
+        bail!("no model to test\nhint: pass --model NAME=COMMAND, or omit --no-baselines");
     }
     let service = command.connection.connect().await?;
     let of_topic = topic.predictor.as_ref().and_then(|predictor| predictor.n_rows);
@@ -157,7 +164,23 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if is_shown {
         redraw("");
     }
-    print(&report.context("backtest failed")?, command.json)
+    let report = report.context("backtest failed")?;
+    print(&report, command.json)?;
+    if report.n_learned > 0 {
+        return Ok(());
+    }
+    bail!("{}", no_result(&report))
+}
+
+/// Returns the reason why the network learned from no epoch.
+fn no_result(report: &Report) -> String {
+    match &report.truth_error {
+        _ if report.n_closed == 0 => "no model predicted anything".to_owned(),
+        Some(error) => format!("no epoch has a ground truth: {error}"),
+        None => {
+            "no ground truth is in the range, which has to extend beyond the horizon".to_owned()
+        }
+    }
 }
 
 /// Writes the file of an epoch. Its name is the nonce, in digits that sort in the order of the epochs.
@@ -271,11 +294,9 @@ fn sums(report: &Report) -> Vec<String> {
     let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
     let closed = counted(*n_closed, "epoch");
     let mut lines = vec![format!("{closed} closed, {n_learned} learned from, {n_empty} empty")];
-    lines.push(if *n_learned > 0 {
-        format!("mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")
-    } else {
-        "no ground truth is in the range, which has to extend beyond the horizon".to_owned()
-    });
+    if *n_learned > 0 {
+        lines.push(format!("mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}"));
+    }
     if report.n_common_epochs > 0 {
         let common = counted(report.n_common_epochs, "common epoch");
         lines.push(format!("ranked by mean loss over {common}"));
@@ -300,4 +321,28 @@ fn actors(report: &Report) -> Option<String> {
         (">score", &|actor| format!("{:.6}", actor.score)),
     ];
     (!report.actors.is_empty()).then(|| table_of(&report.actors, &columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(n_closed: u64, truth_error: Option<&str>, want: &str) {
+        let truth_error = truth_error.map(str::to_owned);
+        let report = Report { n_closed, truth_error, ..Report::default() };
+        assert_eq!(no_result(&report), want);
+    }
+
+    #[test]
+    fn backtest_without_a_result_fails_for_its_reason() {
+        check(0, None, "no model predicted anything");
+        check(
+            5,
+            Some("log_return is undefined"),
+            "no epoch has a ground truth: log_return is undefined",
+        );
+        let short = "no ground truth is in the range, which has to extend beyond the horizon";
+        check(5, None, short);
+    }
 }

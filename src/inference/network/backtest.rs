@@ -27,7 +27,7 @@ use crate::network::learned::{BundleError, Learned};
 use crate::network::submission::{Payload, Submission, numbers};
 use crate::network::topic::Topic;
 use crate::network::topic::truth::{DIRECTIONS, Truth};
-use crate::network::upstream::{Cause, FlatRow, outcome};
+use crate::network::upstream::{Cause, FlatRow, OutcomeError, outcome};
 use crate::store::Input;
 
 /// Prediction by one of a model's workers.
@@ -166,6 +166,8 @@ pub struct Report {
     pub n_empty: u64,
     /// Number of failures and latest error of each model that failed, by name.
     pub failures: BTreeMap<String, (u64, String)>,
+    /// Latest reason why an epoch has no ground truth although its horizon was reached.
+    pub truth_error: Option<String>,
     /// Mean loss of the combined value.
     pub combined_loss: f64,
     /// Mean loss of the naive value.
@@ -338,8 +340,13 @@ impl Backtest {
         replayed: &mut Replayed,
         observe: &mut impl FnMut(BacktestEvent<'_>) -> Result<(), Cause>,
     ) -> Result<(), BacktestError> {
-        let Some(Ok(outcome)) = outcome(&self.topic, epoch.input, values) else {
-            return Ok(());
+        let outcome = match outcome(&self.topic, epoch.input, values) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(error)) => {
+                replayed.report.truth_error = Some(error.to_string());
+                return Ok(());
+            }
+            None => return Ok(()),
         };
         let truth = self.topic.truth_of(epoch.bundle.labels(), epoch.input.value, outcome);
         let losses = learned.learn(&self.topic, &epoch.bundle, &numbers(&truth))?;
@@ -477,10 +484,10 @@ pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
 }
 
-/// Error of a baseline if no row has the topic's column.
+/// Error of a baseline if the rows it sees end before the horizon of each of them.
 #[derive(Debug, thiserror::Error)]
-#[error("no row has a value of the topic's column")]
-struct NoRows;
+#[error("no earlier result is known, since the rows before the epoch do not span the horizon")]
+struct NoResult;
 
 #[async_trait]
 impl Model for Simple {
@@ -496,12 +503,12 @@ impl Model for Simple {
         };
         let values = match self.topic.truth {
             Truth::Value => self.value(&series).map(single),
-            Truth::LogReturn | Truth::Volatility => self.past_outcome(&series).map(single),
+            Truth::LogReturn | Truth::Volatility => self.past_outcome(&series)?.map(single),
             Truth::Direction { .. } => self.directions(&series),
         };
         let worker = addresses::of_model(self.name);
         let name = format!("baseline: {}", self.name);
-        Ok(vec![Prediction { worker, name, values: values.ok_or(NoRows)? }])
+        Ok(vec![Prediction { worker, name, values: values.ok_or(NoResult)? }])
     }
 }
 
@@ -522,17 +529,27 @@ impl Simple {
 
     /// Returns the baseline's prediction for a log return or volatility: 0, the result of the latest
     /// past epoch, or the mean of the results of all past epochs. Each row in `series` is treated as the
-    /// opening of a past epoch.
-    fn past_outcome(&self, series: &[(Timestamp, f64)]) -> Option<f64> {
+    /// opening of a past epoch. Returns `None` if no result is known.
+    ///
+    /// # Errors
+    /// [`OutcomeError`] if all known results are undefined.
+    fn past_outcome(&self, series: &[(Timestamp, f64)]) -> Result<Option<f64>, OutcomeError> {
         let inputs = series.iter().rev().map(|&(at, value)| Input { at, value });
-        let mut outcomes = inputs.filter_map(|input| outcome(&self.topic, input, series)?.ok());
-        match self.kind {
+        let mut fault = None;
+        let mut outcomes = inputs.filter_map(|input| {
+            outcome(&self.topic, input, series)?.map_err(|error| fault = Some(error)).ok()
+        });
+        let predicted = match self.kind {
             BaselineKind::Zero => Some(0.0),
             BaselineKind::Last => outcomes.next(),
             BaselineKind::Mean | BaselineKind::Drift => {
                 let outcomes: Vec<f64> = outcomes.collect();
                 (!outcomes.is_empty()).then(|| mean(&outcomes))
             }
+        };
+        match (predicted, fault) {
+            (None, Some(fault)) => Err(fault),
+            (predicted, _) => Ok(predicted),
         }
     }
 

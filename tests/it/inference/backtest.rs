@@ -64,8 +64,12 @@ async fn backtest_ranks_the_accurate_model_first() {
 
     let arguments =
         ["inference", "backtest", "topic.json", "--from", "2026-07-01T01:58:30Z", "--to"];
-    let short = home.run_ok(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
+    let short = home.run_err(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
     assert!(short.contains("no ground truth is in the range"), "{short}");
+    let nothing = home.run_err(&[&ARGUMENTS[..], &["--no-baselines"]].concat());
+    assert!(nothing.contains("no model to test"), "{nothing}");
+    let twice = home.run_err(&[&ARGUMENTS[..], &["--model", "a=cat", "--model", "a=cat"]].concat());
+    assert!(twice.contains("model a is given more than once"), "{twice}");
     let times = |from: &'static str, to: &'static str| {
         ["inference", "backtest", "topic.json", "--model", sees, "--from", from, "--to", to]
     };

@@ -170,6 +170,18 @@ async fn backtest_counts_a_true_label_that_no_model_predicts() {
 }
 
 #[tokio::test]
+async fn backtest_of_log_returns_of_negative_values_reports_that_they_are_undefined() {
+    let topic = Topic { truth: Truth::LogReturn, ..load() };
+    let rows = rows("load_percent", 20, |minute| -1.0 - minute);
+    let report = backtest(topic).run(&rows, Timestamp::default(), |_| Ok(())).await.unwrap();
+    let reason = "log_return of column load_percent is undefined: a value is not above 0, or rows \
+                  are missing";
+    assert_eq!(report.truth_error.as_deref(), Some(reason));
+    assert_eq!(report.failures["mean"].1, reason);
+    assert_eq!(report.n_learned, 0);
+}
+
+#[tokio::test]
 async fn network_does_not_learn_from_rows_it_has_not_seen() {
     let mut topic = load();
     topic.source.horizon = Duration::from_mins(10);
