@@ -46,6 +46,9 @@ use crate::network::{addresses, epoch};
 /// Maximum number of topics that are created together. The dataset of each is checked.
 const BATCH_MAX: usize = 64;
 
+/// Number of nanoseconds per second.
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
 /// JSON text after which a topic's actors are inserted. This text cannot occur within a string, since
 /// quotes in strings are escaped.
 const PLACE: &str = "\"actors\":[";
@@ -515,24 +518,31 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<()> {
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
     let newest = in_time(&failure, rows.newest(id, 20)).await?;
-    let Some(apart) = spacing(newest.iter().map(|row| row.timestamp).collect()) else {
-        return Ok(());
-    };
+    match spacing(newest.iter().map(|row| row.timestamp).collect()) {
+        Some(apart) => check_horizon(topic, apart),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the horizon of `topic` spans enough rows, and not too many, if its rows are `apart`.
+fn check_horizon(topic: &Topic, apart: Duration) -> Result<()> {
+    let horizon = topic.source.horizon;
     // A volatility needs two returns.
     let n_min = if topic.truth.has_path() { 2 } else { 1 };
     let least = apart.saturating_mul(n_min);
     let most = apart.saturating_mul(PATH_ROWS_MAX - 2);
-    let bound = if source.horizon < least {
-        format!("at least {}", least.as_secs())
-    } else if topic.truth.has_path() && source.horizon > most {
+    let bound = if horizon < least {
+        format!("at least {}", least.as_nanos().div_ceil(NANOS_PER_SECOND))
+    } else if topic.truth.has_path() && horizon > most {
         format!("at most {} for a volatility", most.as_secs())
     } else {
         return Ok(());
     };
     Err(ApiError::invalid(format!(
-        "horizon_seconds is {}, but rows of dataset {name} are {} seconds apart; use {bound}",
-        source.horizon.as_secs(),
-        apart.as_secs(),
+        "horizon_seconds is {}, but rows of dataset {} are {} seconds apart; use {bound}",
+        horizon.as_secs(),
+        topic.source.dataset,
+        apart.as_secs_f64(),
     )))
 }
 
@@ -555,6 +565,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::network::topic::truth::Truth;
+
+    #[test]
+    fn least_horizon_in_an_error_spans_the_rows() {
+        let mut topic = crate::tests::test_topics().remove(0);
+        topic.truth = Truth::Volatility;
+        topic.source.horizon = Duration::from_secs(1);
+        let apart = Duration::from_millis(501);
+        let refused = format!("{:?}", check_horizon(&topic, apart));
+        assert!(refused.contains("are 0.501 seconds apart; use at least 2"), "{refused}");
+        topic.source.horizon = Duration::from_secs(2);
+        assert!(check_horizon(&topic, apart).is_ok());
+    }
 
     #[test]
     fn environment_variables_of_predictor_and_models_are_removed_from_settings() {
