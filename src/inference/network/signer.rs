@@ -222,7 +222,7 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of digits in the text of an amount: about the digits of the largest amount, and as
+/// Maximum number of significant digits in the text of an amount: about the digits of the largest amount, and as
 /// many decimals.
 const DIGITS_MAX: usize = 160;
 
@@ -265,15 +265,15 @@ impl Amount {
         };
         let (whole, part) = plain.split_once('.').unwrap_or((plain, ""));
         let digits = format!("{whole}{part}");
+        let significant = digits.trim_start_matches('0');
         let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !are_digits || digits.is_empty() || digits.len() > DIGITS_MAX {
+        if !are_digits || digits.is_empty() || significant.len() > DIGITS_MAX {
             return Err(not_decimal());
         }
-        if is_negative && digits.bytes().any(|digit| digit != b'0') {
+        if is_negative && !significant.is_empty() {
             let text = format!("{text} is negative, which contracts cannot represent");
             return Err(AmountError(text));
         }
-        let significant = digits.trim_start_matches('0');
         // Digits of `whole` and the first `DECIMALS` digits of `part` belong to the amount, before the
         // exponent shifts the point.
         let n_before = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);

@@ -113,6 +113,7 @@ fn decimals_of_amounts_beyond_eighteen_are_truncated() {
     check_amount("0.0000000000000000019", "1");
     check_amount("1e-19", "0");
     check_amount("1e-400", "0");
+    check_amount(&format!("0.{}1", "0".repeat(299)), "0");
 }
 
 #[test]
