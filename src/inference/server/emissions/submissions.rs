@@ -1,6 +1,8 @@
 //! Submissions of closed epochs. Those of an open epoch are not returned, since other actors could copy
 //! them.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
 use wire::inference::LabeledValue;
@@ -42,8 +44,10 @@ async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
 async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
     let (topic, nonce) = (params.topic()?, params.height()?);
     let submissions = read_closed(&params, &topic, nonce).await?;
-    let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
-    let forecasts = forecasting
+    let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
+    let inferers: BTreeSet<&Address> = inferring.map(|submission| &submission.worker).collect();
+    let mut forecasts: Vec<ForecastBody> = submissions
+        .iter()
         .map(|submission| ForecastBody {
             topic_id: topic.id.to_string(),
             block_height: nonce.to_string(),
@@ -51,6 +55,8 @@ async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
             forecast_elements: submission
                 .forecast
                 .iter()
+                // As on the chain, an element for an absent inferer is dropped.
+                .filter(|(name, _)| inferers.contains(*name))
                 .map(|(name, value)| ForecastElement {
                     inferer: name.to_string(),
                     value: decimal(*value),
@@ -59,6 +65,7 @@ async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
             extra_data: None,
         })
         .collect();
+    forecasts.retain(|forecast| !forecast.forecast_elements.is_empty());
     Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
 }
 

@@ -274,6 +274,31 @@ async fn outlier_is_excluded_only_from_the_resistant_bundle() {
 }
 
 #[tokio::test]
+async fn forecast_elements_for_absent_inferers_are_not_returned() {
+    let fixture = Fixture::new().await;
+    let topic = "1".parse().unwrap();
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let of = |name: &str| addresses::of_model(name).to_string();
+    let mixed = json!({"model": "mixed", "forecast": {of("present"): "1", of("absent"): "2"}});
+    let useless = json!({"model": "useless", "forecast": {of("absent"): "2"}});
+    for body in [&mixed, &useless] {
+        let (status, accepted) = fixture.put("POST", "/api/v1/topics/1/submissions", body).await;
+        assert_eq!(status, 200, "{accepted}");
+    }
+    let sender = Sender { topic, nonce: 1, worker: addresses::of_model("present"), name: None };
+    let payload = Payload { values: vec![("y".to_owned(), "5".to_owned())], ..Payload::default() };
+    fixture.inference.submit(sender, payload).await.unwrap();
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    fixture.clock.advance(Duration::from_secs(12));
+    let (_, body) = fixture.get("/emissions/v10/forecasts/1/1").await;
+    let [forecast] = body["forecasts"]["forecasts"].as_array().unwrap().as_slice() else {
+        panic!("{body}")
+    };
+    let elements = json!([{"inferer": of("present"), "value": "1"}]);
+    assert_eq!(forecast["forecast_elements"], elements, "{body}");
+}
+
+#[tokio::test]
 async fn payload_is_accepted_once_per_address_and_window() {
     let fixture = Fixture::new().await;
     let path = "/api/v1/topics/1/submissions";
