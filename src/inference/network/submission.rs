@@ -17,6 +17,10 @@ use crate::network::topic::{Topic, canonical_label};
 /// (`math/bounded_exp40dec.go`).
 const NUMBER_MAX: f64 = 1e40;
 
+/// Maximum rounding error of the sum of a payload's values, which are converted to doubles: more than 256
+/// labels can cause, but less than the chain's decimals can express.
+const SUM_ERROR_MAX: f64 = 1e-13;
+
 /// Maximum number of inferers in a forecast: the maximum number of submissions that an epoch accepts.
 pub const FORECAST_MAX: usize = 1024;
 
@@ -209,7 +213,7 @@ fn labeled(
     }
     if let Some(tolerance) = topic.unity_tolerance {
         let sum: f64 = came.iter().map(|value| value.value).sum();
-        if (sum - 1.0).abs() > tolerance {
+        if (sum - 1.0).abs() > tolerance + SUM_ERROR_MAX {
             let text = format!("require_unity violated: sum={sum} tol={tolerance}");
             return Err(PayloadError(text));
         }

@@ -2,6 +2,7 @@ use model::topic::decimal;
 
 use super::*;
 use crate::network::topic::demo_topics;
+use crate::tests::test_topics;
 
 fn payload(values: &[(&str, &str)]) -> Payload {
     Payload {
@@ -69,6 +70,10 @@ fn invalid_labels_and_sums_are_rejected() {
     let twice = Err("duplicate label `up`");
     check(1, &[("up", "0.5"), ("UP", "0.5")], twice);
     check(1, &[("up", "0")], Err("all values are the default"));
+    let exact = Topic { unity_tolerance: Some(0.0), ..test_topics().remove(1) };
+    let tenths = payload(&[("up", "0.1"), ("down", "0.7"), ("flat", "0.2")]);
+    let worker = "allo1me".parse().unwrap();
+    assert!(Submission::checked(&exact, worker, None, tenths).is_ok(), "rounding is tolerated");
     let off = "require_unity violated: sum=0.5 tol=0.000001";
     check(1, &[("up", "0.5")], Err(off));
 }
