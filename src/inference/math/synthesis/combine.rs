@@ -1,11 +1,12 @@
 //! Weighted means of values over the actors of an epoch.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use model::topic::Address;
 
 use super::implied::{Implied, walk};
-use super::weights::{self, dot};
+use super::weights::{self, Generation, dot, mean_within, range};
 use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::regret::{ByActor, PairwiseRegrets, RoleValues};
@@ -23,6 +24,9 @@ pub struct EpochTable<'a> {
     forecasters: Vec<&'a Address>,
     /// Value of each actor by label and position.
     values: Vec<Vec<f64>>,
+    /// Range of these values by label. Unlimited in the generation of 2024, whose implied values can be
+    /// outside the range of the inferences.
+    ranges: Vec<RangeInclusive<f64>>,
 }
 
 impl<'a> EpochTable<'a> {
@@ -34,11 +38,17 @@ impl<'a> EpochTable<'a> {
             let all = submitted.chain(implied.values());
             all.filter_map(|values| values.get(label_idx)).copied().collect()
         };
+        let values: Vec<Vec<f64>> = (0..n_labels).map(of_label).collect();
+        let range_of = |values: &Vec<f64>| match epoch.params.generation {
+            Generation::MadV017 => range(values),
+            Generation::StdevOct2024 => f64::NEG_INFINITY..=f64::INFINITY,
+        };
         Self {
             epoch,
             inferers: epoch.inferences.keys().collect(),
             forecasters: implied.forecasters().collect(),
-            values: (0..n_labels).map(of_label).collect(),
+            ranges: values.iter().map(range_of).collect(),
+            values,
         }
     }
 
@@ -103,8 +113,9 @@ impl<'a> EpochTable<'a> {
     /// Returns the weighted mean for each label from the sum of all weights and the weighted sum of
     /// each label's values.
     pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
-        let divisor = weight.max(self.epoch.params.epsilon_safe_div);
-        sums.map(|sum| sum / divisor).collect()
+        let weight_min = self.epoch.params.epsilon_safe_div;
+        let pairs = sums.zip(&self.ranges);
+        pairs.map(|(sum, range)| mean_within(range, sum, weight, weight_min)).collect()
     }
 
     /// Returns the regret of each of `names`. Both lists are sorted and walked in parallel, since this

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::weights::{dot, weights};
+use super::weights::{dot, mean_within, range, weights};
 use super::{Epoch, Newcomers, Values};
 use crate::math::pair_values::PairValues;
 use crate::math::statistics::median;
@@ -138,8 +138,12 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
         return labels.map(|label_idx| median(&elements.of_label(label_idx))).collect();
     }
     let weights = weights(&elements.regrets, epoch.params);
-    let divisor = weights.iter().sum::<f64>().max(epoch.params.epsilon_safe_div);
-    Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
+    let (weight, weight_min) = (weights.iter().sum(), epoch.params.epsilon_safe_div);
+    let mean = |label_idx| {
+        let values = elements.of_label(label_idx);
+        mean_within(&range(&values), dot(&values, &weights), weight, weight_min)
+    };
+    Some(labels.map(mean).collect())
 }
 
 /// Returns the value implied by `elements` with an inferer of the epoch left out, by the inferer's
@@ -181,6 +185,7 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
     let mut without = vec![f64::NAN; weights.len() * n_labels];
     for label_idx in 0..n_labels {
         let values = elements.of_label(label_idx);
+        let range = range(&values);
         let sums = without_one(values.iter().zip(&weights).map(|(value, weight)| value * weight));
         let places = without.iter_mut().skip(label_idx).step_by(n_labels);
         for ((place, sum), rest) in places.zip(sums).zip(&rests) {
@@ -188,7 +193,7 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
             // inferers have lost their precision. The entry stays NaN, so that the caller computes it
             // separately.
             if *rest > 1e-3 * total {
-                *place = sum / rest;
+                *place = mean_within(&range, sum, *rest, 0.0);
             }
         }
     }

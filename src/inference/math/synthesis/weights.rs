@@ -4,6 +4,8 @@
 //! where x is the actor's regret divided by a scale. The generations differ in this scale and in the
 //! weights far from the center c.
 
+use std::ops::RangeInclusive;
+
 use crate::math::statistics::{deviation, robust_deviation};
 
 /// In the generation of 2024, the weight is constant for x above c + `CEILING_2024` / p.
@@ -127,6 +129,23 @@ pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     }
     let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
     sums.iter().sum::<f64>() + rest
+}
+
+/// Returns the smallest and the largest of `values`.
+pub fn range(values: &[f64]) -> RangeInclusive<f64> {
+    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+    min..=values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Returns the weighted mean of values within `range`, from their weighted sum and the sum of their
+/// weights. As on the chain, a `weight` below `weight_min` is replaced with it, so that the mean is closer
+/// to 0. Otherwise the mean is within the range, despite rounding errors.
+pub fn mean_within(range: &RangeInclusive<f64>, sum: f64, weight: f64, weight_min: f64) -> f64 {
+    let mean = sum / weight.max(weight_min);
+    if weight < weight_min || range.is_empty() {
+        return mean;
+    }
+    mean.clamp(*range.start(), *range.end())
 }
 
 /// Returns `weights` divided by their sum, or `None` if the sum is zero or not finite.
