@@ -6,11 +6,12 @@
 //! handles all epochs. Loading the program can then take longer than a window.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use ::inference::network::upstream::{FlatRow, Rows as _, lines};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::error::ClientError;
 use client::inference::Inference;
@@ -21,6 +22,7 @@ use model::topic::{SINGLE_LABEL, TopicId};
 use serde_json::{Map, Value, json};
 use stack::program::Program;
 use task::backoff::Backoff;
+use task::causes::chain;
 use task::clock::Clock;
 use task::group::Group;
 use tokio::time::{Instant, sleep};
@@ -303,9 +305,8 @@ impl ProgramWorker {
             found.with_context(|| format!("cannot find dataset {}", topic.dataset))?
         };
         self.dataset = Some(dataset);
-        let rows = self.rows.newest(dataset, self.command.rows).await.map_err(of);
-        let rows =
-            rows.with_context(|| format!("cannot read rows of dataset {}", topic.dataset))?;
+        let rows = self.rows.newest(dataset, self.command.rows).await;
+        let rows = rows.map_err(|cause| unreadable(&topic.dataset, cause.as_ref()))?;
         if rows.is_empty() {
             bail!("dataset {} has no rows yet", topic.dataset);
         }
@@ -373,6 +374,19 @@ impl EpochWindow {
 /// Returns the pause after a failure: `wait`, but no longer than until the next window opens.
 fn pause(wait: Duration, until_next: Duration) -> Duration {
     wait.min(until_next.max(LOOK_EVERY_MIN))
+}
+
+/// Returns the error for rows that cannot be read, with a hint if the key lacks a tag of the dataset.
+fn unreadable(dataset: &str, cause: &(dyn Error + Send + Sync + 'static)) -> anyhow::Error {
+    let status = cause.downcast_ref::<ClientError>().and_then(ClientError::status);
+    let hint = match status {
+        Some(403 | 404) => {
+            "; the key might lack the dataset's tag: `triptych datasets tags --acquire public` \
+             acquires the public tag"
+        }
+        _ => "",
+    };
+    anyhow!("cannot read rows of dataset {dataset}: {}{hint}", chain(cause))
 }
 
 /// Prints that the persistent program has not finished loading.

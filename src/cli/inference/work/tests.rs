@@ -64,3 +64,16 @@ fn pause_after_a_failure_ends_no_later_than_the_next_window_opens() {
     assert_eq!(pause(wait, short), short);
     assert_eq!(pause(wait, Duration::ZERO), LOOK_EVERY_MIN);
 }
+
+#[test]
+fn rows_hidden_from_the_key_are_reported_with_the_command_for_the_public_tag() {
+    let refused = |status, message: &str| {
+        let error = ClientError::Refused { status, message: message.to_owned() };
+        unreadable("price", &error).to_string()
+    };
+    let hidden = refused(404, "dataset not found");
+    assert!(hidden.contains("dataset not found; the key might lack"), "{hidden}");
+    assert!(hidden.contains("`triptych datasets tags --acquire public`"), "{hidden}");
+    let broken = refused(500, "disk is full");
+    assert!(broken.ends_with("disk is full"), "{broken}");
+}
