@@ -163,20 +163,25 @@ pub struct Relearned {
 }
 
 impl Store {
-    /// Finds the latest snapshot of `topic` at or before `from`. Returns the learned state in this
-    /// snapshot and the finished epochs since then, or `None` if there is no such snapshot.
+    /// Finds the latest snapshot of `topic` at or before `from`, or the earliest if nothing was learned
+    /// before it. Returns the learned state in this snapshot and the finished epochs since then, or `None`
+    /// if there is no such snapshot.
     ///
     /// # Errors
     /// As [`Store::blocks`].
     pub fn relearnable(&self, topic: TopicId, from: BlockHeight) -> Result<Option<Relearnable>> {
         self.read(|session| {
+            // Finds the latest snapshot up to `from`, or else the earliest.
             let sql = "SELECT nonce, record, regrets, past FROM snapshots
-                       WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
+                       WHERE topic_id = ?1 ORDER BY nonce > ?2, abs(nonce - ?2) LIMIT 1";
             let snapshot = session.find(sql, key(topic, from), |row| {
                 Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
             })?;
             let Some((first, columns)) = snapshot else { return Ok(None) };
             let before = record::read_learned(columns)?;
+            if height(first) > from && before.n_learned > 0 {
+                return Ok(None);
+            }
             let sql = "SELECT nonce, input_at, input_value, truth FROM epochs
                        WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
                        ORDER BY nonce";
