@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::inference::math::cases::{self, ActorShare, CaseResult};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use model::escape::escape_line;
 use serde::Serialize;
@@ -54,6 +54,10 @@ fn result_json(
     result: &impl Serialize,
 ) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(result)?;
+    let mut unknown = expected.into_iter().flat_map(Names::keys);
+    if let Some(name) = unknown.find(|name| value.get(name.as_str()).is_none()) {
+        bail!("unknown member `{}` of expected", escape_line(name));
+    }
     if let Some(members) = value.as_object_mut() {
         members.retain(|member, _| expected.is_none_or(|expected| expected.contains_key(member)));
         members.insert("name".to_owned(), Value::from(name));

@@ -24,6 +24,9 @@ const PARAMS_DEFAULT: Params = Params {
     regret_scale: None,
 };
 
+/// Maximum absolute number in a case, as in a submission. Sums of larger numbers could overflow.
+const NUMBER_MAX: f64 = 1e40;
+
 /// Reason why a case cannot be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,6 +78,7 @@ pub struct ActorShare {
 /// # Errors
 /// [`CaseError`] for the first invalid part of the case.
 pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
+    check_lists(case)?;
     let is_listed = |list: &[String], name: &String| list.is_empty() || list.contains(name);
     let inferring = case.inferences.iter().filter(|(name, _)| is_listed(&case.inferers, name));
     let forecasting =
@@ -125,6 +129,32 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     Ok(CaseResult { result, scale: synthesis.scale, actors })
 }
 
+/// Checks that listed actors have a submission, and that each number of an inference has a label.
+fn check_lists(case: &SynthesisCase) -> Result<(), CaseError> {
+    let SynthesisCase { inferences, forecasted_losses_log10: forecasts, labels, .. } = case;
+    let is_repeated =
+        |list: &[String], name: &String| list.iter().filter(|other| *other == name).count() > 1;
+    let is_invalid =
+        |name: &&String| !inferences.contains_key(*name) || is_repeated(&case.inferers, name);
+    if let Some(name) = case.inferers.iter().find(is_invalid) {
+        return Err(CaseError::invalid("inferers", name, "actors with an inference, each once"));
+    }
+    let is_invalid =
+        |name: &&String| !forecasts.contains_key(*name) || is_repeated(&case.forecasters, name);
+    if let Some(name) = case.forecasters.iter().find(is_invalid) {
+        return Err(CaseError::invalid("forecasters", name, "actors with a forecast, each once"));
+    }
+    let is_uneven = |values: &Vec<Decimal>| !labels.is_empty() && values.len() != labels.len();
+    match inferences.values().find(|values| is_uneven(values)) {
+        Some(values) => Err(CaseError::Invalid(format!(
+            "an inference has {} values, expected one for each of {} labels",
+            values.len(),
+            labels.len()
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseError> {
     let or = |what, given: &Option<Decimal>, default| {
         Ok::<_, CaseError>(optional(what, given.as_ref())?.unwrap_or(default))
@@ -133,7 +163,7 @@ fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseEr
         let expected = "mad-v0.17 or stdev-oct2024";
         text.parse().map_err(|_| CaseError::invalid("algorithm", text, expected))
     };
-    Ok(Params {
+    let params = Params {
         generation: algorithm.map_or(Ok(PARAMS_DEFAULT.generation), generation)?,
         p_norm: or("p_norm", &params.p_norm, PARAMS_DEFAULT.p_norm)?,
         c_norm: or("c_norm", &params.c_norm, PARAMS_DEFAULT.c_norm)?,
@@ -144,14 +174,24 @@ fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseEr
             PARAMS_DEFAULT.epsilon_safe_div,
         )?,
         regret_scale: optional("regret_scale", params.regret_scale.as_ref())?,
-    })
+    };
+    let is_valid = [
+        ("p_norm must be above 0", params.p_norm > 0.0),
+        ("epsilon_topic must be above 0", params.epsilon > 0.0),
+        ("epsilon_safe_div must be above 0", params.epsilon_safe_div > 0.0),
+        ("regret_scale must be at least 0", params.regret_scale.is_none_or(|scale| scale >= 0.0)),
+    ];
+    match is_valid.into_iter().find(|(_, is_valid)| !is_valid) {
+        Some((fault, _)) => Err(CaseError::Invalid(fault.to_owned())),
+        None => Ok(params),
+    }
 }
 
 fn number(what: &str, text: &Decimal) -> Result<f64, CaseError> {
     let parsed: Option<f64> = text.0.trim().parse().ok();
     parsed
-        .filter(|number| number.is_finite())
-        .ok_or_else(|| CaseError::invalid(what, &text.0, "a decimal number"))
+        .filter(|number| number.abs() <= NUMBER_MAX)
+        .ok_or_else(|| CaseError::invalid(what, &text.0, "a decimal number up to 1e40"))
 }
 
 fn optional(what: &str, text: Option<&Decimal>) -> Result<Option<f64>, CaseError> {

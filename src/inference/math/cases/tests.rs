@@ -153,6 +153,22 @@ fn invalid_synthesis_cases_are_rejected() {
     assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("inference of a `two`"));
     let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
     assert_eq!(error(uneven), "b has 2 values, expected 1");
+    for (members, want) in [
+        (r#""params":{"p_norm":"0"}"#, "p_norm must be above 0"),
+        (r#""params":{"epsilon_topic":"0"}"#, "epsilon_topic must be above 0"),
+        (r#""params":{"regret_scale":"-1"}"#, "regret_scale must be at least 0"),
+        (r#""default_regret":"1e308""#, "expected a decimal number up to 1e40"),
+        (r#""inferers":["a","b"]"#, "invalid inferers `b`"),
+        (r#""inferers":["a","a"]"#, "invalid inferers `a`"),
+        (r#""forecasters":["a"]"#, "invalid forecasters `a`"),
+        (
+            r#""labels":["up","down"]"#,
+            "an inference has 1 values, expected one for each of 2 labels",
+        ),
+    ] {
+        let text = format!(r#"{{"inferences":{{"a":["1"]}},{members}}}"#);
+        assert!(error(&text).contains(want), "{}", error(&text));
+    }
 }
 
 #[test]
