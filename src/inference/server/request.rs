@@ -57,8 +57,7 @@ impl Params {
 
     /// Parses the required parameter `name`.
     pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<T> {
-        let text = self.text(name)?;
-        text.parse().map_err(|_| ApiError::syntax(name, &text))
+        parse(name, &self.text(name)?)
     }
 
     /// Parses the parameter `name`, or returns `default` if it is missing.
@@ -79,7 +78,12 @@ impl Params {
     /// Returns the range of nonces from the parameter `from` to the parameter `to`, both inclusive. By
     /// default, the range includes all nonces.
     pub(super) fn nonces(&self) -> Result<RangeInclusive<BlockHeight>> {
-        Ok(self.read_or("from", 0)?..=self.read_or("to", BlockHeight::MAX)?)
+        let nonces = self.read_or("from", 0)?..=self.read_or("to", BlockHeight::MAX)?;
+        if nonces.is_empty() {
+            let (from, to) = (nonces.start(), nonces.end());
+            return Err(ApiError::invalid(format!("from {from} exceeds to {to}")));
+        }
+        Ok(nonces)
     }
 
     /// Checks the version in the path and returns the topic's id.
@@ -117,9 +121,15 @@ impl Params {
     }
 }
 
+/// Parses a parameter. Like the chain's gateway, rejects numbers with a plus sign.
+fn parse<T: FromStr>(name: &str, text: &str) -> Result<T> {
+    let parsed = text.parse().ok().filter(|_| !text.starts_with('+'));
+    parsed.ok_or_else(|| ApiError::syntax(name, text))
+}
+
 /// Parses a topic id.
 pub(super) fn read_topic_id(name: &str, text: &str) -> Result<TopicId> {
-    let number: u64 = text.parse().map_err(|_| ApiError::syntax(name, text))?;
+    let number: u64 = parse(name, text)?;
     // Rejects 0, since ids start at 1.
     TopicId::new(number).ok_or_else(|| ApiError::invalid("invalid topic id"))
 }

@@ -237,6 +237,10 @@ async fn errors_for_missing_resources_equal_errors_of_the_chains_gateway() {
     let mismatch = "type mismatch, parameter: topic_id, error: parsing \"x\": invalid syntax";
     check(fixture.get(&format!("{LATEST}/x")).await, 400, 3, mismatch);
     check(fixture.get(&format!("{LATEST}/0")).await, 400, 3, "invalid topic id");
+    let plus = "type mismatch, parameter: topic_id, error: parsing \"+1\": invalid syntax";
+    check(fixture.get("/emissions/v10/topics/+1").await, 400, 3, plus);
+    let backwards = "from 5 exceeds to 4";
+    check(fixture.get("/api/v1/topics/1/history?from=5&to=4").await, 400, 3, backwards);
     let version = "version v3 is not supported, use one of: v10, v9";
     check(fixture.get("/emissions/v3/latest_network_inferences/1").await, 501, 12, version);
     check(fixture.get("/nowhere").await, 501, 12, "Not Implemented");
