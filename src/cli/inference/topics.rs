@@ -1,12 +1,12 @@
 //! `triptych inference topics`: manages topics of a service.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use model::count::counted;
-use model::resolution::Resolution;
 use model::topic::Address;
 use serde::Serialize;
 use wire::inference::network::{RelearnedBody, TopicBatch, TopicSettings};
@@ -105,6 +105,7 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
             print(&created.context("cannot create the topic")?)
         }
         TopicsCommand::Create { file, horizons, service } => {
+            check_distinct(&horizons)?;
             let settings = settings(&file)?;
             let at = |(text, duration): &Horizon| TopicSettings {
                 metadata: format!("{}, {text}", settings.metadata),
@@ -166,9 +167,30 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
 
 /// Parses a horizon. Returns it with its text.
 fn horizon(text: &str) -> Result<Horizon, String> {
-    let length = text.parse::<Resolution>().ok().and_then(Resolution::bucket);
-    let length = length.ok_or("expected a duration of up to 30 days such as 5m, 1h or 1d")?;
+    let length = text.split_at_checked(text.len().saturating_sub(1)).and_then(|(number, unit)| {
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+        number.checked_mul(seconds).map(Duration::from_secs)
+    });
+    let length = length.ok_or("expected a duration such as 5m, 1h or 1d")?;
     Ok((text.to_owned(), length))
+}
+
+/// Checks that no two horizons are the same duration.
+fn check_distinct(horizons: &[Horizon]) -> anyhow::Result<()> {
+    let mut texts = BTreeMap::new();
+    for (text, length) in horizons {
+        if let Some(other) = texts.insert(length, text) {
+            bail!("horizons {other} and {text} are the same");
+        }
+    }
+    Ok(())
 }
 
 async fn set_active(topic: TopicFlags, is_active: bool) -> anyhow::Result<()> {
@@ -212,8 +234,20 @@ mod tests {
         let (text, length) = horizon("90m").unwrap();
         assert_eq!((text.as_str(), length), ("90m", Duration::from_mins(90)));
         assert_eq!(horizon("1d").unwrap().1, Duration::from_hours(24));
-        for text in ["raw", "60", "0m", "31d", "", "-5m"] {
+        assert_eq!(horizon("60d").unwrap().1, Duration::from_hours(60 * 24));
+        for text in ["raw", "60", "0m", "", "-5m", "5 m", "5µ", "99999999999999999999d"] {
             assert!(horizon(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn equal_horizons_are_rejected() {
+        let parsed = |texts: &[&str]| texts.iter().map(|text| horizon(text).unwrap()).collect();
+        let error = |texts: &[&str]| {
+            let parsed: Vec<Horizon> = parsed(texts);
+            check_distinct(&parsed).map_err(|error| error.to_string())
+        };
+        assert_eq!(error(&["1m", "1h"]), Ok(()));
+        assert_eq!(error(&["60s", "1m"]), Err("horizons 60s and 1m are the same".to_owned()));
     }
 }
