@@ -85,7 +85,16 @@ pub(super) async fn post(params: Params, request: Request) -> Result<Json<Accept
         record: Record::Newcomer,
         is_dry_run: body.dry_run,
     };
-    inference.submit_of(origin, sender, payload).await?;
+    match inference.submit_of(origin, sender, payload).await {
+        Err(error @ crate::InferenceError::NotOpen(_)) => {
+            let detail = match open(inference, &settings).await {
+                Ok(nonce) => ApiError::invalid(format!("the open nonce is {nonce}")),
+                Err(none) => none,
+            };
+            return Err(detail.about(&error.to_string()));
+        }
+        submitted => submitted?,
+    }
     Ok(Json(Accepted {
         topic_id: topic.get(),
         nonce,

@@ -26,7 +26,7 @@ async fn topics_for_several_horizons_are_created_together_or_not_at_all() {
     let listed = || home.run_ok(&["inference", "topics", "list"]);
     // The second horizon ends within the submission window.
     let refused = home.run_err(&[&create[..], &["5m,1s"]].concat());
-    assert!(refused.contains("load return, 1s: invalid settings of topic"), "{refused}");
+    assert!(refused.contains("load return, 1s: invalid topic settings"), "{refused}");
     assert!(!listed().contains("load return"));
     let created = home.run_ok(&[&create[..], &["5m,1h"]].concat());
     let created: Vec<Value> = serde_json::from_str(&created).unwrap();

@@ -221,8 +221,10 @@ fn value_range(settings: &TopicSettings, loss: LossMethod) -> Result<ValueRange,
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
     let usual = Judging::usual(method, number!(settings.loss_floor, 1e-12));
     let algorithm = settings.algorithm.as_deref();
-    let n_experienced_min =
-        settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    let n_experienced_min = match settings.min_experienced {
+        Some(0) => return Err(SettingError { what: "min_experienced", want: "at least 1" }),
+        n_min => n_min.and_then(|n| usize::try_from(n).ok()),
+    };
     Ok(Judging {
         generation: word("algorithm", "mad-v0.17 or stdev-oct2024", algorithm, usual.generation)?,
         loss: LossRule {
@@ -380,6 +382,7 @@ mod tests {
             (r#"{"loss_method":"rmse"}"#, "loss_method"),
             (r#"{"algorithm":"median"}"#, "algorithm"),
             (r#"{"epsilon":"little"}"#, "epsilon"),
+            (r#"{"min_experienced":0}"#, "min_experienced"),
             (r#"{"worker_whitelist":["me"]}"#, "worker_whitelist"),
             (r#"{"output_arity":"multi","label_whitelist":["größe"]}"#, "label_whitelist"),
         ] {

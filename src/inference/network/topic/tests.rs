@@ -61,9 +61,15 @@ fn topic_with_invalid_settings_is_rejected() {
     let labeling = Labeling { default: 0.1, ..Labeling::MULTI };
     check_fault(&Topic { labeling, ..market() }, "values that sum to 1");
     let judging = Judging { alpha_regret: f64::NAN, ..market().judging };
-    check_fault(&Topic { judging, ..market() }, "alpha_regret is out of range");
+    check_fault(&Topic { judging, ..market() }, "alpha_regret must be above 0 and at most 1");
+    let value_range = ValueRange { min: Some(0.5), max: Some(0.4) };
+    check_fault(&Topic { value_range, ..market() }, "value_min exceeds value_max");
+    let far = timing(Timing { ground_truth_lag: u64::MAX, ..usual });
+    check_fault(&far, "ground_truth_lag must be at most 4294967296 blocks");
+    let truth = Truth::Direction { threshold: 1.5 };
+    check_fault(&Topic { truth, ..market() }, "direction_threshold must be from 0 to 1");
     for name in ["", "price\u{202e}"] {
-        check_fault(&Topic { name: name.to_owned(), ..market() }, "name is empty");
+        check_fault(&Topic { name: name.to_owned(), ..market() }, "metadata is empty");
     }
 }
 

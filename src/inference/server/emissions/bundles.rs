@@ -154,11 +154,15 @@ async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response> {
 
 impl BundleForm {
     fn read(params: &Params, topic: &Topic, is_resistant: bool) -> Result<Self> {
-        let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
-        if is_resistant && !resists {
-            let message =
-                "outlier resistant network inferences are not supported for multi-label topics";
-            return Err(ApiError::invalid(message));
+        let unsupported = match topic.kind {
+            _ if topic.labels.len() != 1 => Some("multi-label"),
+            TopicKind::Classification => Some("classification"),
+            TopicKind::Regression => None,
+        };
+        if let Some(kind) = unsupported.filter(|_| is_resistant) {
+            return Err(ApiError::invalid(format!(
+                "outlier resistant network inferences are not supported for {kind} topics"
+            )));
         }
         let leave_out = params.find("leave_out")?;
         if leave_out.as_ref().is_some_and(|arrays| arrays != "all") {

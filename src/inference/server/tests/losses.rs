@@ -165,7 +165,7 @@ async fn probabilities_outside_0_to_1_are_rejected() {
 #[tokio::test]
 async fn settings_that_do_not_apply_to_the_loss_method_are_rejected_by_name() {
     let fixture = Fixture::new().await;
-    let prefix = "invalid settings of topic 3: ";
+    let prefix = "invalid topic settings: ";
     for (changes, message) in [
         (
             json!({"loss_method": "huber", "loss_parameters": {"delta": "-1"}}),

@@ -240,6 +240,11 @@ async fn v9_query_returns_bundles_with_one_number_per_value() {
     let resistant = "/emissions/v10/latest_network_inferences_outlier_resistant/2";
     let message = "outlier resistant network inferences are not supported for multi-label topics";
     Fixture::check(fixture.get(resistant).await, 400, 3, message);
+    assert_eq!(create(&fixture, &json!({"topic_type": "classification"})).await.0, 200);
+    let resistant = "/emissions/v10/latest_network_inferences_outlier_resistant/3";
+    let message =
+        "outlier resistant network inferences are not supported for classification topics";
+    Fixture::check(fixture.get(resistant).await, 400, 3, message);
 }
 
 #[tokio::test]
@@ -321,6 +326,9 @@ async fn payload_is_accepted_once_per_address_and_window() {
         fixture.put("POST", path, &json!({"model": "other", "value": 52.50, "nonce": "1"})).await;
     assert_eq!(status, 200);
     assert_ne!(other["worker"], accepted["worker"]);
+    let early = fixture.put("POST", path, &json!({"value": "1", "nonce": "2"})).await;
+    let message = "submission window of nonce 2 is not open: the open nonce is 1";
+    Fixture::check(early, 400, 3, message);
     for unfit in [
         json!({"value": "much"}),
         json!({"values": {"up": "1"}}),
@@ -411,6 +419,50 @@ async fn epochs_without_a_truth_are_given_up_if_the_predicted_quantity_changes()
 }
 
 #[tokio::test]
+async fn paused_topic_stays_paused_when_its_settings_change() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let path = "/api/v1/topics/3";
+    fixture.put("PUT", &format!("{path}/active"), &json!({"active": false})).await;
+    let renamed = settings(&json!({"metadata": "renamed"}));
+    let (status, updated) = fixture.put("PUT", path, &renamed).await;
+    assert_eq!((status, &updated["weight"]), (200, &json!("0")), "{updated}");
+}
+
+#[tokio::test]
+async fn unity_of_a_topic_cannot_be_changed() {
+    let fixture = Fixture::new().await;
+    let of = |unity| json!({"direction_threshold": "0.1", "require_unity": unity});
+    for (id, unity) in [(3, false), (4, true)] {
+        assert_eq!(create(&fixture, &of(unity)).await.0, 200);
+        let refused =
+            fixture.put("PUT", &format!("/api/v1/topics/{id}"), &settings(&of(!unity))).await;
+        Fixture::check(refused, 400, 3, &format!("unity of topic {id} cannot be changed"));
+    }
+}
+
+#[tokio::test]
+async fn rules_for_submissions_cannot_change_while_an_epoch_is_open() {
+    let fixture = Fixture::new().await;
+    assert_eq!(create(&fixture, &json!({})).await.0, 200);
+    let (topic, path) = ("3".parse().unwrap(), "/api/v1/topics/3");
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let stricter = [json!({"value_min": 0}), json!({"loss_method": "bce"})];
+    for changes in &stricter {
+        let message = "labels, unity tolerance, value range and loss of topic 3 cannot change while \
+                       epoch 1 is open; retry once it has closed, or pause the topic first if it has \
+                       no time between epochs";
+        Fixture::check(fixture.put("PUT", path, &settings(changes)).await, 400, 3, message);
+    }
+    let other = settings(&json!({"metadata": "renamed"}));
+    assert_eq!(fixture.put("PUT", path, &other).await.0, 200);
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    for changes in &stricter {
+        assert_eq!(fixture.put("PUT", path, &settings(changes)).await.0, 200);
+    }
+}
+
+#[tokio::test]
 async fn account_keys_cannot_create_topics() {
     let mut fixture = Fixture::new().await;
     let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
@@ -452,50 +504,6 @@ async fn check_labels_served(labels: &[&str]) {
     for submission in fixture.inference.submissions(topic, 1).await.unwrap() {
         let ids: Vec<u32> = submission.inference.iter().map(|value| value.label_id).collect();
         assert_eq!(ids, [1, 2], "{labels:?}");
-    }
-}
-
-#[tokio::test]
-async fn paused_topic_stays_paused_when_its_settings_change() {
-    let fixture = Fixture::new().await;
-    assert_eq!(create(&fixture, &json!({})).await.0, 200);
-    let path = "/api/v1/topics/3";
-    fixture.put("PUT", &format!("{path}/active"), &json!({"active": false})).await;
-    let renamed = settings(&json!({"metadata": "renamed"}));
-    let (status, updated) = fixture.put("PUT", path, &renamed).await;
-    assert_eq!((status, &updated["weight"]), (200, &json!("0")), "{updated}");
-}
-
-#[tokio::test]
-async fn unity_of_a_topic_cannot_be_changed() {
-    let fixture = Fixture::new().await;
-    let of = |unity| json!({"direction_threshold": "0.1", "require_unity": unity});
-    for (id, unity) in [(3, false), (4, true)] {
-        assert_eq!(create(&fixture, &of(unity)).await.0, 200);
-        let refused =
-            fixture.put("PUT", &format!("/api/v1/topics/{id}"), &settings(&of(!unity))).await;
-        Fixture::check(refused, 400, 3, &format!("unity of topic {id} cannot be changed"));
-    }
-}
-
-#[tokio::test]
-async fn rules_for_submissions_cannot_change_while_an_epoch_is_open() {
-    let fixture = Fixture::new().await;
-    assert_eq!(create(&fixture, &json!({})).await.0, 200);
-    let (topic, path) = ("3".parse().unwrap(), "/api/v1/topics/3");
-    fixture.inference.open_epoch(topic, 1).await.unwrap();
-    let stricter = [json!({"value_min": 0}), json!({"loss_method": "bce"})];
-    for changes in &stricter {
-        let message = "labels, unity tolerance, value range and loss of topic 3 cannot change while \
-                       epoch 1 is open; retry once it has closed, or pause the topic first if it has \
-                       no time between epochs";
-        Fixture::check(fixture.put("PUT", path, &settings(changes)).await, 400, 3, message);
-    }
-    let other = settings(&json!({"metadata": "renamed"}));
-    assert_eq!(fixture.put("PUT", path, &other).await.0, 200);
-    assert!(fixture.inference.close(topic, 1).await.unwrap());
-    for changes in &stricter {
-        assert_eq!(fixture.put("PUT", path, &settings(changes)).await.0, 200);
     }
 }
 

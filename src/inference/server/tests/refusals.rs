@@ -23,19 +23,19 @@ async fn invalid_source_is_rejected_with_the_existing_names() {
         ),
         (
             json!({"horizon_seconds": 0}),
-            "invalid settings of topic 3: horizon is not between 1 second and 366 days",
+            "invalid topic settings: horizon is not between 1 second and 366 days",
         ),
         (
             json!({"epoch_length": 5, "worker_submission_window": 2}),
-            "invalid settings of topic 3: epoch_length must be at least 12 blocks as on the chain; \
+            "invalid topic settings: epoch_length must be at least 12 blocks as on the chain; \
              `experimental` allows other values",
         ),
         (
             json!({"p_norm": "9"}),
-            "invalid settings of topic 3: p_norm must be from 2.5 to 4.5 as on the chain; \
+            "invalid topic settings: p_norm must be from 2.5 to 4.5 as on the chain; \
              `experimental` allows other values",
         ),
-        (json!({"keep_bytes": 10}), "invalid settings of topic 3: keep_bytes is out of range"),
+        (json!({"keep_bytes": 10}), "invalid topic settings: keep_bytes must be at least 1000000"),
     ] {
         Fixture::check(create(&fixture, &changes).await, 400, 3, message);
     }
@@ -55,27 +55,27 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
     let fixture = Fixture::new().await;
     // A block lasts 1 s. The window includes its last block, so a window of 8 blocks lasts 9 s.
     let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
-    let message = |id: u64, horizon: u64| {
+    let message = |horizon: u64| {
         format!(
-            "invalid settings of topic {id}: horizon_seconds of {horizon} ends within the submission \
+            "invalid topic settings: horizon_seconds of {horizon} ends within the submission \
              window of 9s (9 blocks of 1s), so that workers could submit the truth itself; \
              `experimental` allows it"
         )
     };
     for horizon in [2, 9] {
-        Fixture::check(create(&fixture, &peek(horizon)).await, 400, 3, &message(3, horizon));
+        Fixture::check(create(&fixture, &peek(horizon)).await, 400, 3, &message(horizon));
     }
     let (status, created) = create(&fixture, &peek(10)).await;
     assert_eq!(status, 200, "{created}");
     let edited = fixture.put("PUT", "/api/v1/topics/3", &settings(&peek(2))).await;
-    Fixture::check(edited, 400, 3, &message(3, 2));
+    Fixture::check(edited, 400, 3, &message(2));
     let mut odd = peek(2);
     odd["experimental"] = json!(true);
     let (status, created) = create(&fixture, &odd).await;
     assert_eq!(status, 200, "{created}");
     // The same setting is rejected when it is no longer marked as experimental.
     let edited = fixture.put("PUT", "/api/v1/topics/4", &settings(&peek(2))).await;
-    Fixture::check(edited, 400, 3, &message(4, 2));
+    Fixture::check(edited, 400, 3, &message(2));
 }
 
 #[tokio::test]
