@@ -267,9 +267,9 @@ impl LossParameters {
     }
 }
 
-/// Returns the binary cross entropy. A prediction of 0 for the ground truth 1, or the reverse, has an infinite loss in the SDK. Here the minimum probability
-/// `epsilon` applies to these predictions, too, since the network could not learn from an epoch with an
-/// infinite loss.
+/// Returns the binary cross entropy. A prediction of 0 for the ground truth 1, or the reverse, has an
+/// infinite loss in the SDK. Here the minimum probability `epsilon` applies to these predictions, too,
+/// since the network could not learn from an epoch with an infinite loss.
 fn binary_cross_entropy(value: f64, truth: f64, epsilon: f64) -> f64 {
     let value = value.clamp(epsilon, 1.0 - epsilon);
     let loss = -(truth * value.ln() + (1.0 - truth) * (1.0 - value).ln());

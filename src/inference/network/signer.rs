@@ -222,8 +222,8 @@ fn account_of(key: &VerifyingKey) -> Account {
 /// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// Maximum number of significant digits in the text of an amount: about the digits of the largest amount, and as
-/// many decimals.
+/// Maximum number of significant digits in the text of an amount: about the digits of the largest
+/// amount, and as many decimals.
 const DIGITS_MAX: usize = 160;
 
 /// Error for a text that is not an amount.

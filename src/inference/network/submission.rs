@@ -17,8 +17,7 @@ use crate::network::topic::{Topic, canonical_label};
 /// (`math/bounded_exp40dec.go`).
 const NUMBER_MAX: f64 = 1e40;
 
-/// Maximum rounding error of the sum of a payload's values, which are converted to doubles: more than 256
-/// labels can cause, but less than the chain's decimals can express.
+/// Maximum rounding error of the sum of 256 values up to 1, which are converted from decimals to doubles.
 const SUM_ERROR_MAX: f64 = 1e-13;
 
 /// Maximum number of inferers in a forecast: the maximum number of submissions that an epoch accepts.

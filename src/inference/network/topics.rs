@@ -120,8 +120,8 @@ impl Inference {
 
     /// Replaces the settings of the topic with the id of `topic`, on behalf of `by`, which must be its
     /// creator. A paused topic stays paused. Settings that decide which submissions are valid can change
-    /// only while no epoch is open. If the predicted quantity changes, epochs whose ground truth is unknown end without a
-    /// ground truth, since their submissions predicted another quantity.
+    /// only while no epoch is open. If the predicted quantity changes, epochs whose ground truth is
+    /// unknown end without a ground truth, since their submissions predicted another quantity.
     ///
     /// # Errors
     /// [`InferenceError`] with the reason if it is refused.
