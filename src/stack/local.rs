@@ -44,8 +44,8 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if a process does not start. [`Self::stop`] stops the processes that have started.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// If another process of this user runs a stack, sends [`LocalEvent::Attached`] and returns true.
-    async fn attach(&self, events: mpsc::Sender<LocalEvent>) -> bool;
+    /// If another process of this user runs a stack, sends [`LocalEvent::Attached`].
+    async fn attach(&self, events: mpsc::Sender<LocalEvent>);
 
     /// Adds a node to the stack. Returns as soon as its process runs and [`LocalEvent::Node`] is
     /// sent. The node's log lines follow.

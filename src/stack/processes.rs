@@ -93,8 +93,21 @@ impl Processes {
         }
     }
 
+    /// Attaches to a stack that another process runs. Waits for a stack that is starting, at most for
+    /// `within`. Returns false if there is none.
+    async fn try_attach(&self, within: Duration, events: &mpsc::Sender<LocalEvent>) -> bool {
+        let ProcessesOptions { data_dir, head_token } = self.options.clone();
+        let found = running::wait_for_running(data_dir.as_deref(), within).await;
+        let Some(stack) = found else { return false };
+        *self.attached.lock() = Some(stack.folder);
+        let addresses = Addresses { head_token, ..stack.addresses };
+        // Fails only if the screen is closed.
+        drop(events.send(LocalEvent::Attached(addresses)).await);
+        true
+    }
+
     async fn try_start(&self, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
-        if self.attach(events.clone()).await {
+        if self.try_attach(ATTACH_WITHIN, events).await {
             return Ok(());
         }
         self.attached.lock().take();
@@ -369,15 +382,8 @@ impl LocalStack for Processes {
         self.try_start(&events).await.map_err(local_error("start the local stack".to_owned()))
     }
 
-    async fn attach(&self, events: mpsc::Sender<LocalEvent>) -> bool {
-        let ProcessesOptions { data_dir, head_token } = self.options.clone();
-        let found = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await;
-        let Some(stack) = found else { return false };
-        *self.attached.lock() = Some(stack.folder);
-        let addresses = Addresses { head_token, ..stack.addresses };
-        // Fails only if the screen is closed.
-        drop(events.send(LocalEvent::Attached(addresses)).await);
-        true
+    async fn attach(&self, events: mpsc::Sender<LocalEvent>) {
+        self.try_attach(Duration::ZERO, &events).await;
     }
 
     async fn add(

@@ -182,7 +182,8 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     if response.code == CODE_IN_PROGRESS {
         bail!("execution {} is in progress\nhint: --wait waits for its result", command.id);
     }
-    finish(&command.id, &response, command.format, false)
+    // The request may have accepted fewer results, which the response does not tell.
+    finish(&command.id, &response, command.format, true)
 }
 
 /// Uploads `target` if it is a path and `head` does not have the function yet. Returns the id and the

@@ -291,8 +291,12 @@ pub fn losses(
     default: f64,
 ) -> Result<Losses, BundleError> {
     let of_numbers = |values: &[f64]| {
-        let values = values.iter().copied().chain(repeat(default)).take(truth.len());
-        let loss = rule.loss(&values.collect::<Vec<_>>(), truth);
+        let loss = if values.len() == truth.len() {
+            rule.loss(values, truth)
+        } else {
+            let values = values.iter().copied().chain(repeat(default)).take(truth.len());
+            rule.loss(&values.collect::<Vec<_>>(), truth)
+        };
         if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
     };
     let loss = |values: &[LabeledValue]| of_numbers(&numbers(values));

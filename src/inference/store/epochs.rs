@@ -171,9 +171,10 @@ impl Store {
     /// As [`Store::blocks`].
     pub fn relearnable(&self, topic: TopicId, from: BlockHeight) -> Result<Option<Relearnable>> {
         self.read(|session| {
-            // Finds the latest snapshot up to `from`, or else the earliest.
             let sql = "SELECT nonce, record, regrets, past FROM snapshots
-                       WHERE topic_id = ?1 ORDER BY nonce > ?2, abs(nonce - ?2) LIMIT 1";
+                       WHERE topic_id = ?1 AND nonce = coalesce(
+                           (SELECT max(nonce) FROM snapshots WHERE topic_id = ?1 AND nonce <= ?2),
+                           (SELECT min(nonce) FROM snapshots WHERE topic_id = ?1))";
             let snapshot = session.find(sql, key(topic, from), |row| {
                 Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
             })?;

@@ -24,9 +24,7 @@ impl LocalStack for Broken {
         Err(LocalError { what: "start the head".to_owned(), source: "no port is free".into() })
     }
 
-    async fn attach(&self, _: mpsc::Sender<LocalEvent>) -> bool {
-        false
-    }
+    async fn attach(&self, _: mpsc::Sender<LocalEvent>) {}
 
     async fn add(&self, _: NodeOptions, _: mpsc::Sender<LocalEvent>) -> Result<(), LocalError> {
         Err(LocalError { what: "start a node".to_owned(), source: "no port is free".into() })
