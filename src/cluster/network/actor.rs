@@ -186,7 +186,7 @@ impl Actor {
             } => {
                 let established = Established::new(peer_id, &endpoint, &self.names);
                 let host = established.host;
-                self.note_established(connection_id, established);
+                self.connections.insert(connection_id, established);
                 self.note_scopes();
                 self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
@@ -276,8 +276,13 @@ impl Actor {
                 self.on_table_event(event);
                 None
             }
-            BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
+            BehaviourEvent::Identify(identify::Event::Received {
+                connection_id,
+                peer_id,
+                info,
+            }) => {
                 self.on_identify(peer_id, &info);
+                self.note_identified(connection_id);
                 self.look_soon();
                 let peer = model_peer_id(peer_id);
                 let address = |at: Multiaddr| match at.with_p2p(peer_id) {

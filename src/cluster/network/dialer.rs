@@ -185,6 +185,16 @@ impl Dialer {
         entry.reason != DialReason::Boot && entry.n_brief >= 2
     }
 
+    /// Forgets an address at which another peer than `peer` responds. The address of a boot node is
+    /// retained, since its operator might correct it there.
+    pub(super) fn forget_address(&mut self, peer: PeerId, address: &Multiaddr) {
+        let entry = self.peers.get_mut(&peer).filter(|entry| entry.reason != DialReason::Boot);
+        if let Some(entry) = entry {
+            let address = without_peer(address.clone());
+            entry.addresses.retain(|known| *known != address);
+        }
+    }
+
     /// Records that `peer` was not reached. Forgets the peer if there is no reason to try again.
     pub(super) fn note_failed(&mut self, peer: PeerId, now: Instant) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
@@ -442,6 +452,25 @@ mod tests {
         dialer.note_failed(peer, Instant::now());
         pass(Duration::from_hours(1)).await;
         assert_eq!(due(&mut dialer), 0, "forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn address_of_another_peer_is_not_dialed_again_unless_it_is_of_a_boot_node() {
+        let (boot, reached) = (PeerId::random(), PeerId::random());
+        let mut dialer = Dialer::new(vec![node(boot)], vec![], Instant::now());
+        dialer.note_connected(reached, Some(address(2)), Instant::now());
+        dialer.add_addresses(reached, &[address(1), address(3)]);
+        dialer.note_lost(reached, Instant::now());
+        let mut dialed_after_wrong_id = |peer, at: Multiaddr| {
+            dialer.forget_address(peer, &at.with_p2p(peer).unwrap());
+            dialer.note_failed(peer, Instant::now());
+            let due = dialer.take_due(Instant::now() + LONGEST_WAIT);
+            due.into_iter().find(|(due, _)| *due == peer).map(|(_, addresses)| addresses)
+        };
+        assert_eq!(dialed_after_wrong_id(reached, address(1)), Some(vec![address(2), address(3)]));
+        assert_eq!(dialed_after_wrong_id(reached, address(2)), Some(vec![address(3)]));
+        assert_eq!(dialed_after_wrong_id(reached, address(3)), None);
+        assert_eq!(dialed_after_wrong_id(boot, address(1)), Some(vec![address(1)]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,11 +1,15 @@
 //! Established connections, and the choice of connections to close: surplus connections,
 //! connections to unneeded neighbors, and connections to a peer that connects again.
 //!
-//! A peer only dials while it has no connection. If it connects again, it has lost the earlier
-//! connection without notice: its link was cut or its machine failed. State that belongs to a connection
-//! is then known to one side only. For example, gossip announces its topics on the first connection to a
-//! peer only, so a head would not learn that a worker listens. Therefore all connections of the peer are
-//! closed. The peer dials again immediately, and both sides start over.
+//! A peer only dials another peer while it has no connection to it. If it connects again, it has lost the
+//! earlier connection without notice: its link was cut or its machine failed. State that belongs to a
+//! connection is then known to one side only. For example, gossip announces its topics on the first
+//! connection to a peer only, so a head would not learn that a worker listens. Therefore all connections
+//! of the peer are closed. The peer dials again immediately, and both sides start over.
+//!
+//! A peer that dials an outdated id of this node closes the new connection as soon as it learns the
+//! current id, and keeps the earlier one. Therefore a new connection counts only once the peer has
+//! identified itself on it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -164,12 +168,16 @@ impl Actor {
         }
     }
 
-    /// Records a connection. Closes all connections of its peer if the peer has connected again.
-    pub(super) fn note_established(&mut self, id: ConnectionId, new: Established) {
-        let earlier = self.connections.values().rev().find(|earlier| earlier.peer == new.peer);
-        let is_repeated =
-            earlier.is_some_and(|it| new.is_inbound && it.since.elapsed() >= YOUNG_FOR);
-        self.connections.insert(id, new);
+    /// Records that a peer has identified itself on a connection. If the peer has connected again,
+    /// closes all its connections.
+    pub(super) fn note_identified(&mut self, id: ConnectionId) {
+        let Some(new) = self.connections.get(&id).copied().filter(|new| new.is_inbound) else {
+            return;
+        };
+        let is_repeated = self.connections.values().any(|earlier| {
+            earlier.peer == new.peer
+                && new.since.saturating_duration_since(earlier.since) >= YOUNG_FOR
+        });
         if is_repeated {
             info!(peer = %new.peer, "a peer has connected again: closed its earlier connection");
             self.close_all(new.peer);

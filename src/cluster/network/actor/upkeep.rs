@@ -76,6 +76,9 @@ impl Actor {
     /// Records that `peer` was not reached and logs it for a boot node.
     pub(super) fn on_dial_failure(&mut self, peer: PeerId, error: &DialError) {
         let now = Instant::now();
+        if let DialError::WrongPeerId { address, .. } = error {
+            self.dialer.forget_address(peer, address);
+        }
         self.dialer.note_failed(peer, now);
         if matches!(error, DialError::DialPeerConditionFalse(_)) {
             // Nothing is logged, since another dial is in progress.

@@ -1,7 +1,8 @@
 //! Ways in which nodes find each other: a boot node, the peer store, a name, a websocket.
 
 use futures::StreamExt as _;
-use libp2p::swarm::SwarmEvent;
+use libp2p::swarm::dial_opts::DialOpts;
+use libp2p::swarm::{DialError, SwarmEvent};
 use tempfile::tempdir;
 
 use super::*;
@@ -121,6 +122,47 @@ async fn peer_that_connects_again_is_dialed_at_the_addresses_that_it_announced()
         }
     });
     timeout(WITHIN, dials.recv()).await.unwrap().unwrap();
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn dial_of_an_outdated_id_does_not_end_the_connection_of_its_peer() {
+    let group = Group::default();
+    let (head, mut at_head) = node(&group, vec![]).await;
+    let keys = Identity::random();
+    let options = NetworkOptions { identity: keys.clone(), ..options(vec![boot_node(&head)]) };
+    let (worker, _at_worker) = started(&group, options).await;
+    next(&mut at_head, |event| matches!(event, Event::Identified { .. }).then_some(())).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+
+    let address: Multiaddr = head.addresses()[0].parse().unwrap();
+    let mut outdated = bare_swarm(&keys);
+    for _ in 0..3 {
+        let dial = DialOpts::peer_id(libp2p::PeerId::random());
+        outdated.dial(dial.addresses(vec![dialer::without_peer(address.clone())]).build()).unwrap();
+        let failed = async {
+            loop {
+                let event = outdated.select_next_some().await;
+                if let SwarmEvent::OutgoingConnectionError { error, .. } = event {
+                    return error;
+                }
+            }
+        };
+        let error = timeout(WITHIN, failed).await.unwrap();
+        assert!(matches!(error, DialError::WrongPeerId { .. }), "{error}");
+    }
+    // The head accepts connections in order, so it has accepted the dials when it accepts this one.
+    let (stranger, _events) = node(&group, vec![boot_node(&head)]).await;
+    let is_disconnected = next(&mut at_head, |event| match event {
+        Event::Disconnected(_) => Some(true),
+        Event::Connected(id) if id == *stranger.peer_id() => Some(false),
+        _ => None,
+    });
+    assert!(!is_disconnected.await);
+    worker.tell(head.peer_id(), MESSAGES, b"{}").await.unwrap();
+    receive_message(&mut at_head, worker.peer_id()).await;
     group.shutdown().await;
 }
 
