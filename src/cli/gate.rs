@@ -63,9 +63,9 @@ pub(crate) struct GateFlags {
     /// only be reached through a proxy
     #[arg(long, help_heading = "Limits")]
     behind_proxy: bool,
-    /// Name of the service's host, in addition to localhost and IP addresses. Requests without a
-    /// key (the portal, the health check) that name another host are rejected, since a web page may
-    /// have sent them
+    /// Name of the service's host, in addition to names without a dot, the name of this machine and
+    /// IP addresses. Requests without a key (the portal, the health check) that name another host
+    /// are rejected, since a web page may have sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
     /// Check keys at the service at this address instead of with the accounts here; the token for

@@ -175,8 +175,9 @@ pub(crate) struct ServeCommand {
     /// through a proxy and in no other way
     #[arg(long)]
     behind_proxy: bool,
-    /// Name of the service's host, in addition to localhost and IP addresses. Requests that name
-    /// another host are rejected, since a web page may have sent them
+    /// Name of the service's host, in addition to names without a dot, the name of this machine and
+    /// IP addresses. Requests that name another host are rejected, since a web page may have sent
+    /// them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
     #[command(flatten)]

@@ -5,7 +5,8 @@
 //! other machines, and a browser on this machine sends requests for pages of other sites. If the host
 //! name of such a page is made to resolve to this machine (DNS rebinding), the page can even read the
 //! responses. Only the `Host` header reveals this. Therefore, requests without a key or token are only
-//! allowed if they have a known host name.
+//! allowed if they have a known host name. Names without a dot are known, such as the name of this
+//! machine or of a container: only the resolver of the caller's network can make them resolve.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -17,6 +18,7 @@ use axum::http::header::{FORWARDED, HOST, VIA};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Version};
 use axum::response::Response;
+use sysinfo::System;
 
 use crate::address::{AddressSource, Caller, forwarded};
 use crate::{middleware, origin};
@@ -50,7 +52,8 @@ pub struct HostName(String);
 #[error("expected a host name without a scheme or port, such as data.example.org")]
 pub struct HostNameError;
 
-/// Host names of a service, in addition to `localhost` and all IP addresses. Cheap to clone.
+/// Host names of a service, in addition to names without a dot, the name of this machine and all IP
+/// addresses. Cheap to clone.
 ///
 /// IP addresses are always accepted: a site's owner can make its host name resolve to another machine,
 /// but cannot redirect an IP address.
@@ -142,7 +145,11 @@ impl HostNames {
     }
 
     fn knows(&self, host: &Authority) -> bool {
-        address(host).is_some() || self.is_named(host)
+        let is_machine = |name: String| name.eq_ignore_ascii_case(host.host());
+        !host.host().contains('.')
+            || address(host).is_some()
+            || self.is_named(host)
+            || System::host_name().is_ok_and(is_machine)
     }
 
     fn is_own(&self, host: &Authority) -> bool {

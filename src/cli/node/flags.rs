@@ -70,9 +70,9 @@ pub(crate) struct HeadFlags {
     /// this machine
     #[arg(long, requires = "rest_token")]
     pub(crate) trust_loopback: bool,
-    /// Name of the host of the REST API or the metrics, in addition to localhost and IP addresses.
-    /// Requests without the token that name another host are rejected, since a web page may have
-    /// sent them
+    /// Name of the host of the REST API or the metrics, in addition to names without a dot, the
+    /// name of this machine and IP addresses. Requests without the token that name another host
+    /// are rejected, since a web page may have sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) host_name: Vec<HostName>,
     /// Serve the REST API over TLS with this certificate and the certificates of its chain, in PEM

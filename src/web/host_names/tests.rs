@@ -53,6 +53,7 @@ fn loopback_request_with_a_local_host_is_local() {
         "10.0.0.9",
         "0.0.0.0",
         "xdata.example.org",
+        "head:8080",
         "",
         "a b",
         "\u{e9}",
@@ -98,7 +99,7 @@ fn request_forwarded_by_a_proxy_is_not_local() {
 }
 
 #[test]
-fn host_is_accepted_if_it_is_localhost_or_an_address_or_configured() {
+fn host_is_accepted_if_it_has_no_dot_or_is_an_address_or_configured() {
     for host in [
         "localhost",
         "localhost:8081",
@@ -106,6 +107,7 @@ fn host_is_accepted_if_it_is_localhost_or_an_address_or_configured() {
         "192.0.2.7",
         "[2001:db8::1]:1",
         "BOX",
+        "head:8080",
         "data.example.org:443",
     ] {
         check_known(host, true);
@@ -114,13 +116,14 @@ fn host_is_accepted_if_it_is_localhost_or_an_address_or_configured() {
         "evil.example",
         "10.0.0.9.evil.example",
         "localhost.",
-        "other",
+        "head.",
         "",
         "a b",
         "user@localhost@x",
     ] {
         check_known(host, false);
     }
+    check_known(&System::host_name().unwrap(), true);
     assert!(names().is_known(&request("10.0.0.9:1", "/", &[])), "every browser sends the header");
     let evil = request("10.0.0.9:1", "/", &[("host", "evil.example")]);
     assert!(HostNames::any().is_known(&evil));
