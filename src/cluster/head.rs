@@ -82,7 +82,7 @@ pub struct Execution {
     pub message: String,
     /// Distinct results, the most frequent first.
     pub groups: Vec<ResultGroup>,
-    /// Nodes that returned a result, ordered by id.
+    /// Nodes that returned a result, or failed and were not replaced, ordered by id.
     pub peers: Vec<PeerId>,
     /// Details of the run on each node, without the output, which is in `groups`.
     pub runs: BTreeMap<PeerId, NodeResult>,
@@ -352,8 +352,10 @@ impl Head {
         if actual < expected {
             info!(request = request_id, expected, have = actual, "threshold condition not met");
         }
+        let taking_part = gathered.answers.keys().chain(gathered.failed.keys());
+        let mut peers: Vec<PeerId> = taking_part.cloned().collect();
+        peers.sort();
         let mut runs = gathered.answers;
-        let peers = runs.keys().cloned().collect();
         let groups =
             group(runs.iter_mut().map(|(peer, run)| (peer.clone(), take(&mut run.result))));
         self.0.context.peers.count_runs(&groups);

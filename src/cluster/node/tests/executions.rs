@@ -262,6 +262,29 @@ async fn quorum_of_equal_results_ends_the_execution() {
     cluster.group.shutdown().await;
 }
 
+#[tokio::test]
+async fn response_names_the_worker_that_was_lost() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+    for _ in 0..2 {
+        cluster.add_worker(&[], limits, 1).await;
+    }
+    let sleep = cluster.add("sleep.wasm", SLEEP).await;
+    let killing = async {
+        for worker in &cluster.workers {
+            busy(worker).await;
+        }
+        cluster.workers[0].working.shutdown().await;
+    };
+    let mut asked = request(&sleep, 2);
+    asked["config"]["threshold"] = json!(1.0);
+    let (answer, ()) = tokio::join!(cluster.execute(asked), killing);
+    assert_eq!(answer["code"], "206", "{answer}");
+    assert_eq!(answer["results"][0]["peers"], json!([cluster.workers[1].peer_id().as_str()]));
+    assert_eq!(answer["cluster"]["peers"], texts(&cluster.ids()), "{answer}");
+    cluster.group.shutdown().await;
+}
+
 /// Starts a cluster with a long run on its only worker.
 pub(super) async fn sleeping() -> (Cluster, Value) {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
