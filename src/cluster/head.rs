@@ -492,15 +492,15 @@ pub enum Client {
     Program,
 }
 
-/// An execution in progress, counted for its client until dropped.
+/// An execution in progress, or a reader of events, counted for its client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client`. A client can have half of the `n_max` executions that remain after
+/// Counts an execution or a reader of `client`. A client can have half of the `n_max` that remain after
 /// those of all other clients are subtracted.
 ///
 /// # Errors
-/// Returns [`Unavailable::ClientBusy`] if a client with executions has reached this limit, and
-/// [`Unavailable::Busy`] if the other clients leave no execution to a client without any.
+/// Returns [`Unavailable::ClientBusy`] if a client that has some has reached this limit, and
+/// [`Unavailable::Busy`] if the other clients leave none to a client without any.
 fn admit(
     under_way: &Tally<Client>,
     client: &Client,

@@ -11,6 +11,7 @@ use model::node::PeerId;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::clock::Clock;
+use task::tally::Tally;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage};
@@ -19,8 +20,8 @@ use wire::nodes::NodeOrderBody;
 
 use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
 
-use super::Execution;
 use super::order::Order;
+use super::{Client, ClientShare, Execution, admit};
 
 /// Maximum number of remembered executions, as in b7s. If there are more, the oldest completed
 /// executions are evicted.
@@ -428,19 +429,25 @@ fn n_output_bytes(execution: &Execution) -> usize {
 /// A reader that lags further behind is disconnected.
 const EVENTS_CAPACITY: usize = 1024;
 
-/// Maximum number of simultaneous readers of the events.
-pub(super) const READERS_MAX: usize = 64;
+/// Maximum number of simultaneous readers of the events. One client can have half of the readers that
+/// other clients leave.
+const READERS_MAX: usize = 64;
 
 /// Events of the head. Clones share one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Events {
     events: broadcast::Sender<ClusterEvent>,
+    readers: Tally<Client>,
     clock: Clock,
 }
 
+/// Future events, and the share of the client that reads them.
+pub(super) type EventReader = (broadcast::Receiver<ClusterEvent>, ClientShare);
+
 impl Events {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { events: broadcast::Sender::new(EVENTS_CAPACITY), clock }
+        let events = broadcast::Sender::new(EVENTS_CAPACITY);
+        Self { events, readers: Tally::default(), clock }
     }
 
     /// Sends an event to the readers. `kind` is called only if there are readers.
@@ -456,9 +463,11 @@ impl Events {
         ClusterEvent { time: self.clock.now().to_string(), kind }
     }
 
-    /// Subscribes to future events. Returns `None` if there are already [`READERS_MAX`] readers.
-    pub(super) fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
-        (self.events.receiver_count() < READERS_MAX).then(|| self.events.subscribe())
+    /// Subscribes `client` to future events. Returns `None` if it has too many readers, or all clients
+    /// together have [`READERS_MAX`].
+    pub(super) fn subscribe(&self, client: &Client) -> Option<EventReader> {
+        let share = admit(&self.readers, client, READERS_MAX).ok()?;
+        Some((self.events.subscribe(), share))
     }
 }
 
@@ -467,22 +476,27 @@ mod tests;
 
 #[cfg(test)]
 mod events_tests {
+    use web::address::Network;
+
     use super::*;
 
     #[test]
-    fn number_of_event_readers_is_limited() {
+    fn client_with_many_event_readers_leaves_some_to_other_clients() {
         let events = Events::new(Clock::system());
-        let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.subscribe()).collect();
-        assert_eq!(readers.len(), READERS_MAX);
-        assert!(events.subscribe().is_none());
+        let client = |text: &str| Client::Network(Network::from_address(text.parse().unwrap()));
+        let (greedy, operator) = (client("10.0.0.9"), client("127.0.0.1"));
+        let fill = |client| (0..100).map_while(|_| events.subscribe(client)).collect::<Vec<_>>();
+        let mut readers = fill(&greedy);
+        assert_eq!((readers.len(), fill(&operator).len()), (READERS_MAX / 2, READERS_MAX / 4));
+        assert!(events.subscribe(&greedy).is_none());
         drop(readers.pop());
-        assert!(events.subscribe().is_some());
+        assert!(events.subscribe(&greedy).is_some());
     }
 
     #[tokio::test]
     async fn lagging_event_reader_is_disconnected() {
         let events = Events::new(Clock::system());
-        let mut reader = events.subscribe().unwrap();
+        let (mut reader, _share) = events.subscribe(&Client::Program).unwrap();
         for _ in 0..=EVENTS_CAPACITY {
             events.emit(|| ClusterEventKind::Heartbeat);
         }

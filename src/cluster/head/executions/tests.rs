@@ -60,7 +60,7 @@ async fn execution_is_visible_from_start_to_end() {
 #[tokio::test(start_paused = true)]
 async fn dropped_execution_is_canceled() {
     let (executions, events, clock) = executions();
-    let mut followed = events.subscribe().unwrap();
+    let (mut followed, _share) = events.subscribe(&Client::Program).unwrap();
     drop(begin(&executions, "r", &clock));
     assert_eq!(executions.get("r").unwrap().state, "canceled");
     let ClusterEvent { kind, .. } = followed.try_recv().unwrap();
@@ -124,7 +124,7 @@ async fn stopping_the_head_cancels_only_running_executions() {
 #[tokio::test(start_paused = true)]
 async fn failed_and_replaced_workers_are_reported_with_a_reason() {
     let (executions, events, clock) = executions();
-    let mut followed = events.subscribe().unwrap();
+    let (mut followed, _share) = events.subscribe(&Client::Program).unwrap();
     let track = begin(&executions, "r", &clock);
     track.note_dispatched(&peer());
     track.note_failure(&peer(), "was lost", false);

@@ -74,7 +74,7 @@ pub(super) async fn result(
 }
 
 /// Returns the client that a request is counted for.
-fn client(request: &Request) -> Client {
+pub(super) fn client(request: &Request) -> Client {
     let caller = AddressSource::Connection.caller(request.headers(), request.extensions());
     caller.map_or(Client::Program, |address| Client::Network(Network::from_address(address)))
 }

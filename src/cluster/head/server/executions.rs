@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::Uri;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -12,15 +12,16 @@ use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use task::wait;
 use tokio::select;
-use tokio::sync::broadcast;
 use tokio::time::sleep;
 use tracing::warn;
 use web::extract;
 use wire::executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse};
 use wire::paths;
 
+use super::super::executions::EventReader;
 use super::super::{ExecutionStatus, Head};
 use super::error::RestError;
+use super::execute::client;
 use super::{Rest, respond};
 
 /// Query of the list.
@@ -81,16 +82,20 @@ pub(super) async fn cancel(
 #[utoipa::path(get, path = paths::EVENTS, tag = "cluster",
     responses((status = 200, description = "The data of each event", body = ClusterEvent,
         content_type = "text/event-stream")))]
-pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, RestError> {
-    let events = rest.head.0.events.subscribe().ok_or(RestError::TOO_MANY_READERS)?;
+pub(super) async fn events(
+    State(rest): State<Rest>,
+    request: Request,
+) -> Result<Response, RestError> {
+    let events = rest.head.0.events.subscribe(&client(&request));
+    let events = events.ok_or(RestError::TOO_MANY_READERS)?;
     let connected = sse(&rest.head.0.events.timestamped(ClusterEventKind::Connected));
     let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
     Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())
 }
 
-type Followed = (broadcast::Receiver<ClusterEvent>, Rest);
+type Followed = (EventReader, Rest);
 
-async fn next((mut events, rest): Followed) -> Option<(Event, Followed)> {
+async fn next(((mut events, share), rest): Followed) -> Option<(Event, Followed)> {
     let event = select! {
         event = events.recv() => event.ok()?,
         () = sleep(Duration::from_secs(15)) => {
@@ -98,7 +103,7 @@ async fn next((mut events, rest): Followed) -> Option<(Event, Followed)> {
         }
         () = rest.group.stopped() => return None,
     };
-    Some((sse(&event)?, (events, rest)))
+    Some((sse(&event)?, ((events, share), rest)))
 }
 
 fn sse(event: &ClusterEvent) -> Option<Event> {
