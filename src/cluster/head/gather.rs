@@ -186,7 +186,7 @@ impl Work<'_> {
     fn order(&mut self, lease: Lease, seat: usize) {
         let (head, peer) = (self.head.clone(), lease.peer.clone());
         let since = Instant::now();
-        let until = self.end.min(since + head.0.response_within);
+        let until = self.end.min(since + self.response_within(&peer));
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.note_dispatched(&peer);
         let open = Open {
@@ -208,6 +208,24 @@ impl Work<'_> {
             let sent = head.send(&peer, protocol, message).await;
             (peer, sent)
         }));
+    }
+
+    /// Returns the time for `peer` to run the order and respond. It is shorter if the order has a time
+    /// limit and the worker enforces it: it is a worker of this program, and need not fetch the function.
+    fn response_within(&self, peer: &PeerId) -> Duration {
+        let (head, order) = (&self.head.0, self.order);
+        let runtime = order.work.config.runtime.as_ref();
+        match runtime.map(|runtime| runtime.run_time_ms) {
+            Some(run_time_ms @ 1..)
+                if head.context.peers.work_protocol(peer) == WorkProtocol::Line
+                    && head.context.peers.offer(peer).functions.contains(&order.function) =>
+            {
+                // The same reserve as between the default limits of a worker and a head.
+                let within = Duration::from_millis(run_time_ms) + Duration::from_secs(2);
+                within.min(head.response_within)
+            }
+            _ => head.response_within,
+        }
     }
 
     /// Returns the next deadline, or `None` if no order is open and no seat is vacant.
@@ -301,11 +319,12 @@ impl Work<'_> {
     }
 
     fn note_running(&mut self, peer: &PeerId) {
+        let response_within = self.response_within(peer);
         let Some(open) = self.open.get_mut(peer).filter(|open| open.is_pending) else { return };
         let now = Instant::now();
         open.is_pending = false;
         open.run_since = now;
-        open.until = self.end.min(now + self.head.0.response_within);
+        open.until = self.end.min(now + response_within);
         let hedge_at = open.hedge_at.map(|_| now + self.hedge_after);
         open.hedge_at = hedge_at.filter(|at| *at < open.until);
         if std::mem::take(&mut open.is_compiling) {

@@ -151,6 +151,31 @@ async fn frozen_head_does_not_delay_offers_to_other_heads() {
     cluster.group.shutdown().await;
 }
 
+#[tokio::test]
+async fn frozen_worker_delays_a_request_by_little_more_than_the_time_limit_of_the_request() {
+    let work = WorkOptions { response_within: Duration::from_mins(10), ..WorkOptions::usual() };
+    let cluster = Cluster::with(work).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let forwarder = Forwarder::start(&cluster.head, &cluster.group).await;
+    let worker = worker_of(&cluster, &[forwarder.address(&cluster.head)]).await;
+    offered(&cluster.head, &worker).await;
+    let mut asked = request(&hello, 1);
+    asked["config"]["runtime"] = json!({"run_time": 3000});
+    assert_eq!(cluster.execute(asked.clone()).await["code"], "200");
+    let look = || async {
+        let offer = find_peer(&cluster.head, worker.peer_id())?.offer;
+        offer.functions.contains(&hello.id).then_some(()).ok_or("function not offered")
+    };
+    until(WITHIN, look).await.unwrap();
+
+    forwarder.freeze_after(0);
+    let answer = cluster.execute(asked).await;
+    assert_eq!(answer["code"], "204", "{answer}");
+    let want = format!("{} did not respond in time", worker.peer_id());
+    assert!(answer["message"].as_str().unwrap().ends_with(&want), "{answer}");
+    cluster.group.shutdown().await;
+}
+
 /// Sources of functions that wait for the response of the peer `frozen` for up to an hour.
 struct Patient<'a> {
     sources: FunctionPeers<'a>,
