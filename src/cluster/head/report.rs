@@ -27,10 +27,14 @@ pub(super) fn too_few(
         NodeCount::Exactly(n) => counted(n.get(), "node"),
         NodeCount::Everyone => "any node".to_owned(),
     };
-    let requirement = match &order.requirements.selector {
-        Some(selector) => format!(" that `{selector}` selects"),
-        None if order.requirements.is_empty() => String::new(),
-        None => " with the requested attributes".to_owned(),
+    let (requirement, selected, note) = match &order.requirements.selector {
+        Some(selector) => (format!(" that `{selector}` selects"), " that the selector selects", ""),
+        None if order.requirements.is_empty() => (String::new(), "", ""),
+        None => (
+            " with the requested attributes".to_owned(),
+            "",
+            ", with these attributes or without them",
+        ),
     };
     let group = match &order.subgroup {
         Some(subgroup) => format!("subgroup {subgroup}"),
@@ -44,7 +48,8 @@ pub(super) fn too_few(
     let mut ready: Vec<String> = roster.ready.iter().map(PeerId::to_string).collect();
     ready.sort();
     let mut message = format!(
-        "asked {group} for {wanted}{requirement}, and {} reported{within}{}; {} of it {} connected",
+        "asked {group} for {wanted}{requirement}, and {} reported{within}{}; {} of it{selected} {} \
+         connected{note}",
         ready.len(),
         if ready.is_empty() { String::new() } else { format!(" ({})", list_names(&ready)) },
         counted(listening.len(), "worker"),
@@ -110,7 +115,8 @@ pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (n_equal, quorum) = (gathered.n_equal(), order.quorum.map(NonZeroUsize::get));
     let shortfall = match quorum {
         Some(quorum) if n_equal >= quorum => return (Code::OK, String::new()),
-        Some(quorum) => format!("{n_equal} of the results are equal, and {quorum} were requested"),
+        Some(quorum) if n_equal < 2 => format!("no results are equal, and the quorum is {quorum}"),
+        Some(quorum) => format!("{n_equal} results are equal, and the quorum is {quorum}"),
         None => String::new(),
     };
     if n_failed == 0 {
@@ -264,8 +270,12 @@ mod tests {
         let gathered = Gathered { answers, ..Gathered::default() };
         let order = |quorum: u32| order(&json!({"number_of_nodes": 3, "quorum": quorum}));
         assert_eq!(summarize(&gathered, &order(2)), (Code::OK, String::new()));
-        let shortfall = "2 of the results are equal, and 3 were requested".to_owned();
+        let shortfall = "2 results are equal, and the quorum is 3".to_owned();
         assert_eq!(summarize(&gathered, &order(3)), (Code::PARTIAL_CONTENT, shortfall));
+        let answers = [(id(1), answer(0)), (id(3), answer(1))].into();
+        let differing = Gathered { answers, ..Gathered::default() };
+        let shortfall = "no results are equal, and the quorum is 2".to_owned();
+        assert_eq!(summarize(&differing, &order(2)), (Code::PARTIAL_CONTENT, shortfall));
     }
 
     #[test]

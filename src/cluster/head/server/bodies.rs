@@ -69,10 +69,10 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
 
 /// Parses a request. As in existing heads, a field that is null counts as omitted.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RestError> {
-    // Serde would accept a list and assign its elements to the fields in order.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        let reason = "expected an object, found a list".to_owned();
-        return Err(BodyError::json(reason).into());
+    // Serde would accept a list and assign its elements to the fields in order. Its errors name a type of
+    // this program.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(BodyError::json("expected a JSON object".to_owned()).into());
     }
     serde_json::from_slice(bytes).or_else(|error| {
         let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
@@ -117,7 +117,10 @@ mod tests {
         let request: ExecuteRequest = read(listed.to_string().as_bytes()).unwrap();
         assert_eq!(request.arguments(), ["a"]);
         assert_eq!(request.config.environment().get("A").map(String::as_str), Some(""));
-        assert!(read::<ExecuteRequest>(b"[]").is_err());
+        for text in ["[]", "null", "7", "nonsense"] {
+            let want = BodyError::json("expected a JSON object".to_owned()).into();
+            assert_eq!(read::<ExecuteRequest>(text.as_bytes()), Err(want), "{text}");
+        }
     }
 
     fn request(n_bytes: usize) -> Request {

@@ -167,6 +167,10 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
         errors.push("URI must begin with https:// or http://".to_owned());
     }
     let id = if uri.is_empty() {
+        if cid.is_empty() {
+            // As in b7s version 1, which also installs by address.
+            return Err(vec!["URI or CID are required".to_owned()]);
+        }
         parsed(cid, "function CID", &mut errors)
     } else {
         Some(FunctionId::from_address(uri))
@@ -198,7 +202,7 @@ mod tests {
         let want = InstallFunction { manifest_url: uri, cid: id, pinned: false };
         assert_eq!(checked(&request), Ok((want, Some("gpu".parse().unwrap()))));
         let missing = checked(&InstallRequest::default());
-        assert_eq!(missing, Err(vec!["function CID is required".to_owned()]));
+        assert_eq!(missing, Err(vec!["URI or CID are required".to_owned()]));
         for uri in ["nonsense", "file:///etc/passwd"] {
             let request = InstallRequest { uri: uri.to_owned(), ..InstallRequest::default() };
             let want = "URI must begin with https:// or http://".to_owned();

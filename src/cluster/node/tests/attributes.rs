@@ -72,6 +72,7 @@ async fn only_reporting_workers_that_fit_the_selector_are_chosen() {
     assert_eq!(answer["code"], "408");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("for 1 node that `zone=c` selects"), "{message}");
+    assert!(message.ends_with("; 0 workers of it that the selector selects are connected"));
     asked["config"]["selector"] = json!("zone of (c)");
     let body = asked.to_string();
     let (status, answer) = post(cluster.head.api_address().unwrap(), &body).await;

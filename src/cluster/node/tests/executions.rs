@@ -392,7 +392,10 @@ async fn only_nodes_with_the_requested_attributes_respond_to_a_roll_call() {
         json!({"attestors": {"each": ["12D3KooWpeer1"]}}),
     ] {
         asked["config"]["attributes"] = attributes;
-        assert_eq!(cluster.execute(asked.clone()).await["code"], "408");
+        let answer = cluster.execute(asked.clone()).await;
+        let want = "; 2 workers of it are connected, with these attributes or without them";
+        let message = answer["message"].as_str().unwrap();
+        assert!(answer["code"] == "408" && message.ends_with(want), "{answer}");
     }
     cluster.group.shutdown().await;
 }
