@@ -24,6 +24,7 @@ use stack::data_dir::{lock_folder, project_dirs};
 use task::clock::Clock;
 use task::group::Group;
 use task::lock::Lock;
+use task::private::create_folder;
 use tracing::warn;
 use web::serve::BindError;
 use web::tls::TlsFiles;
@@ -309,7 +310,7 @@ impl NodeState {
 /// Creates and locks a directory. If it is in use, the error suggests `flag`.
 fn lock(folder: &Path, flag: &str) -> anyhow::Result<Lock> {
     let shown = folder.display();
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {shown}"))?;
+    create_folder(folder).with_context(|| format!("cannot create {shown}"))?;
     let lock = lock_folder(folder)?;
     lock.with_context(|| {
         format!("{shown} is in use by another node or command\nhint: pass another {flag}")

@@ -10,6 +10,7 @@ use model::function::content::Codec;
 use model::function::{FunctionId, Method};
 use serde::{Deserialize, Serialize};
 use task::file::{FileMode, UNFINISHED_PREFIX, read_at_most, write_atomic};
+use task::private::create_folder;
 use tracing::warn;
 use wire::functions::FunctionBody;
 
@@ -119,8 +120,7 @@ impl FunctionFiles {
     /// Returns all functions with intact content. Removes damaged functions, and unfinished files that
     /// a crash left.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
-        fs::create_dir_all(&self.folder)
-            .map_err(file_error("create the directory", &self.folder))?;
+        create_folder(&self.folder).map_err(file_error("create the directory", &self.folder))?;
         let entries =
             fs::read_dir(&self.folder).map_err(file_error("read the directory", &self.folder))?;
         let mut found = ScanResult::default();

@@ -52,6 +52,7 @@ use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
 use task::cache::{Cache, Capacity};
+use task::private::create_folder;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
@@ -540,7 +541,7 @@ fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
         // The path was checked together with the content, so it stays within `to`.
         let path = to.join(&file.path);
         let folder = path.parent().unwrap_or(to);
-        fs::create_dir_all(folder)
+        create_folder(folder)
             .and_then(|()| fs::write(&path, &file.bytes))
             .map_err(error::file_error("write", &path))?;
     }

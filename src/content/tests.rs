@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use model::node::PeerId;
@@ -51,6 +52,8 @@ async fn function_is_stored_under_its_content_id_and_found_after_a_restart() {
     let added = open(&dir).await.add(method("hello.wasm"), module(1)).await.unwrap();
     assert_eq!((added.name.as_str(), added.size_bytes), ("hello", 9));
     assert!(added.id.to_string().starts_with("bafkrei"));
+    let mode = fs::metadata(dir.path().join("functions")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "other users cannot read the store");
     let again = open(&dir).await;
     assert_eq!(again.list(), vec![added.clone()]);
     assert_eq!(again.content(added.id).await.unwrap().unwrap(), module(1));

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use task::private::create_folder;
+
 /// Default limits of a guest's directory, sufficient for the temporary files of a run.
 pub const LIMITS_DEFAULT: FilesLimits =
     FilesLimits { n_files_max: 1000, bytes_max: 256 * 1024 * 1024 };
@@ -48,12 +50,12 @@ pub struct FilesLimits {
 pub(crate) struct Folder(pub(crate) Files);
 
 impl Folder {
-    /// Creates the directory.
+    /// Creates the directory. Other users cannot read it.
     ///
     /// # Errors
     /// If it cannot be created.
     pub(crate) fn make(files: Files) -> io::Result<Self> {
-        fs::create_dir_all(&files.folder)?;
+        create_folder(&files.folder)?;
         Ok(Self(files))
     }
 }

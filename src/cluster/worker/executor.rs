@@ -18,6 +18,7 @@ use runtime::options::{COMPILE_WITHIN, RuntimeOptions};
 use runtime::program::Program;
 use runtime::run::{Limits, RunOutcome};
 use task::cache::Cache;
+use task::private::create_folder;
 use wire::executions::Usage;
 
 use super::external::{External, ExternalError, ExternalRun, ExternalRuntime};
@@ -308,7 +309,7 @@ impl Executor {
 
 /// Removes directories that executions of an earlier process left behind.
 fn clear(workspace: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(workspace)?;
+    create_folder(workspace)?;
     scratch_dir::clear(workspace)
 }
 

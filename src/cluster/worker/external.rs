@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use runtime::run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use task::file::{FileMode, write_atomic};
+use task::private::create_folder;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -140,7 +141,7 @@ impl External {
                 "the file is not executable",
             ));
         }
-        fs::create_dir_all(workspace)?;
+        create_folder(workspace)?;
         let workspace = workspace.canonicalize()?;
         // Maximum number of module files in the workspace. If there are more, the file of the module
         // that ran longest ago is removed.
@@ -207,8 +208,8 @@ impl ExternalParts {
         let key = (run.function, method.clone());
         let mut module_files = self.module_files.lock();
         if module_files.get(&key).is_none() || !path.is_file() {
-            fs::create_dir_all(&folder)
-                .and_then(|()| write_atomic(&path, &run.content, FileMode::Public))
+            create_folder(&folder)
+                .and_then(|()| write_atomic(&path, &run.content, FileMode::Private))
                 .map_err(unusable(&path))?;
             let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
             if let Some(((function, method), ())) = evicted {

@@ -2,6 +2,7 @@
 //! functions.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -9,6 +10,7 @@ use std::{fs, io};
 use content::{Functions, FunctionsError};
 use model::function::FunctionId;
 use runtime::files;
+use task::private::create_folder;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -56,17 +58,17 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
 pub(super) struct ScratchDir(pub(super) PathBuf);
 
 impl ScratchDir {
-    /// Creates a directory for request `request_id`. Blocks.
+    /// Creates a directory for request `request_id`, which other users cannot read. Blocks.
     ///
     /// # Errors
     /// Returns the error of the file system.
     pub(super) fn make(workspace: &Path, request_id: &str) -> io::Result<Self> {
         let (folders, name) = (root(workspace), name(request_id));
-        fs::create_dir_all(&folders)?;
+        create_folder(&folders)?;
         let mut path = folders.join(&name);
         // Other executions of the same request might be running, or have left a directory behind.
         for n in 1..64 {
-            match fs::create_dir(&path) {
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     path = folders.join(format!("{name}-{n}"));
@@ -153,6 +155,8 @@ fn remove(path: PathBuf) -> Result<(), FunctionsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -189,6 +193,8 @@ mod tests {
         let first = ScratchDir::make(workspace.path(), "7").unwrap();
         let second = ScratchDir::make(workspace.path(), "7").unwrap();
         assert_ne!(first.0, second.0);
+        let mode = fs::metadata(&second.0).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
         fs::create_dir_all(first.0.join("a/b/c")).unwrap();
         let paths = [first.0.clone(), second.0.clone()];
         drop((first, second));

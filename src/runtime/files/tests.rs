@@ -1,4 +1,4 @@
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 use crate::quota::count;
@@ -14,6 +14,20 @@ fn check(fill: impl FnOnce(&Path), want_overfull: bool) {
     assert_eq!(count(&folder, &[], LIMITS).is_none(), want_overfull);
     remove(&folder).unwrap();
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn directory_of_a_guest_is_private() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("guests/guest");
+    let files = Files {
+        folder: folder.clone(),
+        afterwards: FolderCleanup::Remove,
+        limits: None,
+        function: None,
+    };
+    let _made = Folder::make(files).unwrap();
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[test]
