@@ -19,8 +19,9 @@ use client::functions::CODE_OK;
 use content::{Functions as Store, Upload};
 use model::escape::escape_line;
 use model::function::{FunctionId, Method};
+use model::node::GENERAL_TOPIC;
 use wire::functions::{
-    EvictedBody, FunctionBody, FunctionDetail, FunctionsResponse, InstallRequest,
+    EvictedBody, FunctionBody, FunctionDetail, FunctionsResponse, InstallRequest, NodeBody,
 };
 
 use self::backend::BackendFlags;
@@ -256,7 +257,26 @@ async fn install(source: &str, subgroup: Option<String>, head: HeadFlags) -> any
         bail!("cannot install {source}: {why}");
     }
     tell(&format!("installed {source} in the cluster of {}", head.address()));
+    // A head of b7s does not list its nodes.
+    let nodes = head.nodes().await.unwrap_or_default();
+    if let Some(warning) = warn_without_workers(&nodes, request.subgroup.as_deref()) {
+        tell(&warning);
+    }
     print(&id.to_string())
+}
+
+/// Returns a warning if none of the nodes that a head lists is a worker of the group.
+fn warn_without_workers(nodes: &[NodeBody], subgroup: Option<&str>) -> Option<String> {
+    let subgroup = subgroup.filter(|name| *name != GENERAL_TOPIC);
+    let is_of_group = |node: &NodeBody| {
+        let is_worker = node.connected && node.role.as_deref() == Some("worker");
+        is_worker && subgroup.is_none_or(|name| node.subgroups.iter().any(|other| other == name))
+    };
+    if nodes.is_empty() || nodes.iter().any(is_of_group) {
+        return None;
+    }
+    let group = subgroup.map_or_else(String::new, |name| format!(" of subgroup {name}"));
+    Some(format!("no worker{group} is connected: only the head has the function"))
 }
 
 async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<()> {

@@ -1,9 +1,10 @@
 use wire::functions::{
-    ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, Outcome, ResultGroupBody,
+    ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, NodeBody, Outcome,
+    ResultGroupBody,
 };
 
-use super::format_detail;
 use super::report::{reason, text};
+use super::{format_detail, warn_without_workers};
 
 #[track_caller]
 fn check(response: &ExecuteResponse, want: &str) {
@@ -79,4 +80,24 @@ fn function_is_formatted_with_its_files() {
     let files = vec![file("data/table", 1000, false), file("scale.wasm", 100, true)];
     let want = "id      bafy\nname    scale\nmethod  scale.wasm\nbytes   1100\nfiles:\n        1000  data/table\n         100  scale.wasm  runs";
     assert_eq!(format_detail(&FunctionDetail { function, files }), want);
+}
+
+#[test]
+fn installing_in_a_group_without_connected_workers_gives_a_warning() {
+    let node = |role: &str, connected, subgroup: &str| NodeBody {
+        role: Some(role.to_owned()),
+        connected,
+        subgroups: vec![subgroup.to_owned()],
+        ..NodeBody::default()
+    };
+    let nodes =
+        [node("head", true, "gpu"), node("worker", true, "cpu"), node("worker", false, "gpu")];
+    let want = "no worker of subgroup gpu is connected: only the head has the function";
+    assert_eq!(warn_without_workers(&nodes, Some("gpu")).as_deref(), Some(want));
+    let want = "no worker is connected: only the head has the function";
+    assert_eq!(warn_without_workers(&nodes[..1], None).as_deref(), Some(want));
+    for subgroup in [None, Some("cpu"), Some("blockless/b7s/general")] {
+        assert_eq!(warn_without_workers(&nodes, subgroup), None);
+    }
+    assert_eq!(warn_without_workers(&[], Some("gpu")), None, "the head does not list its nodes");
 }
